@@ -153,7 +153,7 @@ pub use layout::{Block, SectorNr};
 ///
 /// # Errors
 /// [`DeviceError::Open`] if the text is wrong or the device cannot be opened,
-/// [`DeviceError::InUse`] if somebody else uses it.
+/// [`DeviceError::InUse`] if another process uses it.
 pub fn open(text: &str) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     let parsed: DeviceText = text.parse().map_err(|error: TextError| DeviceError::Open {
         device: text.to_owned(),

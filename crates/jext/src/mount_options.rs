@@ -1,31 +1,36 @@
 //! Mount options in their text form: `data=writeback,commit=30,noatime`.
 //!
-//! The names are those of ext3 and ext4; what those do not have is marked.
+//! The names are those of ext3 and ext4; options that these do not have are marked.
 //!
 //! | option | meaning |
 //! |---|---|
 //! | `ro`, `rw` | read-only or not |
 //! | `noload`, `norecovery` | with `ro`: the journal is not replayed |
-//! | `data=journal`, `ordered`, `writeback` | how data and the journal go together |
-//! | `ordered=all`, `allocated` | which blocks ordered mode writes before a commit (ours) |
+//! | `data=journal`, `ordered`, `writeback` | the order of data and journal |
+//! | `ordered=all`, `allocated` | the blocks that ordered mode writes before a commit (ours) |
 //! | `commit=5` | seconds until a transaction is committed |
-//! | `barrier=1`, `0`, `barrier`, `nobarrier` | whether devices are flushed around commits |
-//! | `sync`, `async`, `dirsync` | what is durable when a call returns |
-//! | `noatime`, `relatime`, `strictatime` | which access times are kept |
+//! | `barrier=1`, `0`, `barrier`, `nobarrier` | flush devices around commits |
+//! | `sync`, `async`, `dirsync` | the changes that are durable when a call returns |
+//! | `noatime`, `relatime`, `strictatime` | the access times that are kept |
 //! | `errors=continue`, `remount-ro`, `panic` | after an error in metadata |
 //! | `data_err=abort`, `ignore` | after a failed write of ordered data |
-//! | `log_policy=default`, `linux24` | when transactions close, who checkpoints and who waits (ours) |
-//! | `log_policy=linux24:log_io=copy` | the same with parts of it set one by one: see [`jbd2::policy`] (ours) |
-//! | `alloc=modern`, `ext3-2.4` | how blocks and inodes are placed (ours) |
 //! | `memory=256MiB` | the budget for pages and metadata (ours) |
 //! | `dirty_background=40`, `dirty=60` | percent of the budget (ours) |
-//! | `discard`, `nodiscard` | whether what is freed is discarded, so that a sparse image shrinks |
-//! | `host_space=metadata`, `none`, `all` | what is allocated of a sparse image when it is opened (ours) |
+//! | `discard`, `nodiscard` | discard freed blocks, so that a sparse image shrinks |
+//! | `host_space=metadata`, `none`, `all` | space of a sparse image to allocate at open (ours) |
 //! | `force` | use a device that cannot flush (ours) |
-//! | `resuid=0`, `resgid=0` | who may use the reserved blocks beside root |
+//! | `resuid=0`, `resgid=0` | the user and group with access to the reserved blocks, besides root |
 //! | `journal_path=DEV` | the external journal |
 //! | `acl`, `user_xattr` | nothing: always on |
 //! | `defaults` | nothing |
+//!
+//! Experiments have three more (ours):
+//!
+//! | option | meaning |
+//! |---|---|
+//! | `log_policy=default`, `linux24` | the policy of commits and checkpoints |
+//! | `log_policy=linux24:log_io=copy` | the same with parts set one by one: see [`jbd2::policy`] |
+//! | `alloc=modern`, `ext3-2.4` | the placement of blocks and inodes |
 
 use block::text::Size;
 use ext::MountOptions;
@@ -33,7 +38,7 @@ use ext::options::{AccessTime, DataMode, HostSpace, OnError, OrderedScope};
 use ext::tuning::AllocationProfile;
 use rt::Nanos;
 
-/// What a list of options says.
+/// A list of options, parsed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ParsedOptions {
     /// The options.
@@ -48,7 +53,7 @@ pub struct ParsedOptions {
 pub struct OptionError {
     /// The option as it was written.
     pub option: String,
-    /// What would have been right.
+    /// The expected form.
     pub expected: &'static str,
 }
 

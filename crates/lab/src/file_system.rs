@@ -1,12 +1,12 @@
-//! The seam between trials and file systems: [`FileSystem`] is one that can be made, [`Instance`]
-//! one that was made and is open.
+//! The interface between trials and file systems: [`FileSystem`] is one that can be made,
+//! [`Instance`] one that was made and is open.
 //!
-//! Trials, checks before a run, and warnings name these traits only. Two things implement them:
+//! Trials, checks before a run, and warnings name these traits only. Two modules implement them:
 //!
 //! | implementation | file system | devices | time |
 //! |---|---|---|---|
-//! | [`ext`] | the engine of this project, in this process | any, also simulated ones | virtual or real |
-//! | [`mounted`] | one that the kernel or a FUSE program mounts | files, block devices, memory | real |
+//! | [`ext`] | this project's engine, in this process | any, also simulated | virtual or real |
+//! | [`mounted`] | mounted by the kernel or a FUSE program | files, block devices, memory | real |
 //!
 //! Another engine is a module beside [`ext`], and a branch where `setup` reads the key `fs.type`.
 

@@ -1,8 +1,8 @@
 //! A hash that is the same on every machine and in every version, for the names of record files and
 //! the seeds of trials.
 //!
-//! FNV-1a over length-prefixed fields, finished with the mixer of SplitMix64. Nobody attacks it; it
-//! has to be stable.
+//! FNV-1a over length-prefixed fields, finished with the mixer of SplitMix64. It need not resist
+//! attacks; it has to be stable.
 //!
 //! # Sources
 //!

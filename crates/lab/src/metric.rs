@@ -12,17 +12,17 @@ pub use workload::Better;
 pub struct MetricKind {
     /// Its name in records and plans.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A description in a few words.
     pub title: &'static str,
     /// The SI unit in which it is recorded.
     pub unit: &'static str,
-    /// How it is printed.
+    /// The form in which it is printed.
     pub display: Display,
-    /// Whether more of it is better; nothing where neither is.
+    /// The direction of better figures, if there is one.
     pub better: Option<Better>,
 }
 
-/// How a figure is printed.
+/// The form in which a figure is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Display {
     /// The unit, as it stands in a table's head.
@@ -233,7 +233,7 @@ impl MetricKind {
     }
 }
 
-/// How many SI base units a unit is; nothing if there is no such unit.
+/// Returns the number of SI base units in a unit; none if there is no such unit.
 #[must_use]
 pub fn scale_of(unit: &str) -> Option<f64> {
     Some(match unit {
@@ -247,7 +247,7 @@ pub fn scale_of(unit: &str) -> Option<f64> {
     })
 }
 
-/// Whether a unit measures the same as an SI unit of [`MetricKind::unit`].
+/// Returns true if a unit measures the same as an SI unit of [`MetricKind::unit`].
 #[must_use]
 pub fn measures(unit: &str, si: &str) -> bool {
     match si {

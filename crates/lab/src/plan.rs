@@ -1,25 +1,26 @@
-//! A plan: a question, what stays fixed, what varies, and what others have found.
+//! A plan: a question, fixed settings, factors, and published results.
 //!
 //! # Format
 //!
-//! A plan is TOML. All keys are closed: an unknown one is an error with its line, and so is a value
-//! that cannot be.
+//! A plan is TOML. All keys are closed: an unknown one is an error with its line, and so is an
+//! impossible value.
 //!
 //! ```toml
 //! [plan]
 //! name = "external-journal"          # letters, digits, hyphens, points; the folder of its records
-//! question = "How large must it be?" # what is to be found out
+//! question = "How large must it be?" # the question to answer
 //! seed = 1                           # decides the seed of every trial
-//! repetitions = 1                    # how often each trial is run, at least
-//! precision = 0.05                   # optional: repeated until half of the 95 % interval is within 5 % of the mean
-//! repetitions_max = 30               # or there are so many; 30 unless said
-//! warmup = 0                         # trials that are run first and not counted; real targets only
+//! repetitions = 1                    # minimum number of runs of each trial
+//! precision = 0.05                   # optional: repeat until half of the 95 % interval is within
+//!                                    # 5 % of the mean
+//! repetitions_max = 30               # or until there are so many; the default is 30
+//! warmup = 0                         # trials run first and not counted; real targets only
 //!
-//! [fixed]                            # what is the same in every trial; see the table of keys
+//! [fixed]                            # the settings of every trial; see the table of keys
 //! device = "sim:atlas-v-18"
 //! fs.commit = "5s"
 //!
-//! [factors]                          # what varies: every combination is a trial
+//! [factors]                          # every combination of their levels is a trial
 //! journal = ["internal", { label = "4 MB", value = "nvram:4100KiB" }]
 //!
 //! [baseline]                         # the level that the others are compared with
@@ -29,48 +30,48 @@
 //! name = "linux-2.4"
 //! title = "As a kernel of 2002 did it"
 //! why = "One sentence that the report prints."
-//! [block.fixed]                      # these replace what [fixed] says, and fix a factor of that name
+//! [block.fixed]                      # replaces settings of [fixed], fixes a factor of that name
 //! fs.log_policy = "linux24"
-//! [block.factors]                    # these replace the factor of the same name, or add one
+//! [block.factors]                    # replaces the factor of the same name, or adds one
 //!
-//! [[published]]                      # what others have found, printed beside ours
-//! block = "linux-2.4"                # where there are several
+//! [[published]]                      # a published result, printed beside ours
+//! block = "linux-2.4"                # if there are several
 //! at = { journal = "4 MB" }          # by value or by label
 //! metric = "read_rate"
 //! value = 1.85
 //! unit = "MiB/s"
-//! source = "who, where"
+//! source = "author, place"
 //!
 //! [[published]]                      # a row of a table: `values` instead of `value`
 //! by = "journal"                     # by the levels of a factor, or by "block"
 //! values = { internal = 588, "4 MB" = 841 }
 //! absent = { ReiserFS = 512 }        # optional: published, and not run by this plan
-//! what = "test 1"                    # optional: what it is of; the levels of `at` unless said
-//! why = "One sentence."              # optional: why ours differ, or why the absent are
-//! compare = false                    # optional: the same runs as another row, whose order is enough
+//! what = "test 1"                    # optional: the subject; the default is the levels of `at`
+//! why = "One sentence."              # optional: the cause of differences, or of the absence
+//! compare = false                    # optional: another row has the same runs
 //! metric = "elapsed"
 //! # and so on
 //!
-//! [[claim]]                          # what others have said
+//! [[claim]]                          # a published claim
 //! text = "More than 64 MB is of no use."
-//! source = "who, where"
-//! metric = "elapsed"                 # what decides it: one of
+//! source = "author, place"
+//! metric = "elapsed"                 # decided by one of these:
 //! like = { journal = "64 MB" }       # like and as: the same, but for a few percent
-//! as = { journal = "128 MB" }        # higher and lower: which of two is higher
+//! as = { journal = "128 MB" }        # higher and lower: the first is higher
 //! why = "One sentence."              # at, between and unit: within limits
 //! ```
 //!
 //! # A plan that is based on another
 //!
-//! `base = "NAME"` in `[plan]` takes `[fixed]`, `[factors]`, `[baseline]` and the blocks of a plan
-//! that is built in, but for what the plan says itself. `base_block = "linux-2.4"` takes the
-//! conditions of that block and no blocks. A plan that says another workload takes nothing that
-//! belongs to its base's. An error has the file and line of what is wrong.
+//! `base = "NAME"` in `[plan]` takes `[fixed]`, `[factors]`, `[baseline]` and the blocks of a
+//! built-in plan; settings of the plan itself replace them. `base_block = "linux-2.4"` takes the
+//! conditions of that block and no blocks. A plan with another workload takes no settings of its
+//! base's workload. An error has the file and line of its cause.
 //!
-//! Without a `[[block]]` a plan has one block without a name. A level that is a table `{ label,
-//! value }` is printed by its label.
+//! Without a `[[block]]` a plan has one block without a name. A level that is a table
+//! `{ label, value }` is printed by its label.
 //!
-//! # What decides a result
+//! # Settings that decide a result
 //!
 //! [`Plan::hash`] is over the seed and, block by block, every setting (defaults included) and every
 //! factor's levels: two plans with one hash have the same trials. Titles, the question, labels,
@@ -107,31 +108,31 @@ const HASH_VERSION: u64 = 1;
 pub struct Plan {
     /// Its name.
     pub name: String,
-    /// What is to be found out.
+    /// The question to answer.
     pub question: String,
     /// Decides the seed of every trial.
     pub seed: u64,
-    /// How often each trial is run, at least.
+    /// Minimum number of runs of each trial.
     pub repetitions: u32,
-    /// How often at most, where the interval is too wide; not below `repetitions`.
+    /// Maximum number of runs while the interval is too wide; not below `repetitions`.
     pub repetitions_max: u32,
     /// Half of the 95 % interval over the mean at which a trial has been repeated enough; without
     /// it, the least number is.
     pub precision: Option<f64>,
-    /// How many trials are run first and not counted.
+    /// Number of trials that are run first and not counted.
     pub warmup: u32,
-    /// What is run, block by block; at least one.
+    /// The blocks, at least one.
     pub blocks: Vec<Block>,
-    /// What others have found.
+    /// The published figures.
     pub published: Vec<Published>,
     /// The same as it was published: figures that stand beside each other.
     pub published_sets: Vec<PublishedSet>,
-    /// What others have said of it.
+    /// The published claims.
     pub claims: Vec<Claim>,
     /// The plan with all that it takes from the plans that it is based on, as TOML; nothing if it
     /// is based on none.
     pub written_out: Option<String>,
-    /// What was rounded while it was read, one sentence each.
+    /// Values that were rounded when the plan was read, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -140,13 +141,13 @@ pub struct Plan {
 pub struct Block {
     /// Its name; empty where a plan has no blocks.
     pub name: String,
-    /// What the report prints above it.
+    /// The title that the report prints above it.
     pub title: String,
     /// Why it is there.
     pub why: String,
     /// A value for every key, those of the factors not among them where they have no default.
     pub fixed: Settings,
-    /// What varies, in the order of the plan.
+    /// The factors, in the order of the plan.
     pub factors: Vec<Factor>,
     /// The levels that the others are compared with; the factors that are not named here divide the
     /// table.
@@ -165,11 +166,11 @@ pub struct Factor {
 /// One level of a factor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Level {
-    /// How it is printed.
+    /// The printed form.
     pub label: String,
     /// Its value.
     pub value: Value,
-    /// Where it is said.
+    /// The place of the definition.
     pub spot: Spot,
 }
 
@@ -211,14 +212,14 @@ impl Plan {
         product::trials(self)
     }
 
-    /// What is tried, block by block, the last factor varying fastest: every trial without its
-    /// repetition.
+    /// Returns every combination of levels, block by block, the last factor varying fastest: every
+    /// trial without its repetition.
     #[must_use]
     pub fn combinations(&self) -> Vec<Combination> {
         product::combinations(self)
     }
 
-    /// When a combination has been repeated enough.
+    /// Returns the rule that decides if a combination has been repeated enough.
     #[must_use]
     pub fn stopping_rule(&self) -> StoppingRule {
         StoppingRule {

@@ -1,11 +1,10 @@
-//! What a machine lacks for a plan, found before anything is touched.
+//! Lacks of a machine for a plan, found before anything is changed.
 //!
-//! A plan that was read is right in itself. Whether it can be run *here* depends on devices,
-//! directories, memory, space and permissions; each lack is one line with the file and line of the
-//! plan that asks for it.
+//! A plan that was read is valid. It can be run *here* if devices, directories, memory, space and
+//! permissions allow it; each lack is one line with the file and line of the plan that asks for it.
 //!
-//! Nothing is made, written or locked. What is asked may change before the trial is run: then the
-//! trial fails and says so.
+//! Nothing is made, written or locked. The machine may change before the trial is run: then the
+//! trial fails with an error.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,15 +20,15 @@ use crate::plan::{Plan, PlanError, Spot};
 use crate::setup::{Place, Setup};
 use crate::trial;
 
-/// What a machine offers.
+/// The resources of a machine.
 pub trait Offers {
-    /// Bytes of memory that programs can still take; nothing if nobody knows.
+    /// Returns the bytes of memory that programs can still take, if known.
     fn memory(&self) -> Option<u64>;
 
-    /// Bytes that can still be written below a directory; nothing if nobody knows.
+    /// Returns the bytes that can still be written below a directory, if known.
     fn space(&self, directory: &Path) -> Option<u64>;
 
-    /// Whether this user may write a file, a device, or files in a directory.
+    /// Returns true if this user may write a file, a device, or files in a directory.
     fn may_write(&self, path: &Path) -> bool;
 }
 
@@ -89,7 +88,7 @@ pub fn check_on(machine: &dyn Offers, plan: &Plan, file: &str) -> Result<(), Pla
     Ok(())
 }
 
-/// What is not there, and the key that asks for it.
+/// A missing resource, and the key that asks for it.
 struct Lack {
     key: &'static str,
     message: String,
@@ -216,8 +215,8 @@ fn check_directory(machine: &dyn Offers, load: &Load, path: &Path) -> Result<(),
     }
 }
 
-/// How many simulated trials of a plan, at most so many, this machine's memory holds at once; at
-/// least one.
+/// Returns the number of simulated trials of a plan, up to a limit, that this machine's memory
+/// holds at once; at least one.
 #[must_use]
 pub fn jobs_in_memory(plan: &Plan, jobs: usize) -> usize {
     jobs_on(&ThisMachine, plan, jobs)
@@ -296,7 +295,7 @@ mod tests {
         Plan::parse("p.toml", &text).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// What a small machine says of it.
+    /// Returns the lacks of a small machine.
     fn said(is_root: bool, rest: &str) -> String {
         let error = check_on(&Small { is_root }, &plan(rest), "p.toml");
         error.map_or_else(|error| error.to_string(), |()| String::new())

@@ -1,4 +1,4 @@
-//! Which program made a record, and on which machine.
+//! The program and the machine that made a record.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,11 +29,11 @@ pub struct Machine {
     pub architecture: String,
     /// The processor's name.
     pub processor: String,
-    /// How many processors the program may use.
+    /// Number of processors that the program may use.
     pub processors: usize,
     /// Bytes of memory.
     pub memory: u64,
-    /// What else figures in real time depend on, where the system says it: see [`FACTS`].
+    /// Other facts that figures in real time depend on, if the system reports them: see [`FACTS`].
     #[serde(default)]
     pub facts: BTreeMap<String, String>,
 }
@@ -85,7 +85,7 @@ impl Machine {
         load.split(' ').next()?.parse().ok()
     }
 
-    /// What does not change while the program runs.
+    /// Collects the facts that are constant while the program runs.
     fn look() -> Self {
         let facts = FACTS.iter().filter_map(|(name, path)| {
             let text = fs::read_to_string(path).ok()?;

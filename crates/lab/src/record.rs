@@ -17,32 +17,33 @@ use crate::timeline::Timeline;
 /// so.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// What it shares with the other trials of its combination.
+    /// Facts that it shares with the other trials of its combination.
     pub context: Arc<Context>,
-    /// Which repetition.
+    /// The repetition.
     pub repetition: u32,
-    /// Whether it is not counted.
+    /// True if it is not counted.
     pub is_warmup: bool,
     /// The trial's seed.
     pub seed: u64,
     /// The load when it had ended: processes that ran or waited, averaged over a minute.
     pub load: Option<f64>,
-    /// When it began, in seconds since 1970.
+    /// The start, in seconds since 1970.
     pub started: u64,
-    /// How long it took in real time, in seconds.
+    /// The duration in real time, in seconds.
     pub real_seconds: f64,
-    /// What was found out.
+    /// The results.
     pub measured: Measured,
 }
 
-/// What the trials of one combination of levels share, if one program runs them on one machine.
+/// Facts that the trials of one combination of levels share, if one program runs them on one
+/// machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Context {
     /// The plan's name.
     pub plan: String,
     /// The plan's hash, in hexadecimal.
     pub plan_hash: String,
-    /// What tells the combination from the others of its plan.
+    /// The id of the combination, unique in its plan.
     pub combination: String,
     /// The block's name.
     pub block: String,
@@ -50,13 +51,13 @@ pub struct Context {
     pub levels: BTreeMap<String, String>,
     /// Every parameter that means something to the workload.
     pub settings: BTreeMap<String, String>,
-    /// What ran it.
+    /// The program.
     pub program: Program,
-    /// Where.
+    /// The machine.
     pub machine: Machine,
 }
 
-/// What a trial found out.
+/// The results of a trial.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Measured {
     /// Figures by their names; see [`METRICS`](crate::metric::METRICS).
@@ -69,7 +70,7 @@ pub struct Measured {
     pub trace_hash: Option<String>,
     /// The text from which a simulated world is repeated.
     pub replay: Option<String>,
-    /// What happened when, where it was recorded.
+    /// The timeline, if it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
 }
@@ -77,7 +78,7 @@ pub struct Measured {
 /// The latencies of one kind of call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LatencyRecord {
-    /// How many calls.
+    /// Number of calls.
     pub count: u64,
     /// Their mean.
     pub mean_ns: f64,
@@ -111,7 +112,7 @@ impl Record {
         }
     }
 
-    /// What tells its trial from the others of its plan: the trial's id.
+    /// Returns the id of its trial, unique in its plan.
     #[must_use]
     pub fn trial(&self) -> String {
         trial_id(&self.context.combination, self.repetition, self.is_warmup)

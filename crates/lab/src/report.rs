@@ -58,17 +58,17 @@ pub const TIE: f64 = 0.02;
 pub struct Report {
     /// The plan's name.
     pub plan: String,
-    /// What was to be found out.
+    /// The question.
     pub question: String,
     /// The plan's hash, in hexadecimal.
     pub plan_hash: String,
     /// Block by block.
     pub blocks: Vec<BlockReport>,
-    /// What makes the figures hard to believe.
+    /// Reasons to doubt the figures.
     pub warnings: Vec<Warning>,
-    /// How many trials have no record.
+    /// Number of trials without a record.
     pub missing: usize,
-    /// How many records the figures are from.
+    /// Number of records that the figures are from.
     pub count: usize,
     /// The programs that made them.
     pub programs: Vec<Program>,
@@ -89,7 +89,7 @@ pub struct BlockReport {
     pub why: String,
     /// The rows, divided by the factors that the baseline does not name.
     pub groups: Vec<Group>,
-    /// Where the published figures stand, each source once.
+    /// The sources of the published figures, each once.
     pub sources: Vec<String>,
     /// Every parameter that is the same in the whole block.
     pub settings: Vec<(&'static str, String)>,
@@ -108,7 +108,7 @@ pub struct Group {
     pub shown: Vec<&'static MetricKind>,
     /// The rows.
     pub rows: Vec<Row>,
-    /// What they show.
+    /// The findings.
     pub findings: Findings,
 }
 
@@ -117,9 +117,9 @@ pub struct Group {
 pub struct Row {
     /// The labels of the levels in which the group's rows differ.
     pub labels: Vec<String>,
-    /// Whether the others are compared with it.
+    /// True if the others are compared with it.
     pub is_baseline: bool,
-    /// How many trials were run and counted.
+    /// Number of trials that were run and counted.
     pub count: usize,
     /// Its figures.
     pub figures: BTreeMap<&'static str, Mean>,
@@ -132,9 +132,9 @@ pub struct Row {
     pub sample: Option<Sample>,
     /// Latencies by kind of call: the highest value of each bucket in nanoseconds, and its count.
     pub latencies: BTreeMap<String, Vec<(u64, u64)>>,
-    /// What happened when in the first trial, where it was recorded.
+    /// The timeline of the first trial, if it was recorded.
     pub timeline: Option<Timeline>,
-    /// Where the row stands on an axis of its only factor, if that is a quantity.
+    /// The place of the row on an axis of its only factor, if that is a quantity.
     pub position: Option<f64>,
 }
 
@@ -231,7 +231,7 @@ impl Row {
         self.figures.get(metric).map(|mean| mean.value)
     }
 
-    /// How far a figure is from the published one, relative to that.
+    /// Returns the relative difference of a figure from the published one.
     #[must_use]
     pub fn error(&self, metric: &str) -> Option<f64> {
         let published = self.published.get(metric).filter(|value| **value != 0.0)?;

@@ -36,7 +36,7 @@ pub struct Reproduction {
     pub figures: Vec<Figure>,
     /// The orders that the published figures claim.
     pub orders: Vec<Order>,
-    /// What the plan says in `[[claim]]`.
+    /// The claims of the plan's `[[claim]]`.
     pub claims: Vec<Decided>,
     /// The records that all this is from.
     pub records: Vec<Record>,
@@ -47,13 +47,13 @@ pub struct Reproduction {
 pub struct Figure {
     /// Of which of the plan's sets.
     pub set: usize,
-    /// What it is called there.
+    /// Its name there.
     pub label: String,
-    /// What was published, in the metric's SI unit.
+    /// The published figure, in the metric's SI unit.
     pub published: f64,
-    /// What is found here.
+    /// Our figure.
     pub ours: Option<Mean>,
-    /// Whether the plan runs it.
+    /// True if the plan runs it.
     pub is_run: bool,
 }
 
@@ -62,11 +62,11 @@ pub struct Figure {
 pub struct Order {
     /// Of which of the plan's sets.
     pub set: usize,
-    /// What is higher.
+    /// The higher one.
     pub higher: String,
-    /// What is lower.
+    /// The lower one.
     pub lower: String,
-    /// Whether it is so here.
+    /// The verdict here.
     pub verdict: Verdict,
     /// The ratio of ours, the one that should be higher over the other.
     pub ratio: Option<f64>,
@@ -75,19 +75,19 @@ pub struct Order {
 /// A claim with what became of it.
 #[derive(Debug, Clone)]
 pub struct Decided {
-    /// What was claimed.
+    /// The claim.
     pub claim: Claim,
-    /// Whether it is so here.
+    /// The verdict here.
     pub verdict: Verdict,
-    /// What it was decided by, in the order of its rule.
+    /// The figures that decided it, in the order of its rule.
     pub ours: Vec<Option<Mean>>,
 }
 
 impl Reproduction {
-    /// What the records in a folder say of a plan's published figures.
+    /// Reads the records in a folder and compares them with a plan's published figures.
     ///
     /// # Errors
-    /// If the records cannot be read.
+    /// Fails if the records cannot be read.
     pub fn read(plan: Plan, folder: &Path) -> Result<Self, StoreError> {
         let store = Store::new(folder, &plan);
         let records: Vec<Record> = latest(store.read()?).into_values().collect();
@@ -116,13 +116,13 @@ impl Reproduction {
         }
     }
 
-    /// Whether there is anything published to compare with.
+    /// Returns true if there is anything published to compare with.
     #[must_use]
     pub fn has_claims(&self) -> bool {
         !self.figures.is_empty() || !self.claims.is_empty()
     }
 
-    /// How many claims came out how.
+    /// Returns the number of claims with each verdict.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let orders = self.orders.iter().map(|order| order.verdict);
@@ -144,7 +144,7 @@ pub fn json(all: &[Reproduction]) -> serde_json::Value {
     document::json(all)
 }
 
-/// What the records say, by combination.
+/// The figures of the records, by combination.
 struct Found<'r> {
     seed: u64,
     gathered: Vec<Gathered<'r>>,

@@ -36,14 +36,14 @@ use crate::trial;
 use rounds::Rounds;
 pub use stop::Stop;
 
-/// How a plan is run.
+/// Settings of a run.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// Where records are kept.
+    /// The folder of the records.
     pub folder: PathBuf,
-    /// How many simulated trials run at once; at least one.
+    /// Number of simulated trials that run at once; at least one.
     pub jobs: usize,
-    /// Whether to run what is recorded already once more.
+    /// True to run trials again that have a record.
     pub fresh: bool,
     /// Ends the run early.
     pub stop: Stop,
@@ -60,7 +60,7 @@ impl Default for RunOptions {
     }
 }
 
-/// Somebody who watches a run, from several threads.
+/// An observer of a run, called from several threads.
 pub trait Progress: Send + Sync {
     /// The run begins: so many trials are to be run, so many are recorded already.
     fn begin(&self, _to_run: usize, _recorded: usize) {}
@@ -71,40 +71,41 @@ pub trait Progress: Send + Sync {
     /// A trial begins. `number` counts from 0 over those that are to be run.
     fn started(&self, _number: usize, _trial: &Trial) {}
 
-    /// How far a trial is, 0 to 1. It is called from within the trial, so it must be quick.
+    /// Reports the progress of a trial, 0 to 1. It is called from within the trial, so it must be
+    /// quick.
     fn advanced(&self, _number: usize, _fraction: f64) {}
 
     /// A trial has ended: its record, or why it has none.
     fn ended(&self, _number: usize, _trial: &Trial, _result: Result<&Record, &str>) {}
 }
 
-/// Nobody.
+/// An observer that does nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProgress;
 
 impl Progress for NoProgress {}
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct RunOutcome {
     /// A record of every trial that has one, those of earlier runs included.
     pub records: Vec<Record>,
-    /// How many trials were run now.
+    /// Number of trials that were run now.
     pub run: usize,
-    /// How many were recorded already.
+    /// Number of trials that had a record.
     pub recorded: usize,
     /// The trials that failed, and why.
     pub failures: Vec<Failure>,
-    /// Whether the run was ended early.
+    /// True if the run was ended early.
     pub is_stopped: bool,
-    /// Where the records are.
+    /// The place of the records.
     pub path: PathBuf,
 }
 
 /// A trial that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Which, in words.
+    /// The trial, in words.
     pub trial: String,
     /// Why.
     pub cause: String,

@@ -24,20 +24,20 @@ pub use options::load;
 /// Everything that a trial needs to know.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Where it runs.
+    /// The place in which it runs.
     pub place: Place,
     /// The benchmark with its parameters.
     pub workload: Load,
-    /// Whether the first repetition has a timeline.
+    /// True if the first repetition has a timeline.
     pub has_timeline: bool,
 }
 
-/// Where a trial runs.
+/// The place in which a trial runs.
 #[derive(Debug, Clone)]
 pub enum Place {
     /// The engine in a simulated world.
     Simulated {
-        /// What host work costs.
+        /// The cost of host work.
         host: HostProfile,
         /// The virtual time after which the trial fails.
         time_max: Nanos,
@@ -67,15 +67,15 @@ pub enum Place {
 pub struct SetupError {
     /// The keys that it is about.
     pub keys: Vec<&'static str>,
-    /// What is wrong, in one line.
+    /// The fault, in one line.
     pub message: String,
 }
 
 impl Setup {
-    /// What the settings mean.
+    /// Converts settings.
     ///
     /// # Errors
-    /// The first thing that cannot be.
+    /// Fails with the first invalid setting.
     pub fn of(settings: &Settings) -> Result<Self, SetupError> {
         let reader = Reader { settings };
         let workload = reader.workload()?;
@@ -112,13 +112,13 @@ impl Setup {
         Ok(reader.setup(place, workload))
     }
 
-    /// Whether the trial runs in a simulated world.
+    /// Returns true if the trial runs in a simulated world.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         matches!(self.place, Place::Simulated { .. })
     }
 
-    /// Whether the trial mounts something, see [`Plan::mounts`](crate::Plan::mounts).
+    /// Returns true if the trial mounts something, see [`Plan::mounts`](crate::Plan::mounts).
     #[must_use]
     pub fn mounts(&self) -> bool {
         matches!(self.place, Place::Mounted { .. })

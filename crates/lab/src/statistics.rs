@@ -1,16 +1,16 @@
-//! What samples say: means with intervals, effects, saturation, and reasons to distrust them.
+//! Statistics of samples: means with intervals, effects, saturation, and reasons to distrust them.
 //!
 //! | question | module | source |
 //! |---|---|---|
 //! | how sure is a mean? | [`student`] | "Student" 1908 |
 //! | how sure is anything else? | [`bootstrap`] | Efron 1987 (BCa) |
-//! | are two samples different? | [`rank`] | Mann and Whitney 1947; Holm 1979 for several such questions at once |
+//! | are two samples different? | [`rank`] | Mann and Whitney 1947; for several, Holm 1979 |
 //! | by how much? | [`effect`] | ratio of means with its BCa interval; Cliff 1993 |
 //! | are there enough trials? | [`stopping`] | Chow and Robbins 1965 |
-//! | from where on is more of no use? | [`saturation`] | Satopää et al. 2011 (Kneedle) |
-//! | was the machine the same all the time? | [`series`] | Mann 1945 and Kendall; White 1997 (MSER); Iglewicz and Hoaglin 1993 |
+//! | from which level on is more useless? | [`saturation`] | Satopää et al. 2011 (Kneedle) |
+//! | was the machine the same? | [`series`] | Mann 1945; Kendall; White 1997; Iglewicz 1993 |
 //!
-//! Everything is a function of its numbers; what is random takes a seed.
+//! Everything is a function of its numbers; random functions take a seed.
 //! `tests/statistics/vectors.py` makes the test vectors with SciPy and statsmodels.
 //!
 //! Mean and standard deviation of a sample (n - 1): D. E. Knuth, The Art of Computer Programming 2,
@@ -31,7 +31,7 @@ pub use student::student_quantile;
 
 /// The two-sided confidence of an interval.
 pub const CONFIDENCE: f64 = 0.95;
-/// What is left of [`CONFIDENCE`]: a test whose p-value is below it says that there is something.
+/// The complement of [`CONFIDENCE`]: a test with a p-value below it is significant.
 pub const SIGNIFICANCE: f64 = 1.0 - CONFIDENCE;
 
 /// Values of one figure, none of them NaN.
@@ -50,7 +50,7 @@ pub struct Mean {
     pub deviation: Option<f64>,
     /// Half of the 95 % interval, if there are two values.
     pub half_interval: Option<f64>,
-    /// How many values.
+    /// Number of values.
     pub count: usize,
 }
 
@@ -64,7 +64,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether a value lies in it.
+    /// Returns true if a value lies in it.
     #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
@@ -85,7 +85,7 @@ impl Sample {
         &self.values
     }
 
-    /// How many values.
+    /// Returns the number of values.
     #[must_use]
     pub fn count(&self) -> usize {
         self.values.len()

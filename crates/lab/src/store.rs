@@ -23,7 +23,7 @@ pub use brief::{Brief, Figures, MeasuredBrief};
 use line::Entry;
 pub use line::Lines;
 
-/// Where records are kept unless told otherwise.
+/// The default folder of records.
 pub const FOLDER: &str = "lab-results";
 
 /// The records of a plan.
@@ -43,7 +43,7 @@ pub enum StoreError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What it said.
+        /// The cause.
         cause: io::Error,
     },
     /// A line is not a record.
@@ -53,7 +53,7 @@ pub enum StoreError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The fault.
         cause: serde_json::Error,
     },
     /// The line with what trials share is not there.
@@ -129,8 +129,8 @@ impl Store {
         lines::read(&self.path)
     }
 
-    /// What a report needs of all records, in the order in which they were made; none if there is
-    /// no file.
+    /// Returns the parts of all records that a report needs, in the order in which they were made;
+    /// none if there is no file.
     ///
     /// # Errors
     /// Those of [`Store::read`].
@@ -192,7 +192,7 @@ impl From<(Arc<Context>, Entry<Measured>)> for Record {
     }
 }
 
-/// What is wrong with a line. The library counts lines within what it was given, which is one.
+/// Returns the fault of a line. The library counts lines within its input, which is one line.
 fn said(cause: &serde_json::Error) -> String {
     let place = format!(" at line {} column {}", cause.line(), cause.column());
     let text = cause.to_string();
@@ -202,7 +202,7 @@ fn said(cause: &serde_json::Error) -> String {
     }
 }
 
-/// Whether the last line has no end.
+/// Returns true if the last line has no end.
 fn is_torn(file: &mut File) -> io::Result<bool> {
     if file.metadata()?.len() == 0 {
         return Ok(false);

@@ -1,9 +1,8 @@
-//! What file systems of the kernel need of the operating system: tools, loop devices, mounts, a
-//! namespace to keep them in.
+//! The needs of kernel file systems: tools, loop devices, mounts, a namespace to keep them in.
 //!
-//! Everything that is attached or mounted here is undone with its value. A process that is killed
-//! undoes nothing; a command that mounts therefore first calls [`strays::release`] for what was
-//! killed before it, and [`namespace::enter`], so that what it mounts ends with it.
+//! A value undoes its attachment or mount when it is dropped. A process that is killed undoes
+//! nothing; a command that mounts therefore first calls [`strays::release`] for the remains of
+//! killed processes, and [`namespace::enter`], so that its mounts end with it.
 
 pub mod attached;
 pub mod namespace;

@@ -1,6 +1,6 @@
-//! What a workload can run on, all behind [`workload::Target`]: a volume of the engine, in a
+//! The targets of a workload, all behind [`workload::Target`]: a volume of the engine, in a
 //! simulated world or in this process; and a directory ([`workload::directory`]). Any of them can
-//! be watched.
+//! be observed.
 
 mod volume;
 mod watched;

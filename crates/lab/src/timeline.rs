@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use recorder::{Counts, Recorder};
 
-/// What a recorder reads of the engine, by its name in records, and whether it is spent little by
-/// little: that is spread evenly over the time since the reading before, while what happens at once
-/// is when it is read.
+/// The counters of the engine that a recorder reads, by their name in records, with true for those
+/// that grow gradually: these are spread evenly over the time since the reading before, while the
+/// others count at the time of their reading.
 pub(crate) const COUNTED: [(&str, bool); 9] = [
     ("commits", false),
     ("checkpoint_blocks", true),
@@ -29,15 +29,15 @@ pub(crate) const COUNTED: [(&str, bool); 9] = [
     ("stalled_rewrite_ns", true),
 ];
 
-/// What happened when in a trial. All intervals are equally long; the first begins with the
+/// The events of a trial over time. All intervals are equally long; the first begins with the
 /// workload.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Timeline {
-    /// How long an interval is.
+    /// The length of an interval.
     pub interval_ns: u64,
-    /// How many calls of the workload ended in each.
+    /// Number of calls of the workload that ended in each interval.
     pub calls: Vec<u64>,
-    /// What the engine counted in each, by its name; what stayed at zero is left out.
+    /// The engine's counters in each interval, by name, without those that stayed at zero.
     pub counters: BTreeMap<String, Vec<u64>>,
     /// The parts of the workload.
     pub phases: Vec<PhaseMark>,
@@ -48,8 +48,8 @@ pub struct Timeline {
 pub struct PhaseMark {
     /// Its name.
     pub name: String,
-    /// When it began, from the beginning of the first interval.
+    /// The start, from the beginning of the first interval.
     pub began_ns: u64,
-    /// How long it took.
+    /// The duration.
     pub took_ns: u64,
 }

@@ -75,7 +75,7 @@ pub fn check_system(setup: &Setup) -> Result<()> {
     setup.file_system().map_or(Ok(()), FileSystem::check_system)
 }
 
-/// What a trial does once its target is there.
+/// The work of a trial once its target is there.
 struct Work {
     workload: Load,
     has_timeline: bool,

@@ -35,16 +35,16 @@ pub enum Warning {
         /// The ballast's bytes.
         ballast: u64,
     },
-    /// A real trial was run once, so that nobody knows how far it is off.
+    /// A real trial was run once, so that its error is unknown.
     NotRepeated,
     /// Records come from several builds of the program.
     SeveralPrograms {
-        /// How many.
+        /// Their number.
         count: usize,
     },
     /// Real trials were run on several machines.
     SeveralMachines {
-        /// How many.
+        /// Their number.
         count: usize,
     },
     /// An interval is wider than the plan asks for, although trials were repeated as often as they
@@ -56,7 +56,7 @@ pub enum Warning {
         figure: &'static str,
         /// Half of the interval over the mean.
         half: f64,
-        /// How many trials.
+        /// Number of trials.
         count: usize,
     },
     /// Real trials became slower and slower, or faster and faster, whatever their level.
@@ -78,13 +78,13 @@ pub enum Warning {
     WarmingUp {
         /// The trial's level.
         level: String,
-        /// How many.
+        /// Their number.
         count: usize,
     },
 }
 
 impl Warning {
-    /// What is wrong with a plan, before it is run.
+    /// Returns the faults of a plan, before it is run.
     #[must_use]
     pub fn of(plan: &Plan) -> Vec<Self> {
         let setups: Vec<(Trial, Setup)> = plan

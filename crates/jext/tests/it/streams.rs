@@ -18,7 +18,7 @@ fn create<'v>(volume: &'v Volume, path: &str) -> File<'v> {
     volume.create_file(path, &NewInode::default()).unwrap()
 }
 
-/// What only knows the standard library.
+/// Code that only knows the standard library.
 fn shout(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut text = String::new();
     from.read_to_string(&mut text)?;

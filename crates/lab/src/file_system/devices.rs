@@ -24,7 +24,7 @@ pub(crate) struct Counted {
     has_controller: bool,
 }
 
-/// What was counted up to an instant.
+/// Counts up to an instant.
 pub(crate) struct Reading {
     pub(crate) requests: MeterCounts,
     // The sum over all disks, if there are any.
@@ -59,7 +59,7 @@ impl DeviceMaker {
 }
 
 impl Counted {
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub(crate) fn read(&self) -> Reading {
         let each = self.disks.iter().map(|disk| disk.stats());
         let sum = each.reduce(|mut sum, disk| {
@@ -78,7 +78,7 @@ impl Counted {
 }
 
 impl Reading {
-    /// What controllers have done since an earlier reading, if there are any.
+    /// Returns the work of the controllers since an earlier reading, if there are any.
     pub(crate) fn controller_since(&self, before: &Self) -> Option<ControllerStats> {
         let (after, before) = self.controller.zip(before.controller)?;
         Some(ControllerStats {
@@ -91,7 +91,7 @@ impl Reading {
     }
 }
 
-/// Whether there is a controller in front of a device or a part of it.
+/// Returns true if there is a controller in front of a device or a part of it.
 fn has_controller(text: &DeviceText) -> bool {
     match text {
         DeviceText::Controller { .. } => true,

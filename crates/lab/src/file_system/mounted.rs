@@ -21,21 +21,21 @@ const SECTOR_BYTES: u64 = 512;
 /// A file system that is made and mounted for a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedSetup {
-    /// Who mounts it.
+    /// The driver.
     pub driver: Driver,
-    /// What it is: `ext3`, `xfs`.
+    /// The type: `ext3`, `xfs`.
     pub kind: String,
     /// Its device: a file, a block device, or memory.
     pub device: DeviceText,
     /// Its journal, where it can be told.
     pub journal: JournalPlace,
-    /// How it is made.
+    /// The settings of mkfs.
     pub format: FormatSetup,
-    /// How it is mounted, but for what the journal's device needs.
+    /// The mount options, without those for the journal's device.
     pub options: String,
 }
 
-/// Who mounts a file system.
+/// The driver of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
     /// The kernel.
@@ -48,7 +48,7 @@ pub enum Driver {
     Passthrough,
 }
 
-/// What the programs have in common that make file systems of a family.
+/// A family of file systems whose mkfs programs have common options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     Ext,
@@ -122,8 +122,8 @@ impl MountedSetup {
         all
     }
 
-    /// What makes the journal's device, where the file system's own program does not: the arguments
-    /// of `mke2fs`.
+    /// Returns the arguments of `mke2fs` that create the journal's device, if the file system's own
+    /// program does not.
     #[must_use]
     pub fn journal_arguments(&self, bytes: u64, log: &str) -> Option<Vec<String>> {
         let block = self.block_bytes(bytes, true)?.to_string();

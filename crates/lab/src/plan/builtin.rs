@@ -86,7 +86,7 @@ mod tests {
         format!("{:016x}", hash.finish())
     }
 
-    /// What these plans run was fixed when they were written out in full, one by one.
+    /// The trials of these plans were fixed when the plans were written out in full, one by one.
     #[test]
     fn the_trials_of_the_external_journal_experiment_are_what_they_were() {
         for (name, expected) in [

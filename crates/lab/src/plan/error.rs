@@ -11,7 +11,7 @@ pub struct PlanError {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong, in one line.
+    /// The fault, in one line.
     pub message: String,
 }
 
@@ -25,7 +25,7 @@ pub struct Spot {
 }
 
 impl PlanError {
-    /// What is wrong at a spot, in one line whatever a library says.
+    /// Creates the error of a fault at a spot, in one line even if a library reports several.
     pub(crate) fn at(spot: &Spot, message: &str) -> Self {
         Self {
             file: spot.file.to_string(),

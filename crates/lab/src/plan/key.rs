@@ -18,12 +18,12 @@ use super::value::{Kind, Value};
 pub struct Key {
     /// Its name, with points: `fs.commit`.
     pub name: &'static str,
-    /// What its value must be.
+    /// The kind of its value.
     pub kind: Kind,
-    /// What it is where a plan does not say; a key without a default must be given if the target
+    /// Its value if a plan does not set it; a key without a default must be given if the target
     /// needs it.
     pub default: Initial,
-    /// What it means, in one line.
+    /// The meaning, in one line.
     pub meaning: &'static str,
 }
 
@@ -48,13 +48,13 @@ pub enum Initial {
     Range(u32, u32),
 }
 
-/// What stands for "as the log policy has it".
+/// The word for "as in the log policy".
 pub(crate) const AS_POLICY: &str = "policy";
-/// What the names of the log policy's parts stand behind.
+/// The prefix of the log policy's parts.
 pub(crate) const LOG_PART_PREFIX: &str = "fs.log.";
 /// The key that says of which trials there is a timeline.
 pub(crate) const TIMELINE: &str = "timeline";
-/// What stands for "as mkfs decides".
+/// The word for "as mkfs decides".
 pub(crate) const AUTO: &str = "auto";
 /// A journal within the file system.
 pub(crate) const INTERNAL: &str = "internal";

@@ -13,13 +13,13 @@ use super::value::{Value, describe, number, whole};
 use super::{Cell, Factor, Level, Plan, PlanError, Spot};
 use draft::Draft;
 
-/// More combinations than anybody waits for; a typing error makes them.
+/// Maximum number of combinations: a larger one is a typing error.
 const COMBINATIONS_MAX: usize = 100_000;
 /// More trials than a report can be asked to read.
 const TRIALS_MAX: usize = 2_000_000;
-/// More repetitions than anybody waits for.
+/// Maximum number of repetitions: a larger one is a typing error.
 const REPETITIONS_MAX: i64 = 10_000;
-/// How often a trial is repeated at most for its interval, where the plan does not say.
+/// Default of the maximum number of runs of a trial for its interval.
 const REPETITIONS_MAX_DEFAULT: i64 = 30;
 
 /// Reads a plan without setting its trials up.
@@ -48,7 +48,7 @@ struct Parser<'t, 'n> {
 /// A key's value, and where it is said.
 type Setting = (&'static Key, Value, Spot);
 
-/// What `[plan]` says.
+/// The contents of `[plan]`.
 struct Head {
     name: String,
     question: String,
@@ -110,8 +110,7 @@ impl<'t> Parser<'t, '_> {
         Ok(Section::new(self.source, "the plan", 0..0, table.get_ref()))
     }
 
-    /// What `[plan]` says, and what is run, with what the plan takes from the one that it is based
-    /// on.
+    /// Reads `[plan]` and the draft, with the settings of the plan that it is based on.
     fn head_and_draft(
         &mut self,
         root: &mut Section<'t, 't>,

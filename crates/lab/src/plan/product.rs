@@ -11,15 +11,15 @@ use crate::hash::StableHash;
 /// One trial: conditions, levels and a seed.
 #[derive(Debug, Clone)]
 pub struct Trial {
-    /// Which block of the plan.
+    /// The index of the block in the plan.
     pub block: usize,
     /// Its name.
     pub block_name: String,
     /// The level of each factor, in the plan's order.
     pub levels: Arc<[TrialLevel]>,
-    /// Which repetition, from 0.
+    /// The repetition, from 0.
     pub repetition: u32,
-    /// Whether it is run first and not counted.
+    /// True if it is run first and not counted.
     pub is_warmup: bool,
     /// Decides everything random in it.
     pub seed: u64,
@@ -30,7 +30,7 @@ pub struct Trial {
 /// Trials that differ in their repetition only.
 #[derive(Debug, Clone)]
 pub struct Combination {
-    /// Which block of the plan.
+    /// The index of the block in the plan.
     pub block: usize,
     /// Its name.
     pub block_name: String,
@@ -42,7 +42,7 @@ pub struct Combination {
 }
 
 impl Combination {
-    /// What tells its trials from all others of the plan: what their ids begin with.
+    /// Returns the start of the ids of its trials, which is unique in the plan.
     #[must_use]
     pub fn id(&self) -> String {
         id(&self.block_name, &self.levels)
@@ -68,26 +68,26 @@ impl Combination {
 pub struct TrialLevel {
     /// The factor.
     pub key: &'static Key,
-    /// How it is printed.
+    /// The printed form.
     pub label: String,
     /// Its value.
     pub value: Value,
 }
 
 impl Trial {
-    /// What tells this trial from all others of its plan, for records.
+    /// Returns the id of this trial in records, which is unique in its plan.
     #[must_use]
     pub fn id(&self) -> String {
         trial_id(&self.combination_id(), self.repetition, self.is_warmup)
     }
 
-    /// What its id begins with: that of its combination.
+    /// Returns the start of its id: that of its combination.
     #[must_use]
     pub fn combination_id(&self) -> String {
         id(&self.block_name, &self.levels)
     }
 
-    /// What this trial is, in a few words for people.
+    /// Returns a description of this trial in a few words.
     #[must_use]
     pub fn name(&self) -> String {
         let block = (!self.block_name.is_empty()).then(|| self.block_name.clone());

@@ -1,4 +1,4 @@
-//! What others have found: figures, and claims about them.
+//! Published results: figures, and claims about them.
 
 use super::{Key, Spot, Trial, Value};
 
@@ -9,13 +9,13 @@ pub struct Cell {
     pub block: Option<String>,
     /// At which levels.
     pub at: Vec<(&'static Key, Value)>,
-    /// How it is called where it stands beside others.
+    /// Its name beside others.
     pub label: String,
-    /// Where it is said.
+    /// The place of the definition.
     pub spot: Spot,
 }
 
-/// A figure that somebody else has found.
+/// A published figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Published {
     /// For which trial.
@@ -24,9 +24,9 @@ pub struct Published {
     pub metric: &'static str,
     /// The figure, in the metric's SI unit.
     pub value: f64,
-    /// Who found it, and where it stands.
+    /// The author and the place.
     pub source: String,
-    /// Which of the plan's sets it belongs to.
+    /// The index of its set in the plan.
     pub set: usize,
 }
 
@@ -36,18 +36,17 @@ pub struct Published {
 pub struct PublishedSet {
     /// Of which metric.
     pub metric: &'static str,
-    /// What all of them have in common, in a few words; empty where there is nothing to say.
+    /// The common property of all, in a few words; may be empty.
     pub what: String,
     /// The unit in which they were published.
     pub unit: String,
-    /// How many of the metric's SI unit that is.
+    /// Its value in units of the metric's SI unit.
     pub scale: f64,
-    /// Who found them, and where they stand.
+    /// The author and the place.
     pub source: String,
-    /// What is known about why ours differ.
+    /// The known cause of the difference from ours.
     pub why: Option<String>,
-    /// Whether the order of its figures counts as claims; not so where another set is of the same
-    /// runs.
+    /// True if the order of its figures counts as claims; false if another set is of the same runs.
     pub is_compared: bool,
     /// Figures of what this plan does not run.
     pub absent: Vec<Absent>,
@@ -56,7 +55,7 @@ pub struct PublishedSet {
 /// A published figure of something that a plan does not run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Absent {
-    /// What it is of.
+    /// Its subject.
     pub label: String,
     /// The figure, in the metric's SI unit.
     pub value: f64,
@@ -67,24 +66,24 @@ pub struct Absent {
 pub struct Claim {
     /// In words.
     pub text: String,
-    /// Who said it, and where.
+    /// The author and the place.
     pub source: String,
-    /// What is known about why it is not reproduced, or not run.
+    /// The known reason that it is not reproduced, or not run.
     pub why: Option<String>,
-    /// What decides it here; nothing if it is not run.
+    /// Its test here; none if it is not run.
     pub test: Option<ClaimTest>,
 }
 
-/// What decides a claim.
+/// The test of a claim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClaimTest {
     /// The figure that is looked at.
     pub metric: &'static str,
-    /// What must hold of it.
+    /// The condition.
     pub rule: ClaimRule,
 }
 
-/// What must hold of a figure.
+/// The condition on a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClaimRule {
     /// It is higher in the first than in the second.
@@ -96,7 +95,7 @@ pub enum ClaimRule {
 }
 
 impl Cell {
-    /// Whether it is a trial's.
+    /// Returns true if it belongs to a trial.
     #[must_use]
     pub fn is_at(&self, trial: &Trial) -> bool {
         let in_block = self
@@ -114,7 +113,7 @@ impl Cell {
 }
 
 impl Published {
-    /// Whether this figure belongs to a trial.
+    /// Returns true if this figure belongs to a trial.
     #[must_use]
     pub fn is_at(&self, trial: &Trial) -> bool {
         self.cell.is_at(trial)

@@ -22,7 +22,7 @@ impl Source<'_> {
         1 + before.iter().filter(|byte| **byte == b'\n').count()
     }
 
-    /// Where a span begins.
+    /// Returns the start of a span.
     pub(super) fn spot(&self, span: &Range<usize>) -> Spot {
         Spot {
             file: self.file.into(),
@@ -48,7 +48,7 @@ pub(super) struct Section<'t, 'i> {
 pub(super) struct Entry<'i> {
     /// The key, with points where tables were nested.
     pub(super) key: String,
-    /// Where the key stands.
+    /// The place of the key.
     pub(super) span: Range<usize>,
     /// The value.
     pub(super) value: DeValue<'i>,
@@ -86,7 +86,7 @@ impl<'t, 'i> Section<'t, 'i> {
         Ok(self.take(key).expect("it was looked for"))
     }
 
-    /// Whether there is an entry that has not been taken.
+    /// Returns true if there is an entry that has not been taken.
     pub(super) fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)
     }

@@ -43,7 +43,7 @@ impl Settings {
         self.values.get(key).map(|said| &said.value)
     }
 
-    /// Where a key's value is said.
+    /// Returns the place of a key's definition.
     #[must_use]
     pub fn spot(&self, key: &str) -> Option<&Spot> {
         self.values.get(key).and_then(|said| said.spot.as_ref())

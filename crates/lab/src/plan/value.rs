@@ -26,7 +26,7 @@ pub enum Value {
     Range(u32, u32),
 }
 
-/// What a key's value must be.
+/// The kind of a key's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// One of these words.
@@ -58,17 +58,17 @@ pub enum Kind {
     Target,
 }
 
-/// What a directory's path stands behind in a target.
+/// The prefix of a directory's path in a target.
 pub(crate) const DIRECTORY_PREFIX: &str = "directory:";
-/// What the type of a file system of the kernel stands behind.
+/// The prefix of the type of a kernel file system.
 pub(crate) const KERNEL_PREFIX: &str = "kernel:";
-/// What the name of a FUSE program stands behind.
+/// The prefix of the name of a FUSE program.
 pub(crate) const FUSE_PREFIX: &str = "fuse:";
 /// The FUSE programs.
 const FUSE_PROGRAMS: &[&str] = &["fuse2fs", "jext", "passthrough"];
 
 impl Kind {
-    /// What a value of this kind looks like, for messages.
+    /// Returns the form of a value of this kind, for messages.
     #[must_use]
     pub fn expected(self) -> String {
         match self {
@@ -207,7 +207,7 @@ fn one_of(words: &[&str]) -> String {
     }
 }
 
-/// What stands in a plan, for messages.
+/// Returns a description of a plan's value, for messages.
 pub(super) fn describe(given: &DeValue<'_>) -> String {
     match given {
         DeValue::String(text) => format!("{text:?}"),

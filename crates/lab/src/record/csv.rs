@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use super::Record;
 use crate::metric::{METRICS, MetricKind};
 
-/// What every record has, in front of its settings and figures.
+/// The columns of every record before its settings and figures.
 const HEAD: [&str; 11] = [
     "plan",
     "plan_hash",

@@ -1,8 +1,7 @@
-//! What a group of rows shows, in words: what somebody who asked the plan's question reads first.
+//! The result of a group of rows in words: the first thing that a reader of the report sees.
 //!
-//! A gain is said with its 95 % interval where trials were repeated. A row *beats* the baseline
-//! where that interval is above zero; a single value is exact in a simulated world and taken for
-//! what it is.
+//! A gain has its 95 % interval if trials were repeated. A row *beats* the baseline if that
+//! interval is above zero; a single value is exact in a simulated world and taken as it is.
 
 use super::{Group, Row, SATURATION};
 use crate::statistics::effect::Effect;
@@ -42,12 +41,13 @@ pub fn sentences(group: &Group) -> Vec<String> {
     said
 }
 
-/// Whether the rows are levels of one quantity, from less to more, and enough for a curve.
+/// Returns true if the rows are levels of one quantity, in increasing order, and enough for a
+/// curve.
 fn is_curve(others: &[(&Row, Effect)]) -> bool {
     others.len() >= CURVE_COUNT_MIN && is_ordered(others.iter().map(|(row, _)| *row))
 }
 
-/// Whether rows are levels of one quantity, from less to more.
+/// Returns true if rows are levels of one quantity, in increasing order.
 pub(super) fn is_ordered<'r>(rows: impl Iterator<Item = &'r Row>) -> bool {
     let positions: Option<Vec<f64>> = rows.map(|row| row.position).collect();
     positions.is_some_and(|all| all.windows(2).all(|pair| pair[0] < pair[1]))
@@ -143,7 +143,7 @@ fn fastest(group: &Group) -> Vec<String> {
     }]
 }
 
-/// What gains in a group are, as a sentence for whoever reads the first.
+/// Returns the meaning of gains in a group, as a sentence for new readers.
 #[must_use]
 pub fn gain_meaning(group: &Group) -> String {
     match group.primary.name {

@@ -27,7 +27,7 @@ pub struct Comparison {
     pub metric: &'static MetricKind,
     /// The trials that both have, in the order of their names.
     pub rows: Vec<ComparedRow>,
-    /// How many combinations of levels only the first has, and only the second.
+    /// Numbers of combinations of levels that only the first has, and only the second.
     pub alone: (usize, usize),
 }
 
@@ -40,7 +40,7 @@ pub struct ComparedRow {
     pub first: Mean,
     /// In the second.
     pub second: Mean,
-    /// What the second gains; nothing where the figure is zero.
+    /// The gain of the second; none if the figure is zero.
     pub gain: Option<Effect>,
 }
 

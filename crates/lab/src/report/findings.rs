@@ -4,12 +4,12 @@ use super::{Row, SATURATION, TIE};
 use crate::metric::MetricKind;
 use crate::statistics::effect::Ratio;
 
-/// What the rows of a group show.
+/// The findings of a group of rows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Findings {
-    /// What our figures show.
+    /// The findings of our figures.
     pub ours: Marks,
-    /// What the published figures show; nothing where they are not complete.
+    /// The findings of the published figures; none if they are incomplete.
     pub published: Marks,
     /// Pairs of rows whose published figures differ by more than a tie: all, and those that stand
     /// in the other order here.
@@ -21,7 +21,7 @@ pub struct Findings {
     pub furthest: Option<(String, f64)>,
 }
 
-/// What one set of figures shows.
+/// The findings of one set of figures.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Marks {
     /// The first row that beats the baseline, and its gain.
@@ -40,7 +40,7 @@ pub struct Mark {
 }
 
 impl Findings {
-    /// What the primary figure of rows shows, one of which may be the baseline.
+    /// Returns the findings of the primary figure of rows, one of which may be the baseline.
     #[must_use]
     pub fn of(rows: &[Row], primary: &MetricKind) -> Self {
         let ours = |row: &Row| row.value(primary.name);
@@ -58,7 +58,7 @@ impl Findings {
         }
     }
 
-    /// Whether there is anything to say.
+    /// Returns true if there is no finding.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

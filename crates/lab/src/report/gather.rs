@@ -54,7 +54,7 @@ pub(crate) fn gather<'r>(plan: &Plan, records: &'r [Brief]) -> Vec<Gathered<'r>>
 }
 
 impl Gathered<'_> {
-    /// How many trials that the plan asks for have no record.
+    /// Returns the number of trials of the plan that have no record.
     pub(crate) fn missing(&self, plan: &Plan) -> usize {
         let runs = (0..plan.repetitions).filter(|number| !self.trials.contains_key(number));
         let warmups = (0..plan.warmup).filter(|number| !self.warmups.contains_key(number));

@@ -104,7 +104,7 @@ fn render_answer(page: &mut String, report: &Report) {
     .expect(INFALLIBLE);
 }
 
-/// What tells a group from the others of the report.
+/// Returns the heading of a group, unique in the report.
 fn heading(report: &Report, block: &BlockReport, group: &Group) -> String {
     let common = common(group);
     let title = match (report.blocks.len(), common.is_empty()) {
@@ -161,7 +161,7 @@ fn common(group: &Group) -> String {
     levels.join(", ")
 }
 
-/// What made the figures, and how to make them again.
+/// Writes the origin of the figures, and the command that repeats them.
 fn render_origin(page: &mut String, report: &Report, again: &str, source: &str) {
     page.push_str("<section>\n<h2>How to reproduce</h2>\n");
     writeln!(page, "<pre>{}</pre>", escape(again)).expect(INFALLIBLE);

@@ -1,8 +1,7 @@
-//! What repeated real trials say against themselves: drift, outliers, warm-up, intervals that stay
-//! wide.
+//! Checks of repeated real trials: drift, outliers, warm-up, intervals that stay wide.
 //!
-//! Simulated trials begin in the same state each time and share nothing: where they differ, chance
-//! in the plan's own seeds is the cause, and only their precision is looked at.
+//! Simulated trials begin in the same state each time and share nothing: their differences come
+//! from the plan's own seeds, and only their precision is checked.
 
 use super::gather::Gathered;
 use super::headline;
@@ -21,7 +20,7 @@ const WARM_UP_DEVIATIONS: f64 = 3.0;
 /// As many values as a trend is looked for in; more are averaged in runs.
 const TREND_COUNT_MAX: usize = 500;
 
-/// What is suspicious about records.
+/// Returns the suspicions about records.
 pub(super) fn of(plan: &Plan, all: &[Gathered<'_>], machines: usize) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut in_time: Vec<(u64, f64)> = Vec::new();

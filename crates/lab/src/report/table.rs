@@ -35,7 +35,7 @@ const ENGINE: [&str; 21] = [
     "disk_time",
     "cpu_time",
 ];
-/// Where a figure is not known.
+/// The mark of an unknown figure.
 const ABSENT: &str = "-";
 /// Pairs in another order that are named.
 const SWAPPED_MAX: usize = 4;
@@ -138,7 +138,7 @@ fn results(group: &Group) -> Table {
     table
 }
 
-/// What the engine did, and what its callers waited for.
+/// Returns the table of the engine's work and of its callers' waits.
 fn engine(group: &Group) -> Table {
     let is_known = |kind: &&MetricKind| {
         group
@@ -236,7 +236,7 @@ fn beside(mark: Option<&Mark>) -> String {
     })
 }
 
-/// Whether the rows stand in the published order.
+/// Returns a sentence on the order of the rows compared with the published one.
 fn order(findings: &Findings) -> Option<String> {
     let Findings { pairs, swapped, .. } = findings;
     if *pairs == 0 {

@@ -82,8 +82,8 @@ fn summary(text: &mut String, all: &[Reproduction]) {
     }
 }
 
-/// How many of the claims came out that were decided by plans that mount something, or by those
-/// that do not.
+/// Returns the share of confirmed claims among those that were decided by plans that mount
+/// something, or by those that do not.
 fn share(all: &[Reproduction], is_mounted: bool) -> String {
     let mut tally = Tally::default();
     let own = all.iter().filter(|own| own.plan.mounts() == is_mounted);
@@ -199,7 +199,7 @@ fn figures(text: &mut String, own: &Reproduction) {
     }
 }
 
-/// What a set's figures are, with their unit.
+/// Returns the subject of a set's figures, with their unit.
 fn head(set: &PublishedSet) -> String {
     let title = kind(set.metric).title;
     let parts = [title, set.unit.as_str()].into_iter();

@@ -82,7 +82,7 @@ fn orders_follow_from_published_figures_and_are_decided_by_ours() {
     };
     check([&[30.0], &[20.0], &[30.2]], [Reproduced, NotReproduced]);
     check([&[20.0], &[19.8], &[19.0]], [NotReproduced, Reproduced]);
-    // The means differ, and nobody can tell.
+    // The means differ, within the noise.
     check(
         [&[10.0, 30.0, 50.0], &[12.0, 28.0, 47.0], &[1.0, 1.1, 1.2]],
         [NotReproduced, Reproduced],

@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 use crate::statistics::Sample;
 use crate::statistics::effect::{Effect, Ratio};
 
-/// What became of a claim.
+/// The verdict on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It is so here.
@@ -16,7 +16,7 @@ pub enum Verdict {
     NotRun,
 }
 
-/// How many claims came out how.
+/// The number of claims with each verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// As published.
@@ -49,7 +49,7 @@ impl Verdict {
 }
 
 impl Tally {
-    /// How many were decided.
+    /// Returns the number of decided claims.
     #[must_use]
     pub fn decided(self) -> usize {
         self.reproduced + self.not_reproduced
@@ -78,8 +78,8 @@ impl AddAssign for Tally {
     }
 }
 
-/// Whether the mean of one sample is higher by more than a tie, and, where there is an interval,
-/// certainly so.
+/// Returns true if the mean of one sample is higher by more than a tie and, if there is an
+/// interval, certainly so.
 pub(super) fn is_higher(more: &Sample, less: &Sample, tie: f64, seed: u64) -> bool {
     match Effect::of(less, more, Ratio::OverBaseline, seed) {
         Some(effect) => effect.share > tie && effect.is_certain(),

@@ -9,13 +9,13 @@ use crate::report::headline;
 use crate::statistics::Sample;
 use crate::statistics::stopping::Verdict;
 
-/// What is known of each combination, and what follows from it.
+/// The state of each combination, and the decisions that follow from it.
 pub(super) struct Rounds<'p> {
     plan: &'p Plan,
     combinations: Vec<(Combination, Known)>,
 }
 
-/// What is known of a combination.
+/// The state of a combination.
 #[derive(Default)]
 struct Known {
     // The primary figure by repetition. Nothing where a trial failed or does not have it.

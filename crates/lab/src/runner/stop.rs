@@ -26,7 +26,7 @@ impl Stop {
         }
     }
 
-    /// Whether the run is to end.
+    /// Returns true if the run is to end.
     #[must_use]
     pub fn is_requested(&self) -> bool {
         self.0.is_requested.load(Ordering::SeqCst)

@@ -8,7 +8,7 @@ use crate::file_system::{Driver, JournalPlace, MountedSetup};
 use crate::plan::key::LOG_PART_PREFIX;
 use crate::plan::value::{FUSE_PREFIX, KERNEL_PREFIX, Value};
 
-/// What belongs to the engine or to simulated worlds.
+/// Keys of the engine and of simulated worlds.
 const ENGINE_KEYS: [&str; 5] = [
     "host",
     "host_scale_permille",
@@ -23,7 +23,7 @@ const ENGINE_PREFIXES: [&str; 5] = [
     "memory.",
     "cache.",
 ];
-/// What only the ext family's kernel drivers have.
+/// Keys that only the ext family's kernel drivers have.
 const EXT_KEYS: [&str; 7] = [
     "fs.data",
     "fs.commit",
@@ -33,7 +33,7 @@ const EXT_KEYS: [&str; 7] = [
     "fs.journal_size",
     "fs.reserved_percent",
 ];
-/// What fuse2fs has no options for: it does not journal what it writes.
+/// Keys that fuse2fs has no options for: it does not journal its writes.
 const JOURNALING_KEYS: [&str; 5] = [
     "fs.data",
     "fs.commit",
@@ -43,7 +43,7 @@ const JOURNALING_KEYS: [&str; 5] = [
 ];
 
 impl Reader<'_> {
-    /// A file system that somebody else mounts, if the target is one.
+    /// Returns the mounted file system, if the target is one.
     pub(super) fn mounted(&self) -> Result<Option<MountedSetup>, SetupError> {
         let target = self.text("target");
         let (driver, kind) = match target.strip_prefix(KERNEL_PREFIX) {
@@ -78,7 +78,7 @@ impl Reader<'_> {
         Ok(Some(setup))
     }
 
-    /// What is said and means nothing.
+    /// Refuses settings without effect.
     fn check_keys(&self, driver: Driver, kind: &str) -> Result<(), SetupError> {
         let is_ext = matches!(kind, "ext2" | "ext3" | "ext4");
         let target = self.text("target");

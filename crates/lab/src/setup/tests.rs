@@ -1,4 +1,4 @@
-//! What settings mean, and which are refused.
+//! Conversion of settings, and refusals.
 
 use ext::MountOptions;
 use ext::tuning::MemoryAccounting;

@@ -10,8 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{CONFIDENCE, Interval, Sample, normal};
 
-/// How many resamples are drawn: the ends of a 95 % interval then move by about a twentieth of its
-/// length.
+/// Number of resamples: the ends of a 95 % interval then move by about a twentieth of its length.
 pub const RESAMPLES: usize = 2000;
 
 /// The interval of a statistic of one or several samples.
@@ -89,8 +88,8 @@ pub(super) fn bca(
     })
 }
 
-/// How fast the standard error changes with the estimate, by the jackknife. A sample of one value
-/// has no part in it.
+/// Returns the rate at which the standard error changes with the estimate, by the jackknife. A
+/// sample of one value has no part in it.
 fn acceleration(samples: &[&[f64]], statistic: &impl Fn(&[&[f64]]) -> f64) -> f64 {
     let (mut cubes, mut squares) = (0.0, 0.0);
     for (number, sample) in samples.iter().enumerate() {

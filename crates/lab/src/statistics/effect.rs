@@ -1,4 +1,4 @@
-//! How much one sample differs from another.
+//! The size of the difference of two samples.
 //!
 //! The effect is the ratio of the means minus one, with its BCa interval; beside it Cliff's delta,
 //! which asks for no distribution: N. Cliff, Dominance Statistics, Psychological Bulletin 114,
@@ -13,7 +13,7 @@ use crate::metric::Better;
 /// and takes seconds.
 const BOOTSTRAP_VALUES_MAX: usize = 1000;
 
-/// How a sample differs from a baseline.
+/// The difference of a sample from a baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effect {
     /// The ratio of the means minus one: 0.17 is 17 % more.
@@ -24,11 +24,11 @@ pub struct Effect {
     pub p: Option<f64>,
     /// Cliff's delta: 1 where all values are above all of the baseline's, -1 where all are below.
     pub delta: f64,
-    /// Whether both samples are single values, so that nothing is known of their spread.
+    /// True if both samples are single values, so that their spread is unknown.
     pub is_single: bool,
 }
 
-/// Which way a ratio is taken.
+/// The direction of a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ratio {
     /// The sample's mean over the baseline's: for figures of which more is better.
@@ -88,8 +88,8 @@ impl Effect {
         })
     }
 
-    /// Whether the interval leaves out zero; a single value against a single value is taken for
-    /// what it is.
+    /// Returns true if the interval excludes zero; a single value against a single value is taken
+    /// as it is.
     #[must_use]
     pub fn is_certain(&self) -> bool {
         match self.interval {

@@ -1,4 +1,4 @@
-//! Whether two samples differ, by the ranks of their values alone.
+//! Test of two samples for a difference, by the ranks of their values alone.
 //!
 //! H. B. Mann and D. R. Whitney, On a Test of Whether one of Two Random Variables is Stochastically
 //! Larger than the Other, Annals of Mathematical Statistics 18, 1947: exact without ties while one
@@ -16,7 +16,7 @@ const EXACT_OTHER_MAX: usize = 200;
 /// The outcome of a Mann-Whitney test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MannWhitney {
-    /// How many pairs have the greater value in the first sample, a tie counting one half.
+    /// Number of pairs with the greater value in the first sample; a tie counts one half.
     pub u: f64,
     /// The two-sided p-value: how probable a difference of ranks like this one is between samples
     /// of one distribution.

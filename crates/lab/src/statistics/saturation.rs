@@ -1,8 +1,8 @@
-//! From where on more of an ordered factor is of no use.
+//! The level of an ordered factor from which on more is of no use.
 //!
 //! Two answers to two questions. [`saturation`]: the first level that no later one beats by more
-//! than a bound, so that nobody should pay for more. [`knee`]: where the curve bends, that is where
-//! a step gains less than the average step does: V. Satopää, J. Albrecht, D. Irwin, B. Raghavan,
+//! than a bound, so that more is not worth its price. [`knee`]: the bend of the curve, from which
+//! on a step gains less than the average step: V. Satopää, J. Albrecht, D. Irwin, B. Raghavan,
 //! Finding a "Kneedle" in a Haystack, ICDCS Workshops 2011, of which this is the offline form for
 //! increasing, concave curves without smoothing (steps 2 to 4).
 

@@ -1,11 +1,11 @@
-//! Whether values that came one after another are values of one thing.
+//! Tests of consecutive values for changes over time.
 //!
 //! - [`trend`], drift: H. B. Mann, Nonparametric Tests against Trend, Econometrica 13, 1945; M. G.
 //!   Kendall, Rank Correlation Methods: Kendall's tau against time, with the normal approximation
 //!   and its correction for ties.
 //! - [`warm_up`]: K. P. White, An Effective Truncation Heuristic for Bias Reduction in Simulation
-//!   Output, Simulation 69, 1997 (MSER): what is cut off in front is what makes the mean of the
-//!   rest least sure.
+//!   Output, Simulation 69, 1997 (MSER): the front part is cut off so that the mean of the rest is
+//!   surest.
 //! - [`outliers`]: B. Iglewicz and D. Hoaglin, How to Detect and Handle Outliers, 1993: the
 //!   modified z-score, by the median absolute deviation.
 
@@ -67,8 +67,8 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
     })
 }
 
-/// How many values in front belong to a warm-up: the number, up to half of all, without which the
-/// standard error of the mean is least.
+/// Returns the number of values in front that belong to a warm-up: the number, up to half of all,
+/// without which the standard error of the mean is least.
 #[must_use]
 pub fn warm_up(values: &[f64]) -> usize {
     // From the back, so that each tail's mean and squares follow from the one before (Welford

@@ -1,6 +1,6 @@
-//! When there are enough trials of one kind.
+//! The rule that decides if there are enough trials of one kind.
 //!
-//! At least so many; then until the 95 % interval of the mean is narrow enough, or a cap is
+//! A minimum number; then until the 95 % interval of the mean is narrow enough, or a cap is
 //! reached: Y. S. Chow and H. Robbins, On the Asymptotic Theory of Fixed-Width Sequential
 //! Confidence Intervals for the Mean, Annals of Mathematical Statistics 36, 1965; the rule of
 //! Auto-pilot (C. P. Wright et al., USENIX 2005), where it is ten trials and 5 %. Looking after
@@ -9,7 +9,7 @@
 
 use super::Sample;
 
-/// When to stop.
+/// The stopping rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StoppingRule {
     /// The least number of trials.
@@ -21,7 +21,7 @@ pub struct StoppingRule {
     pub precision: Option<f64>,
 }
 
-/// What the rule says of a sample.
+/// The verdict of the rule on a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Another trial is needed.
@@ -33,7 +33,7 @@ pub enum Verdict {
 }
 
 impl StoppingRule {
-    /// What it says of the trials so far; nothing stands for none.
+    /// Returns the verdict on the trials so far; none stands for no trials.
     #[must_use]
     pub fn judge(&self, sample: Option<&Sample>) -> Verdict {
         let count = sample.map_or(0, Sample::count);

@@ -1,4 +1,4 @@
-//! What SciPy and statsmodels say, and what we say. See `tests/statistics/vectors.py`.
+//! Results of SciPy and statsmodels, and ours. See `tests/statistics/vectors.py`.
 
 use serde_json::Value;
 

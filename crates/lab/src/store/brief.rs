@@ -14,18 +14,18 @@ use crate::metric::METRICS;
 use crate::record::{Context, LatencyRecord, Record};
 use crate::timeline::Timeline;
 
-/// What a report needs of a record.
+/// The parts of a record that a report needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Brief {
-    /// What it shares with the other trials of its combination.
+    /// Facts that it shares with the other trials of its combination.
     pub context: Arc<Context>,
-    /// Which repetition.
+    /// The repetition.
     pub repetition: u32,
-    /// Whether it is not counted.
+    /// True if it is not counted.
     pub is_warmup: bool,
-    /// When it began, in seconds since 1970.
+    /// The start, in seconds since 1970.
     pub started: u64,
-    /// What was found out.
+    /// The results.
     pub measured: MeasuredBrief,
 }
 
@@ -45,14 +45,14 @@ impl From<(Arc<Context>, Entry<MeasuredBrief>)> for Brief {
     }
 }
 
-/// What a trial found out.
+/// The results of a trial.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct MeasuredBrief {
     /// Figures.
     pub metrics: Figures,
     /// Latencies by kind of call.
     pub latencies: BTreeMap<String, LatencyRecord>,
-    /// What happened when, where it was recorded.
+    /// The timeline, if it was recorded.
     #[serde(default)]
     pub timeline: Option<Timeline>,
 }

@@ -1,12 +1,12 @@
-//! What a line of a record file says: a context, or a trial and the name of its context.
+//! The contents of a line of a record file: a context, or a trial and the name of its context.
 //!
-//! A context is named by a hash of its text, so that several runs into one file, and files that are
-//! put behind one another, agree. A line of either kind is told by what it has; the lines of files
-//! that were written before there were contexts have both.
+//! A context is named by a hash of its text, so that several runs into one file, and concatenated
+//! files, agree. The fields of a line tell its kind; the lines of files that were written before
+//! there were contexts have both.
 //!
 //! ```text
-//! {"context":"5d0f…","plan":"mail","combination":"fs.commit=5","settings":{…},"program":{…},"machine":{…}}
-//! {"context":"5d0f…","repetition":0,"is_warmup":false,"seed":"88e8…","started":1795311847,"measured":{…}}
+//! {"context":"5d0f…","plan":"mail","combination":"fs.commit=5","settings":{…},"program":{…},…}
+//! {"context":"5d0f…","repetition":0,"is_warmup":false,"seed":"88e8…","started":1795311847,…}
 //! ```
 
 use std::borrow::Cow;
@@ -34,7 +34,7 @@ pub(super) struct Entry<M> {
     pub(super) measured: M,
 }
 
-/// What a line says.
+/// The contents of a line.
 pub(super) enum Said<'a, M> {
     /// A context and its name.
     Context(&'a str, Context),

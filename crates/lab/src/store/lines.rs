@@ -15,18 +15,18 @@ use super::StoreError;
 use super::line::{self, Entry, Said};
 use crate::record::Context;
 
-/// What a thread reads at a time.
+/// Number of bytes that a thread reads at a time.
 const BUFFER_BYTES: usize = 1 << 20;
 /// Smaller files are not worth a second thread.
 const SHARE_BYTES_MIN: u64 = 4 << 20;
 
-/// What is made of a trial's line and its context.
+/// The value that is made of a trial's line and its context.
 pub(super) trait Row: From<(Arc<Context>, Entry<Self::Measured>)> {
-    /// What is read of its figures.
+    /// The part of its figures that is read.
     type Measured: DeserializeOwned + Send;
 }
 
-/// What a share of the file says.
+/// The contents of a share of the file.
 struct Share<M> {
     // The contexts that its trials name, by their names; nothing where an earlier share has it.
     names: BTreeMap<String, u32>,

@@ -16,7 +16,7 @@ pub struct Attached {
     is_loop: bool,
 }
 
-/// What a device has done since it was made, as the kernel counts.
+/// The work of a device since it was made, by the kernel's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Requests {
     /// Reads.
@@ -84,10 +84,10 @@ impl Attached {
         Ok(())
     }
 
-    /// What it has done.
+    /// Returns its work.
     ///
     /// # Errors
-    /// If the kernel does not say.
+    /// Fails if the kernel does not report it.
     pub fn requests(&self) -> Result<Requests> {
         let number = fs::metadata(&self.path)
             .with_context(|| self.path.clone())?

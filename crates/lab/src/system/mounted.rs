@@ -24,7 +24,7 @@ impl Mounted {
         Ok(Self::found(folder))
     }
 
-    /// What somebody else has mounted at a folder.
+    /// Returns the mount of another process at a folder.
     #[must_use]
     pub fn found(folder: &Path) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl Mounted {
         }
     }
 
-    /// Where it is.
+    /// Returns its mount point.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -55,7 +55,7 @@ impl Drop for Mounted {
         if self.is_there
             && let Ok(folder) = text(&self.folder)
         {
-            // Whoever comes here has an error to tell already.
+            // There is an error to report already.
             let _ = tool::call("umount", &["--lazy", folder]);
         }
     }

@@ -12,7 +12,7 @@ use super::tool::{self, Needed};
 
 const TOOLS: [Needed; 1] = [("unshare", "util-linux")];
 
-/// Whether this process may mount.
+/// Returns true if this process may mount.
 #[must_use]
 pub fn may_mount() -> bool {
     rustix::process::geteuid().is_root()

@@ -1,6 +1,6 @@
-//! What killed runs have left: loop devices that nobody needs any more, and empty folders.
+//! Remains of killed runs: loop devices without a user, and empty folders.
 //!
-//! A run that mounts has a folder of a name with its process in it, and an image in memory has that
+//! A run that mounts has a folder with its process in its name, and an image in memory has that
 //! name, too. A loop device whose file has such a name, or a folder that has it, is a stray if
 //! there is no such process any more; nothing else is touched, and nothing that is still mounted.
 //! Mounts go with their namespace, and with them the loop devices that were left to them; a stray

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 
 use anyhow::{Context, Result, bail};
 
-/// Where they may be, besides PATH.
+/// Folders of the tools besides those of PATH.
 const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
 
 /// Tools that are needed, and the Debian packages that they are from.
@@ -26,7 +26,7 @@ pub fn check(needed: &[Needed]) -> Result<()> {
     Ok(())
 }
 
-/// Where a tool is.
+/// Returns the path of a tool.
 #[must_use]
 pub fn find(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -39,7 +39,7 @@ struct VolumeFile {
     append: bool,
 }
 
-/// Where the next read or write happens.
+/// The position of the next read or write.
 #[derive(Clone, Copy)]
 enum Position {
     At(u64),

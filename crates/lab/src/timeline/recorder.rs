@@ -9,7 +9,7 @@ use super::{COUNTED, PhaseMark, Timeline};
 
 /// More intervals than this are folded to half as many.
 const INTERVALS_MAX: usize = 300;
-/// How long the first intervals are.
+/// The length of the first intervals.
 const INTERVAL_MIN: Nanos = Nanos::from_micros(100);
 
 /// The engine's counters at an instant, in the order of [`COUNTED`].

@@ -12,7 +12,7 @@ use super::Work;
 use crate::record::Measured;
 use crate::timeline::Counts;
 
-/// What the folder's name begins with.
+/// The start of the folder's name.
 const FOLDER_PREFIX: &str = "jext-lab";
 
 pub(super) fn run(path: &Path, work: &Work) -> Result<Measured> {

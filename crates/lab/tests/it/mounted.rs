@@ -86,7 +86,7 @@ fn file_systems_are_made_mounted_and_measured() {
         for record in &outcome.records {
             let metrics = &record.measured.metrics;
             assert!(metrics["elapsed"] > 0.0, "{target}");
-            // Nobody counts what a FUSE program does to a file.
+            // The work of a FUSE program on a file is not counted.
             let is_kernel = target.starts_with("kernel:");
             assert_eq!(metrics.contains_key("home_writes"), is_kernel, "{target}");
             if !is_kernel {

@@ -70,8 +70,8 @@ fn timeline() -> Timeline {
     }
 }
 
-/// What a browser makes of a page, as text, once its script has ended. Its own profile goes into
-/// `folder`.
+/// Returns a page as a browser makes it, as text, once its script has ended. Its own profile goes
+/// into `folder`.
 fn opened(folder: &Path, page: &str) -> String {
     opened_with(folder, page, &["--virtual-time-budget=10000"])
 }

@@ -1,8 +1,8 @@
-//! A file system that is made and mounted, by the kernel or by a program, and unmounted with its
-//! value.
+//! A file system that is made and mounted, by the kernel or by a program, and unmounted when its
+//! value is dropped.
 //!
-//! What mkfs and mount have left dirty is written, and the kernel's caches are emptied, before
-//! anybody works on it.
+//! Before it is used, all that mkfs and mount have left dirty is written, and the kernel's caches
+//! are emptied.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -23,17 +23,16 @@ use super::{Driver, MountedSetup};
 
 /// Beside what is in it, a tmpfs holds so much.
 const ROOM_BYTES: u64 = 16 << 20;
-/// As many files as a process of root may have open, where nobody has said otherwise
-/// (`fs.nr_open`).
+/// Maximum number of open files of a process of root, unless it was changed (`fs.nr_open`).
 const FILES_MAX: u64 = 1 << 20;
-/// How long a FUSE program may take to mount, or to end.
+/// The time that a FUSE program may take to mount, or to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 const TOOLS: [Needed; 3] = [
     ("mount", "mount"),
     ("umount", "mount"),
     ("losetup", "mount"),
 ];
-/// Where makers of file systems are from.
+/// The packages of the programs that make file systems.
 const MAKERS: [Needed; 7] = [
     ("mke2fs", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
@@ -55,12 +54,12 @@ pub struct MountedFileSystem {
     folder: Folder,
 }
 
-/// What the devices have done.
+/// The work of the devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeviceRequests {
     /// The file system's own.
     pub home: Requests,
-    /// That of its journal, if it has one of its own.
+    /// The journal's own, if it has a device.
     pub log: Requests,
 }
 
@@ -101,16 +100,16 @@ impl MountedFileSystem {
         Ok(made)
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.folder.0.join("mounted")
     }
 
-    /// What its devices have done; nothing if they are files that a program has opened.
+    /// Returns the work of its devices; none if they are files that a program has opened.
     ///
     /// # Errors
-    /// If the kernel does not say.
+    /// Fails if the kernel does not report it.
     pub fn requests(&self) -> Result<Option<DeviceRequests>> {
         let Some(home) = self.home.requests()? else {
             return Ok(None);
@@ -266,7 +265,7 @@ impl Device {
         })
     }
 
-    /// Its path, for whoever makes a file system on it or mounts it.
+    /// Returns its path, for mkfs and mount.
     fn path(&self) -> &str {
         self.attached.as_ref().map_or(&self.file, Attached::path)
     }
@@ -349,7 +348,7 @@ fn serve(driver: Driver, options: &str, home: &Device, place: &Path) -> Result<C
             command
         }
         Driver::Passthrough => {
-            // Beside the image, which nobody writes to: so there is as much room.
+            // Beside the image, which is not written otherwise: so there is as much room.
             let memory = home.place.as_ref().context("the folder is in memory")?;
             let source = memory.join("passed-on");
             fs::create_dir(&source).context("the folder that is passed on")?;
@@ -409,7 +408,7 @@ fn wait_until(mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     Ok(())
 }
 
-/// Whether another file system begins at a folder.
+/// Returns true if another file system begins at a folder.
 fn is_mount_point(folder: &Path) -> Result<bool> {
     use std::os::unix::fs::MetadataExt;
     let above = folder.parent().context("a mount point has a parent")?;

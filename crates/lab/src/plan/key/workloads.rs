@@ -10,7 +10,7 @@ use crate::plan::value::Kind;
 /// The names of all workloads.
 pub(super) const NAMES: [&str; WORKLOADS.len()] = names();
 
-/// How many keys there are in the workloads' tables.
+/// The number of keys in the workloads' tables.
 pub(super) const COUNT: usize = count();
 
 /// True if a key means something to a workload: it is one of its parameters, or no workload's.

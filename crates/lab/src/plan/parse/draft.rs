@@ -1,11 +1,11 @@
-//! [`Draft`]: what a plan runs, as it is said: by itself, and by the plan that it is based on.
+//! [`Draft`]: the settings of a plan, its own and those of the plan that it is based on.
 //!
-//! | of the base | is taken | but not |
+//! | of the base | is taken | except |
 //! |---|---|---|
-//! | `[fixed]`, `[factors]` | all | a key that the plan says itself; keys of another workload, where the plan says a workload |
+//! | `[fixed]`, `[factors]` | all | keys of the plan itself; those of another workload |
 //! | `[baseline]` | all | if the plan has one; factors that the plan fixes |
-//! | blocks | all, without what the plan says itself | if the plan has blocks, or names one of them by `base_block` |
-//! | the block of `base_block` | its `fixed` and `factors`, as if they stood in `[fixed]` and `[factors]` | as there |
+//! | blocks | all, as above | if the plan has blocks, or names one by `base_block` |
+//! | the block of `base_block` | its settings, as if in `[fixed]` and `[factors]` | as there |
 //! | name, question, seed, numbers of trials, published figures, claims | nothing | |
 
 mod written;
@@ -18,7 +18,7 @@ use crate::plan::settings::Settings;
 use crate::plan::value::Value;
 use crate::plan::{Block, Factor, PlanError};
 
-/// What a plan runs, before its blocks are put together.
+/// The settings of a plan, before its blocks are put together.
 pub(super) struct Draft<'t> {
     fixed: Vec<Setting>,
     factors: Vec<Factor>,
@@ -83,7 +83,7 @@ impl<'t> Draft<'t> {
         }
     }
 
-    /// What is run in the block of this name only, if there is one.
+    /// Returns the settings of the block of this name only, if there is one.
     fn in_block(mut self, name: &str) -> Option<Self> {
         let index = self.blocks.iter().position(|block| block.name == name)?;
         let block = self.blocks.swap_remove(index);
@@ -159,7 +159,7 @@ impl<'t> Parser<'t, '_> {
         draft.in_block(own).map(Some).ok_or_else(error)
     }
 
-    /// What the plan says itself.
+    /// Reads the settings of the plan itself.
     pub(super) fn draft(&mut self, root: &mut Section<'t, 't>) -> Result<Draft<'t>, PlanError> {
         let fixed = self.settings(&root.flat("fixed")?)?;
         let factors = self.factors(&root.flat("factors")?)?;

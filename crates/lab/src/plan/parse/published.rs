@@ -9,7 +9,7 @@ use crate::plan::reader::{Entry, Section};
 use crate::plan::value::{describe, number};
 use crate::plan::{Block, PlanError};
 
-/// What stands for the name of a block where keys stand.
+/// The word for the name of a block in the place of a key.
 const BLOCK: &str = "block";
 
 /// A metric, and a unit of it.

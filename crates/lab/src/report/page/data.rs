@@ -1,4 +1,4 @@
-//! What the page's script draws.
+//! The data that the page's script draws.
 
 use serde_json::{Map, Value, json};
 

@@ -9,7 +9,7 @@ use crate::metric::{METRICS, MetricKind};
 use crate::report::answer::gain_text;
 use crate::report::{Group, Report, Row};
 
-/// Where a figure is not known.
+/// The mark of an unknown figure.
 const ABSENT: &str = "-";
 
 /// One cell: its text, and what it is sorted by.
