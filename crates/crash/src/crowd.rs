@@ -1,16 +1,18 @@
 //! Tasks beside the lanes of a workload, in a directory of their own: calls that race with each
 //! other and with those of the lanes.
 //!
-//! The states of a lane follow from its operations alone. What several tasks do in the same
+//! The states of a lane follow from its operations alone. The effect of several tasks in the same
 //! directories does not, so no model has the names in [`CROWD`](crate::observe::CROWD): after a
-//! crash they are read and checked, but not compared. What is known about the calls is compared
+//! crash they are read and checked, but not compared. The known facts about the calls are compared
 //! when they return.
 //!
-//! | crowd | what its tasks do | rule |
+//! | crowd | work of its tasks | rule |
 //! |---|---|---|
-//! | [`Kind::Names`] | renames of all modes, links, listings with states, among few names of files and directories | C1 |
-//! | [`Kind::Listings`] | listings in small steps, beside tasks that create, rename and remove names | C2 |
-//! | [`Kind::Numbers`] | calls by path and by number, beside tasks that remove and make files; an inode number that is freed is allocated next | C3 |
+//! | [`Kind::Names`] | renames of all modes, links, listings with states, among few names | C1 |
+//! | [`Kind::Listings`] | listings in small steps, beside changes of names | C2 |
+//! | [`Kind::Numbers`] | calls by path and by number, beside removals and new files | C3 |
+//!
+//! For the third, an inode number that is freed is allocated next.
 //!
 //! In text: `names.17.12`, the crowd's kind, its seed and the rounds of each task.
 
@@ -19,7 +21,7 @@ pub(crate) mod tasks;
 use core::fmt;
 use core::str::FromStr;
 
-/// What a crowd does.
+/// The work of a crowd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// It changes and lists names.
@@ -33,7 +35,7 @@ pub enum Kind {
 /// A crowd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crowd {
-    /// What it does.
+    /// Its work.
     pub kind: Kind,
     /// Decides the calls of each task.
     pub seed: u64,

@@ -17,7 +17,7 @@ use crate::image::{Image, hash_sector};
 pub struct Cut {
     /// After so many events.
     pub event: usize,
-    /// Whether what is not excepted got through.
+    /// True if all writes but the exceptions got through.
     pub is_kept: bool,
     /// Device, sector, version: 0 is the durable one.
     pub exceptions: Vec<(usize, u64, u16)>,
@@ -59,7 +59,7 @@ impl Unit {
 }
 
 impl<'r> Moment<'r> {
-    /// What can be left of these devices now.
+    /// Collects the versions that these devices can be left with now.
     pub fn new(replays: &'r [Replay<Image>]) -> Self {
         let mut units = Vec::new();
         let mut base_hash = 0;
@@ -108,7 +108,7 @@ impl<'r> Moment<'r> {
         changes.fold(self.base_hash, |hash, change| hash ^ change)
     }
 
-    /// What a selection leaves.
+    /// Returns the disks that a selection leaves.
     pub fn disks(&self, selection: &[u16], like: &Disks) -> Disks {
         let mut images: Vec<Image> = self
             .replays

@@ -41,7 +41,7 @@ impl Reads {
         }
     }
 
-    /// Whether a sector was read.
+    /// Returns true if a sector was read.
     pub fn contains(&self, sector: u64) -> bool {
         let word = self.words.get((sector / 64) as usize);
         word.is_some_and(|word| word & 1 << (sector % 64) != 0)
@@ -71,12 +71,12 @@ impl ImageDevice {
         })
     }
 
-    /// What it holds now.
+    /// Returns its present contents.
     pub fn image(&self) -> Image {
         self.state.lock().image.clone()
     }
 
-    /// What was read so far.
+    /// Returns the reads so far.
     pub fn reads(&self) -> Reads {
         self.state.lock().reads.clone()
     }

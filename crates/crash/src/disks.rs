@@ -48,7 +48,7 @@ pub(crate) const SUPERBLOCK: u64 = 1;
 /// The block of an external journal's superblock.
 const EXTERNAL_SUPERBLOCK: u64 = 2;
 
-/// What the devices of a volume hold.
+/// The contents of a volume's devices.
 #[derive(Clone)]
 pub struct Disks {
     /// The file system's.
@@ -73,7 +73,7 @@ impl Disks {
     /// Makes an empty volume, or one that is nearly full.
     ///
     /// # Errors
-    /// What mkfs says, or whoever fills it.
+    /// Those of mkfs, or of the filler.
     pub fn make(setting: &Setting) -> Result<Self, Error> {
         let mut disks = Self::format(setting)?;
         if setting.free_blocks > 0 {
@@ -136,7 +136,7 @@ impl Disks {
         Ok(disks)
     }
 
-    /// Whether there is a journal anywhere.
+    /// Returns true if there is a journal anywhere.
     fn has_journal(&self) -> bool {
         self.log.is_some() || !self.journal_blocks.is_empty()
     }
@@ -216,7 +216,7 @@ impl Disks {
         }
     }
 
-    /// Whether one of its superblocks says that there was an error.
+    /// Returns true if one of its superblocks records an error.
     pub fn has_error(&self) -> bool {
         let log = self.log.as_ref().unwrap_or(&self.home);
         let is_noted = || {
@@ -226,8 +226,7 @@ impl Disks {
         has_error(self.home.block(SUPERBLOCK)) || self.has_journal() && is_noted()
     }
 
-    /// Whether the log may hold an image of the volume's superblock that says that there was an
-    /// error.
+    /// Returns true if the log may hold an image of the volume's superblock that records an error.
     pub fn may_log_error(&self) -> bool {
         let log = self.log.as_ref().unwrap_or(&self.home);
         let own = superblock(self.home.block(SUPERBLOCK));
@@ -256,7 +255,7 @@ impl Disks {
 }
 
 impl Devices {
-    /// What they hold now.
+    /// Returns the present contents.
     pub fn disks(&self, before: &Disks) -> Disks {
         Disks {
             home: self.home.image(),
@@ -276,7 +275,7 @@ impl Devices {
         Some(Arc::<ImageDevice>::clone(log))
     }
 
-    /// Whether the volume's superblock says that there was an error.
+    /// Returns true if the volume's superblock records an error.
     pub fn has_error(&self) -> bool {
         has_error(&self.home.block(SUPERBLOCK))
     }
@@ -289,7 +288,7 @@ pub(crate) fn journal_superblock(block: &Block) -> &JournalSuperblock {
     superblock
 }
 
-/// Whether the superblock of a volume says that there was an error.
+/// Returns true if the superblock of a volume records an error.
 fn has_error(block: &Block) -> bool {
     superblock(block).state().contains(State::ERROR)
 }

@@ -1,4 +1,4 @@
-//! What `e2fsck` says of images: a second opinion on a share of all closed volumes.
+//! The verdict of `e2fsck` on images: a second opinion on a share of all closed volumes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ impl Files {
         })
     }
 
-    /// What they hold now, with the journal where it is on others.
+    /// Returns their present contents, with the journal if it is on another device.
     ///
     /// # Errors
     /// U1, if they cannot be read.

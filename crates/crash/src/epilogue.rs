@@ -10,11 +10,11 @@ use layout::InodeNr;
 use crate::observe::LOST_AND_FOUND;
 use crate::rule::{Broken, Rule};
 
-/// What is written to the new files, in bytes: more than a block.
+/// Size of the new files in bytes: more than a block.
 const FILE_BYTES: usize = 1500;
 /// The unit of [`ext::volume::Attributes::sectors`], in bytes.
 const SECTOR_BYTES: u64 = 512;
-/// Where nothing is touched.
+/// A directory that is left untouched.
 const LOST_AND_FOUND_PATH: &str = "lost+found";
 /// The name of the new files.
 const NAME: &[u8] = b"afterwards";
@@ -56,7 +56,7 @@ pub fn run(volume: &Volume) -> Result<(), Broken> {
     Ok(())
 }
 
-/// How many inodes `lost+found` is and has.
+/// Returns the number of inodes of `lost+found`, itself included.
 fn kept(volume: &Volume) -> Result<u32, Error> {
     let directory = volume.resolve(LOST_AND_FOUND_PATH, false)?;
     Ok(1 + names(volume, directory)?.len() as u32)

@@ -46,7 +46,7 @@ use crate::world::{Shared, world};
 use age::DataAge;
 use failures::Failures;
 
-/// How much is tried.
+/// Limits of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Decides what is left to chance.
@@ -74,7 +74,7 @@ pub struct Limits {
     /// One recovered image in so many has a block of the file system changed silently, and is used
     /// once more.
     pub silent_one_in: u64,
-    /// Whether the order of requests is watched, beside what it leads to.
+    /// True to check the order of requests, beside its effects.
     pub watches: bool,
 }
 
@@ -156,7 +156,7 @@ pub(crate) struct Explorer<'r> {
     watcher: Watcher,
     ages: DataAge,
     held: Held,
-    /// What has failed so far.
+    /// The failures so far.
     failures: Failures,
     known: BTreeMap<u64, Known>,
     /// Images of which a block will change silently, each in a world of its own.
@@ -389,7 +389,7 @@ impl<'r> Explorer<'r> {
         compared.map_err(|broken| self.failures.named(broken))
     }
 
-    /// What judges a recovered image at this moment.
+    /// Returns the judge of a recovered image at this moment.
     fn oracle<'s>(&'s mut self, checked: &'s Checked) -> Oracle<'s> {
         Oracle {
             histories: &self.histories,

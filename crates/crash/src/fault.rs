@@ -1,15 +1,15 @@
-//! Faults: device commands of a run that fail. In text: kind, device, and which.
+//! Faults: device commands of a run that fail. In text: kind, device, and commands.
 //!
-//! | text | what fails |
+//! | text | failing commands |
 //! |---|---|
 //! | `write.0.17` | the 17th write of the home device since the volume was opened, once |
 //! | `torn.0.17` | the same, after some of its sectors |
 //! | `flush.1.2x3` | three flushes of the journal's own device, from the 2nd on |
 //! | `write.0.17+` | all writes of the home device from the 17th on |
-//! | `full.0.17x8` | from the 17th write on, those to sectors that were not written since the volume was made; eight of them, then there is room |
+//! | `full.0.17x8` | from the 17th write on, eight writes to sectors never written before |
 //! | `read.0.120-121` | every read that touches the sectors 120 and 121, for good |
 //!
-//! What a client makes of a failure is in [`run`](mod@crate::run).
+//! The reaction of a client to a failure is in [`run`](mod@crate::run).
 
 use core::fmt;
 use core::str::FromStr;
@@ -19,7 +19,7 @@ use block::trace::Event;
 use block::{DeviceError, Request};
 use layout::SectorNr;
 
-/// What fails.
+/// The kind of a failing command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultKind {
     /// A read.
@@ -43,7 +43,7 @@ pub const KINDS: [(FaultKind, &str); 5] = [
     (FaultKind::Full, "full"),
 ];
 
-/// Which commands of a kind fail.
+/// The commands of a kind that fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
     /// The n-th, from 1; 0 is none.
@@ -59,11 +59,11 @@ pub enum Which {
 /// Commands that fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// What fails.
+    /// The kind of command.
     pub kind: FaultKind,
     /// Of which device: the home device, or the journal's own.
     pub device: usize,
-    /// Which.
+    /// The commands.
     pub which: Which,
 }
 
@@ -75,7 +75,7 @@ impl Fault {
         which: Which::Nth(0),
     };
 
-    /// How many commands fail, if it passes.
+    /// Returns the number of commands that fail, if the fault passes.
     pub fn count(self) -> Option<u64> {
         match self.which {
             Which::Nth(_) => Some(1),
@@ -84,7 +84,7 @@ impl Fault {
         }
     }
 
-    /// Whether it is a write that fails once, wholly or half done.
+    /// Returns true if it is a write that fails once, wholly or half done.
     pub fn is_passing_write(self) -> bool {
         let is_write = matches!(self.kind, FaultKind::Write | FaultKind::Torn);
         is_write && matches!(self.which, Which::Nth(_))
@@ -188,11 +188,11 @@ pub struct Strike {
     pub device: usize,
     /// The command.
     pub request: Request,
-    /// Whether it was refused for want of room.
+    /// True if it was refused for want of room.
     pub is_refused: bool,
 }
 
-/// Whether a command was refused for want of room.
+/// Returns true if a command was refused for want of room.
 pub(crate) fn is_refused(result: &Result<(), DeviceError>) -> bool {
     matches!(result, Err(DeviceError::NoSpace { .. }))
 }

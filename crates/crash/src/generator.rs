@@ -26,12 +26,12 @@ use crate::workload::Workload;
 
 pub use exhaustive::Orbits;
 
-/// Which workloads are made.
+/// The kind of workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// All sequences of so many operations, one of each orbit.
     Exhaustive {
-        /// How many.
+        /// Their number.
         length: usize,
     },
     /// Random sequences of this seed.
@@ -59,7 +59,7 @@ pub enum Kind {
     Full,
     /// All sequences of so many operations; each device command of them fails.
     EachFault {
-        /// How many.
+        /// Their number.
         length: usize,
     },
 }
@@ -100,7 +100,7 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
-    /// Which device commands fail.
+    /// Returns the failing device commands.
     pub fn faults(self) -> Option<Share> {
         match self {
             Self::Faults => Some(Share::Some(FAULTS)),
@@ -114,7 +114,7 @@ impl Kind {
 
 /// One random workload in so many of ordered mode runs with `ordered=allocated`.
 const ALLOCATED_ONE_IN: u64 = 4;
-/// How many faults of a random sequence are tried.
+/// Number of faults of a random sequence that are tried.
 const FAULTS: usize = 12;
 
 /// Numbered workloads.
@@ -151,7 +151,7 @@ impl Generator {
         }
     }
 
-    /// How many workloads there are; none if there is no end.
+    /// Returns the number of workloads; none if it is unlimited.
     pub fn count(&self) -> Option<u64> {
         match self.kind {
             Kind::Exhaustive { length } | Kind::EachFault { length }
@@ -163,7 +163,7 @@ impl Generator {
         }
     }
 
-    /// What is made.
+    /// Returns the kind of workloads.
     pub fn kind(&self) -> Kind {
         self.kind
     }

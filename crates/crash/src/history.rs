@@ -29,7 +29,7 @@ pub(crate) const OPERATION_MS: u64 = 1000;
 pub struct History {
     /// Its number.
     pub lane: usize,
-    /// What the lane does.
+    /// The operations of the lane.
     pub ops: Vec<Op>,
     /// One more than operations.
     pub states: Vec<Tree>,
@@ -38,27 +38,27 @@ pub struct History {
     pub(crate) done: Vec<Done>,
 }
 
-/// What is promised at a moment, lane by lane.
+/// The promises at a moment, lane by lane.
 #[derive(Debug, Clone)]
 pub struct Bounds {
     /// Lane by lane.
     pub lanes: Vec<LaneBounds>,
-    /// Whether the model's times are those of the volume: in a simulated world they are.
+    /// True if the model's times are those of the volume, as in a simulated world.
     pub(crate) has_times: bool,
-    /// Which data ordered mode orders.
+    /// The data that ordered mode orders.
     pub(crate) ordered: OrderedScope,
     data: DataMode,
     /// After so many milliseconds a change is committed by itself; 0 is never.
     commit_ms: u64,
-    /// What a commit takes at most, in milliseconds: nothing, but where threads lose their
-    /// processor it is the time for which they do.
+    /// Maximum duration of a commit in milliseconds: 0, or the time for which threads lose their
+    /// processor.
     commit_takes_ms: u64,
     synchronous: Synchronous,
     /// For sync calls on their way: the states that they will bind, by lane that calls.
     pending: BTreeMap<usize, Vec<usize>>,
 }
 
-/// What is promised to one lane.
+/// The promises to one lane.
 #[derive(Debug, Clone, Default)]
 pub struct LaneBounds {
     /// No state before this one may come back.
@@ -69,7 +69,7 @@ pub struct LaneBounds {
     pub returned: usize,
     /// The state after the last operation that has begun.
     pub begun: usize,
-    /// Which kind of sync call bound last.
+    /// The kind of the last binding sync call.
     pub binding: Option<Binding>,
 }
 
@@ -106,7 +106,7 @@ fn states(ops: &[Op], lane: usize, outcome: impl Fn(usize) -> Outcome) -> Option
 }
 
 impl Change {
-    /// What operation `number` of a lane makes.
+    /// Returns the node that operation `number` of a lane makes.
     pub fn of(lane: usize, number: usize) -> Self {
         Self {
             state: number + 1,
@@ -162,7 +162,8 @@ impl History {
         })
     }
 
-    /// Which sectors an operation wrote: the first, and how many. None if it is no write.
+    /// Returns the first sector that an operation wrote, and their number. None if it is not a
+    /// write.
     pub(crate) fn range_of(&self, number: usize) -> Option<(usize, u32)> {
         let op = match self.outcome(number) {
             Outcome::Short(count) => shortened(&self.ops[number], count),
@@ -172,7 +173,7 @@ impl History {
         stages::sectors_of(&op, &self.states[number])
     }
 
-    /// What became of an operation.
+    /// Returns the outcome of an operation.
     fn outcome(&self, number: usize) -> Outcome {
         let done = number.checked_sub(self.base).map(|index| self.done[index]);
         done.map_or(Outcome::Done, |done| done.outcome)
@@ -249,7 +250,7 @@ impl Bounds {
         let before = self.pending.remove(&lane).unwrap_or_default();
         let history = &histories[lane];
         let outcome = history.outcome(number);
-        // What has failed may not have been done: nobody's sync call covers it.
+        // A failed operation may not have been done: no sync call covers it.
         if outcome == Outcome::Failed {
             return false;
         }
@@ -328,7 +329,7 @@ impl Bounds {
     }
 }
 
-/// Whether an operation is durable when it returns, on a volume that is mounted so.
+/// Returns true if an operation is durable when it returns, on a volume that is mounted so.
 fn is_synchronous(synchronous: Synchronous, op: &Op) -> bool {
     match op {
         Op::Write(..)

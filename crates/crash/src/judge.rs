@@ -1,18 +1,18 @@
-//! Errors without a crash: what clients were told on devices that fail, against what had failed.
+//! Errors without a crash: the errors that clients get on failing devices, compared with the
+//! failures.
 //!
-//! | rule | looked at when |
+//! | rule | checked when |
 //! |---|---|
-//! | E1 | a handle looks: it learns of each failed write of its file's data once, and of nothing else |
-//! | E2 | a write of the log has failed: the volume is read-only, changes and sync calls say no, reads work, the log says why |
+//! | E1 | a handle looks: it learns once of each failed write of its file's data, of nothing else |
+//! | E2 | a write of the log has failed: only reads work, and the log has the cause |
 //! | E4 | a flush has failed: the same |
-//! | E5 | reads have failed and nothing else: the volume goes on, with all or nothing of each operation |
+//! | E5 | only reads have failed: the volume goes on, each operation is done in full or not |
 //! | E8 | something did not fit: sync calls do not say that |
 //! | E9 | an error has passed: the tree is that of a run without it |
 //!
 //! | E10 | writes were refused for want of room, and nothing else: the volume goes on |
 //!
-//! E0, E2, E3 and E4 are also looked at by the explorer, in the order of requests and at every
-//! power cut.
+//! The explorer also checks E0, E2, E3 and E4, in the order of requests and at every power cut.
 
 use crate::mode::DataMode;
 use fsck::ProblemKind;
@@ -36,10 +36,10 @@ use crate::tag::Tag;
 struct Failed {
     /// The file; none if the block does not say.
     file: Option<u32>,
-    /// When.
+    /// The time.
     event: usize,
-    /// Whether nobody needs to be told: the writer waited for it and was, or journaled data is
-    /// still in the log.
+    /// True if no report is required: the writer waited for it and got the error, or journaled data
+    /// is still in the log.
     is_optional: bool,
 }
 
@@ -97,8 +97,8 @@ impl Judge<'_> {
         strike.request.is_write() && self.map.log_block(strike.device, block).is_some()
     }
 
-    /// Whether a command was to write a block that does not say whose it is: a truncation has left
-    /// too little of it, say.
+    /// Returns true if a command was to write a block without the mark of its owner: for example,
+    /// one of which a truncation has left too little.
     fn writes_unsigned(&self, strike: &Strike) -> bool {
         let Request::Write {
             sector, payload, ..
@@ -314,7 +314,7 @@ impl Judge<'_> {
     }
 }
 
-/// Whether a handle had something to learn.
+/// Returns true if a handle had an error to report.
 fn check_hold(hold: &Hold, failed: &[Failed]) -> Result<bool, Broken> {
     let own = |from: usize, to: usize| {
         let inode = hold.inode.get();

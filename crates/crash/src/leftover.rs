@@ -1,9 +1,9 @@
-//! What lies in the blocks of a volume before files get them.
+//! The contents of a volume's blocks before files get them.
 //!
-//! In data=writeback a block that a file got after its last sync call may show what lay there. That
-//! is no licence for anything: it has to be what the cut left in that very block (recovery has not
-//! touched it), and it must have lain there, durably or in a cache, before the operation that
-//! allocated the block had returned: what is written later belongs to somebody else.
+//! In data=writeback a block that a file got after its last sync call may show its older contents.
+//! That is limited: they have to be the contents that the cut left in that very block (recovery has
+//! not touched it), and they must have been there, durably or in a cache, before the operation that
+//! allocated the block had returned: data that is written later belongs to another file.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// What a recording says.
+    /// Collects the contents of a recording.
     pub fn of(recording: &Recording) -> Self {
         let mut held = Self {
             initial: recording.initial.home.clone(),
@@ -105,7 +105,8 @@ impl Held {
         }
     }
 
-    /// Whether something lay in its sector before an operation of a lane had returned.
+    /// Returns true if the contents were in their sector before an operation of a lane had
+    /// returned.
     pub(crate) fn is_older(&self, leftover: Leftover, lane: usize, number: usize) -> bool {
         let end = self.returned.get(&(lane, number)).copied();
         let written = self.written.get(&leftover.sector).into_iter().flatten();

@@ -1,40 +1,42 @@
 //! Crashes: the model file system, the explorer of crash states and the oracle that judges them.
 //!
 //! A *workload* runs once in a simulated world, on devices with volatile caches whose requests are
-//! recorded. Then the power is cut after every event of the recording, in many ways, and what is
-//! left is recovered, checked, read back in full and compared with the model. `docs/crash-model.md`
-//! states the contract.
+//! recorded. Then the power is cut after every event of the recording, in many ways, and the
+//! contents that are left are recovered, checked, read back in full and compared with the model.
+//! `docs/crash-model.md` states the contract.
 //!
 //! # Map
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`fault`], [`sweep`](mod@sweep) | commands of a run that fail; one run for each |
-//! | [`setting`] | cells of the matrix: data mode and place of the journal; what else makes a world special |
-//! | [`op`], [`tag`] | operations, and what they write |
-//! | [`model`], [`history`] | the model file system; its states, and what sync calls bind |
+//! | [`setting`] | cells of the matrix (data mode, place of the journal); the world |
+//! | [`op`], [`tag`] | operations, and the data that they write |
+//! | [`model`], [`history`] | the model file system; its states, and the bounds of sync calls |
 //! | [`image`](mod@image), [`device`], [`disks`] | the small devices of a world |
-//! | [`workload`], [`timetable`], [`world`](mod@world) | the operations of all clients, their times, and the simulated world |
+//! | [`workload`], [`timetable`] | the operations of all clients, and their times |
+//! | [`world`](mod@world) | the simulated world |
 //! | [`run`], [`recording`], [`run_error`] | a workload, run and recorded |
-//! | [`engine`] | the traits of a file system that can be explored; [`tested`]: the one that is |
+//! | [`engine`], [`tested`] | the traits of a file system that can be explored; ours |
 //! | [`mode`] | data modes, as far as the contract differs |
 //! | [`crowd`](mod@crowd) | tasks beside the clients of a workload, whose calls race |
-//! | [`cut`], [`explore`](mod@explore) | what a power cut may leave, and which of that is tried |
-//! | [`recover`](mod@recover), [`observe`](mod@observe), [`epilogue`] | a recovered image, read in full, and used |
+//! | [`cut`], [`explore`](mod@explore) | the results of a power cut, and those that are tried |
+//! | [`recover`](mod@recover), [`observe`](mod@observe), [`epilogue`] | a recovered image |
 //! | [`explore::silent`] | a block of a recovered volume that changes silently |
-//! | [`leftover`] | what lay in the blocks of files before |
-//! | [`protocol`] | what the order of requests itself must keep to |
-//! | [`findings`] | counts of what was tried, and a violation |
+//! | [`leftover`] | the contents of blocks before files get them |
+//! | [`protocol`] | the rules for the order of requests |
+//! | [`findings`] | counts of the states tried, and a violation |
 //! | `suspect` | data that may be anything, because its write has failed |
 //! | [`generator`] | workloads: all short ones, and long ones that stress |
-//! | [`mutant`](mod@mutant), [`hunt`](mod@hunt) | rules of the engine that are broken on purpose, and the hunt for them |
-//! | [`session`], `volumes` | many workloads on several threads, with a tally; their prepared volumes |
-//! | [`real`] | clients on threads of the operating system, whose devices are cut at a random instant |
-//! | [`replay`], [`device_log`](mod@device_log), [`shrink`](mod@shrink) | a violation in one line; its requests as text; the shortest workload that shows it |
+//! | [`mutant`](mod@mutant), [`hunt`](mod@hunt) | rules of the engine, broken on purpose |
+//! | [`session`], `volumes` | many workloads on several threads; their prepared volumes |
+//! | [`real`] | clients on threads of the operating system, with a cut at a random instant |
+//! | [`replay`], [`device_log`](mod@device_log) | a violation in one line; its requests as text |
+//! | [`shrink`] | the shortest workload that shows a violation |
 //! | [`e2fsck`](mod@e2fsck), [`outside`] | the same images given to e2fsck and to the kernel |
-//! | `unjournaled` | volumes without a journal, closed by their workloads or repaired by e2fsck |
-//! | [`marks`] | extended attributes and access control lists: what the model has, what a volume says |
-//! | [`oracle`], [`rule`] | whether it is what the contract allows |
+//! | `unjournaled` | volumes without a journal, closed, or repaired by e2fsck |
+//! | [`marks`] | extended attributes and access control lists, in the model and on a volume |
+//! | [`oracle`], [`rule`] | the comparison with the contract |
 
 #![forbid(unsafe_code)]
 #![allow(

@@ -12,9 +12,9 @@ use crate::op::Path;
 const LIST: &[u8] = b"system.posix_acl_access";
 /// The name of a directory's list that what is made in it inherits.
 const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
-/// Somebody whom every list names.
+/// A user in every list.
 const NAMED_USER: u32 = 1000;
-/// What the named user and the group may do, as far as the mask lets them.
+/// The permissions of the named user and the group, within the mask.
 const NAMED_PERMISSIONS: u16 = 0o7;
 const GROUP_PERMISSIONS: u16 = 0o5;
 
@@ -23,7 +23,7 @@ const GROUP_PERMISSIONS: u16 = 0o5;
 pub struct Marks {
     /// Values by the names behind `user.`.
     pub values: BTreeMap<Path, u32>,
-    /// Whether there is an access control list; what it says follows from the permission bits.
+    /// True if there is an access control list; its contents follow from the permission bits.
     pub has_list: bool,
     /// The permission bits of the list that what is made in a directory inherits.
     pub inherited: Option<u16>,
@@ -45,8 +45,8 @@ impl Marks {
         told
     }
 
-    /// What is made in a directory with these attributes has, and the permission bits that are left
-    /// of those it asks for.
+    /// Returns the attributes of a node that is made in a directory with these, and the requested
+    /// permission bits that are left.
     pub fn inherit(&self, permissions: u16, is_directory: bool) -> (Self, u16) {
         let Some(inherited) = self.inherited else {
             return (Self::default(), permissions);

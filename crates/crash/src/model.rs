@@ -16,7 +16,7 @@ use crate::op::{Path, Special};
 
 pub use apply::Change;
 
-/// What a node is known by. The root is 0.
+/// The id of a node. The root is 0.
 pub type NodeId = u32;
 
 /// The root directory.
@@ -31,7 +31,7 @@ pub struct Tree {
 /// A file, directory or link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Number of names (of a directory: with `.` and the `..` below it).
     pub links: u32,
@@ -54,7 +54,7 @@ pub struct Node {
     pub map_in: usize,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// A file: size in bytes, and the sectors of all blocks that the size reaches into.
@@ -72,12 +72,12 @@ pub enum Kind {
     Special(Special),
 }
 
-/// What a sector of a file holds.
+/// The contents of a sector of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sector {
     /// The write that it is from; 0 is none: zeroes.
     pub write: u32,
-    /// How many bytes of it were not cut off since; zeroes follow.
+    /// Number of its bytes that were not cut off since; zeroes follow.
     pub cut: u16,
     /// The state in which its block was allocated; 0 for a hole.
     pub allocated_in: u32,
@@ -125,7 +125,7 @@ impl Tree {
         self.nodes.iter().map(|(id, node)| (*id, &**node))
     }
 
-    /// What a path names.
+    /// Returns the node at a path.
     pub fn find(&self, path: &str) -> Option<NodeId> {
         let names = path.split('/').filter(|name| !name.is_empty());
         names.into_iter().try_fold(ROOT, |directory, name| {

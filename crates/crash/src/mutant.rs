@@ -5,8 +5,8 @@
 //! `mutants`, a world whose [`Setting`](crate::setting::Setting) names one breaks that rule: in the
 //! run, in each recovery, and in the recovery of an interrupted recovery. A mutant is *hunted* with
 //! numbered workloads of a fixed seed until the oracle, the protocol or the engine itself (a panic,
-//! a deadlock) says no. Then the same workload is explored with nothing broken: who complains of
-//! that, too, has not caught a mutant. A test compares the table with what the sources name.
+//! a deadlock) reports a violation. Then the same workload is explored with nothing broken: a
+//! violation there, too, has not caught a mutant. A test compares the table with the sources.
 
 mod table;
 
@@ -47,11 +47,11 @@ pub enum Prey {
 /// A rule of the engine that can be broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mutant {
-    /// What the sources call it.
+    /// Its name in the sources.
     pub name: &'static str,
     /// The rule that it breaks.
     pub rule: &'static str,
-    /// What it takes to see it.
+    /// The workloads that can catch it.
     pub prey: Prey,
 }
 
@@ -67,7 +67,7 @@ pub struct Named {
     pub test: &'static str,
 }
 
-/// Whether this build can break rules.
+/// Returns true if this build can break rules.
 pub const fn is_possible() -> bool {
     rt::mutant::IS_POSSIBLE
 }

@@ -1,4 +1,4 @@
-//! What can be seen of a volume: the whole tree with all contents, by one walk.
+//! The visible state of a volume: the whole tree with all contents, by one walk.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,14 +62,14 @@ pub struct Seen {
     pub contents: Contents,
 }
 
-/// What is in an inode.
+/// The contents of an inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Contents {
     /// All bytes of a file.
     File(Vec<u8>),
     /// Names, and places in [`Observation::nodes`].
     Directory(BTreeMap<Vec<u8>, usize>),
-    /// What a symbolic link says.
+    /// The target of a symbolic link.
     Symlink(Vec<u8>),
     /// A fifo, socket or device.
     Special(Special),

@@ -80,7 +80,7 @@ pub enum Op {
     Sync,
 }
 
-/// How a file is opened that is written to.
+/// The mode in which a file is opened for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum How {
     /// O_SYNC.
@@ -91,7 +91,7 @@ pub enum How {
     Direct,
 }
 
-/// What is neither a file with contents, nor a directory, nor a link.
+/// A node that is neither a file with contents, nor a directory, nor a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Special {
     /// A fifo.
@@ -134,13 +134,13 @@ fn parse_special(text: &str) -> Option<Special> {
 }
 
 impl Op {
-    /// Whether it only makes durable.
+    /// Returns true if it only makes durable.
     pub fn is_sync(&self) -> bool {
         let is_file = matches!(self, Self::Fsync(_) | Self::Fdatasync(_));
         is_file || matches!(self, Self::SyncDirectory(_) | Self::Sync)
     }
 
-    /// Whether it is one of fallocate's.
+    /// Returns true if it is one of fallocate's.
     pub fn is_range(&self) -> bool {
         matches!(self, Self::Allocate(..) | Self::Punch(..) | Self::Zero(..))
     }

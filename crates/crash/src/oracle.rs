@@ -20,16 +20,16 @@ use crate::rule::{Broken, Rule, RuleCounts};
 use crate::setting::LANES_MAX;
 use crate::suspect::Suspect;
 
-/// What recovery left.
+/// The outcome of recovery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
     /// The last committed transaction.
     pub last: Tid,
-    /// Whether recovery finished a truncation, which changes the times of a file.
+    /// True if recovery finished a truncation, which changes the times of a file.
     pub has_truncated: bool,
-    /// Whether recovery dropped a transaction that had been committed, since its log was damaged.
+    /// True if recovery dropped a transaction that had been committed, because its log was damaged.
     pub has_lost: bool,
-    /// Whether the volume says, when it is closed again, that there was an error.
+    /// True if the volume records an error when it is closed again.
     pub has_error: bool,
     /// The tree.
     pub observation: Observation,
@@ -41,7 +41,7 @@ pub struct Oracle<'a> {
     pub(crate) bounds: &'a Bounds,
     pub(crate) data: DataMode,
     pub(crate) recovered: &'a Recovered,
-    /// Where files show what the cut left in their blocks.
+    /// Places where files show contents that the cut left in their blocks.
     pub(crate) leftovers: &'a Leftovers,
     pub(crate) held: &'a Held,
     /// Data whose write has failed.
@@ -53,13 +53,13 @@ pub struct Oracle<'a> {
 pub(crate) struct View<'a> {
     pub(crate) history: &'a History,
     pub(crate) bounds: &'a LaneBounds,
-    /// What must be there.
+    /// The required tree.
     pub(crate) tree: &'a Tree,
     /// The last state that was reached in full.
     pub(crate) state: usize,
     /// The first state that has all of it.
     pub(crate) whole: usize,
-    /// Which inode is which node.
+    /// The inode of each node.
     inodes: Vec<(NodeId, InodeNr)>,
 }
 
@@ -80,11 +80,11 @@ impl<'a> Oracle<'a> {
         Ok(states)
     }
 
-    /// That names, sizes and times are those that the last committed transaction left, whatever
-    /// sync calls promise.
+    /// Checks that names, sizes and times are those that the last committed transaction left,
+    /// whatever sync calls promise.
     ///
     /// # Errors
-    /// The first difference.
+    /// Fails with the first difference.
     pub fn check_names(&self) -> Result<(), Broken> {
         for (lane, history) in self.histories.iter().enumerate() {
             let stages = history.stages_at(self.recovered.last);
@@ -336,7 +336,7 @@ impl<'a> Oracle<'a> {
         Ok(())
     }
 
-    /// That the root has nothing that belongs to no lane.
+    /// Checks that the root has only directories of lanes.
     fn check_root(&self) -> Result<(), Broken> {
         let Some(Seen {
             contents: Contents::Directory(names),

@@ -1,16 +1,20 @@
 //! The comparison with others: random crash images of all generators, given to e2fsck and to the
 //! kernel.
 //!
-//! | sample | what is asked |
+//! | sample | requirement |
 //! |---|---|
-//! | recovered | `e2fsck -fn` and `fsck` find nothing: on the image as recovery leaves it, after it was closed, and on the volume that the workload itself closed |
-//! | unrecovered | we, `e2fsck -fy` and the kernel recover it to the same tree and, where no orphan has to be finished, to the same bytes |
-//! | without a journal | `e2fsck -fy` repairs it, and what was synced and not changed since is there |
+//! | recovered | `e2fsck -fn` and `fsck` find nothing, see below |
+//! | unrecovered | we, `e2fsck -fy` and the kernel recover it to the same tree, see below |
+//! | without a journal | `e2fsck -fy` repairs it, and unchanged synced data is there |
+//!
+//! A recovered sample is checked as recovery leaves it, after it was closed, and as the volume that
+//! the workload itself closed. Unrecovered samples are recovered to the same bytes if no orphan has
+//! to be finished.
 //!
 //! The same bytes are those outside the fields that [`testkit::same`] names. A cut operation on an
 //! orphan is finished by each in its own way and at its own time
-//! (`crates/ext/tests/it/crossing/orphans.rs` says how), so that there the trees are compared,
-//! without the times of files that were truncated.
+//! (`crates/ext/tests/it/crossing/orphans.rs` has the details), so that there the trees are
+//! compared, without the times of files that were truncated.
 //!
 //! The kernel takes no log of fewer than 1,024 blocks, so unrecovered samples have one of that
 //! length.
@@ -29,27 +33,27 @@ use crate::setting::{Cell, NO_JOURNAL};
 use crate::volumes::Volumes;
 use sample::Sampler;
 
-/// What runs: the first always, the others if images are mounted.
+/// The programs: the first always, the others if images are mounted.
 const TOOLS: [&str; 5] = ["e2fsck", "losetup", "mount", "umount", "dmesg"];
 
-/// What is compared.
+/// Settings of a comparison.
 #[derive(Debug, Clone)]
 pub struct Comparison {
     /// In which cells.
     pub cells: Vec<Cell>,
     /// Decides which images.
     pub seed: u64,
-    /// How many recovered images.
+    /// Number of recovered images.
     pub recovered: u64,
-    /// How many unrecovered ones; they need root.
+    /// Number of unrecovered ones; they need root.
     pub unrecovered: u64,
-    /// How many of volumes without a journal.
+    /// Number of volumes without a journal.
     pub unjournaled: u64,
-    /// How many at a time.
+    /// Number of threads.
     pub threads: usize,
 }
 
-/// What was compared.
+/// The numbers of compared samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Images that we recovered and closed, on which e2fsck and `fsck` find nothing.
@@ -76,18 +80,18 @@ pub struct Counts {
 pub struct Difference {
     /// From what it is repeated.
     pub id: ReplayId,
-    /// What differs.
+    /// The difference.
     pub broken: Broken,
 }
 
-/// What a comparison came to.
+/// The outcome of a comparison.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// What was compared.
+    /// The numbers of compared samples.
     pub counts: Counts,
     /// The first difference.
     pub difference: Option<Difference>,
-    /// How long it took.
+    /// The duration.
     pub elapsed: Duration,
 }
 
@@ -145,7 +149,7 @@ impl Comparison {
         report
     }
 
-    /// How many samples there are.
+    /// Returns the number of samples.
     pub fn count(&self) -> u64 {
         self.recovered + self.unrecovered + self.unjournaled
     }

@@ -53,7 +53,7 @@ pub struct Watcher {
     retired: BTreeMap<u64, Vec<(Tid, Arc<Block>)>>,
     /// Commit records that were issued: the batch, and what they commit.
     issued: BTreeMap<u64, Transaction>,
-    /// Whether a home block was written or discarded, or the tail moved, since the last commit
+    /// True if a home block was written or discarded, or the tail moved, since the last commit
     /// record was complete.
     has_gone_on: bool,
     /// Blocks of files whose write has failed, and that are not durable since.
@@ -62,7 +62,7 @@ pub struct Watcher {
     records_left: Option<u32>,
 }
 
-/// Whether a block whose write has failed was written again. Until that is durable nobody's commit
+/// The state of a block whose write has failed. Until a second write of it is durable no commit
 /// record waits for it: its transaction was committed without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Retry {
@@ -87,7 +87,7 @@ impl Watcher {
             revoked: BTreeSet::new(),
             retired: BTreeMap::new(),
             issued: BTreeMap::new(),
-            // Nobody knows what was at home before a power cut.
+            // The contents at home before a power cut are unknown.
             has_gone_on: setting.is_dirty,
             failed_data: BTreeMap::new(),
             records_left: None,
@@ -156,7 +156,7 @@ impl Watcher {
         let blocks = block::payload::payload_bytes(payload).div_ceil(BLOCK_BYTES as u64);
         for block in first..first + blocks {
             match self.map.log_block(device, block) {
-                // Who writes the superblock may be another one than who commits.
+                // The superblock may be written by another thread than the committing one.
                 Some(_) if strike.is_refused => counts.note(Rule::E10),
                 Some(0) => end(1),
                 Some(_) => {
@@ -202,8 +202,8 @@ impl Watcher {
         Ok(())
     }
 
-    /// Whether a committed transaction has revoked blocks, so that recovery could bring old images
-    /// back.
+    /// Returns true if a committed transaction has revoked blocks, so that recovery could bring old
+    /// images back.
     pub fn has_revoked(&self) -> bool {
         !self.revoked.is_empty()
     }
@@ -241,7 +241,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Whether a block of the log belongs to a transaction that a recovery would need.
+    /// Returns true if a block of the log belongs to a transaction that a recovery would need.
     fn is_live(&self, at: u32, replays: &[Replay<Image>]) -> bool {
         let durable = self.superblock(replays);
         let start = durable.s_start.get();
@@ -253,7 +253,7 @@ impl Watcher {
         }
     }
 
-    /// Whether the tail has durably passed all transactions that brought a block.
+    /// Returns true if the tail has durably passed all transactions that brought a block.
     fn is_behind_tail(&self, block: u64, replays: &[Replay<Image>]) -> bool {
         let durable = self.superblock(replays);
         let tail = Tid::new(durable.s_sequence.get());
@@ -321,8 +321,8 @@ impl Watcher {
             // part of it, is there already.
             let within = (sector.get() % BLOCK_SECTORS as u64) as usize * SECTOR_BYTES;
             let durable = &replays[0].durable().block(block)[within..within + SECTOR_BYTES];
-            // What was journaled and then revoked may have gone home before that: nobody needs it
-            // there.
+            // A block that was journaled and then revoked may have gone home before that: it is not
+            // needed there.
             let retired = self.retired.get(&block).into_iter().flatten();
             let retired = retired.map(|(_, image)| &image[within..within + SECTOR_BYTES]);
             // A discard is advice: no transaction waits for it.

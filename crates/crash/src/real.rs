@@ -1,24 +1,24 @@
-//! The same on threads of the operating system: what no simulated world has is their memory order
-//! and their speed.
+//! Exploration on threads of the operating system: their memory order and speed are in no simulated
+//! world.
 //!
 //! A *round*: clients on threads of their own work in directories of their own on one volume with
 //! the shortest log that the engine takes, on devices with volatile caches, in memory. At a random
-//! instant all devices are cut at once; every request answers `Gone` from then on and the clients
-//! end. What the caches may leave is drawn several times; each image is recovered, checked and
-//! compared with the model, as those of simulated worlds are. Cells take turns.
+//! instant all devices are cut at once; every request fails with `Gone` from then on and the
+//! clients end. The contents of the caches are drawn several times; each image is recovered,
+//! checked and compared with the model, as those of simulated worlds are. Cells take turns.
 //!
-//! # What the model knows
+//! # Knowledge of the model
 //!
-//! - Marks in the trace say when an operation begins and has returned. A mark that says so comes
-//!   after the return, so what it promises was promised. An operation that failed has no such mark:
-//!   nobody may count on it.
+//! - Marks in the trace show the beginning and the return of an operation. A mark of a return comes
+//!   after it, so its promise was made. An operation that failed has no such mark: it has no
+//!   promise.
 //! - Transactions are asked for before and after each operation, as in simulated worlds.
-//! - What a call has promised that returned after the cut counts, too: all that it needs was
-//!   durable before.
+//! - The promise of a call that returned after the cut counts, too: all that it needs was durable
+//!   before.
 //! - Times are not compared: they are the machine's.
 //!
-//! A seed decides what clients try, when the cut comes and what is drawn, but not what threads make
-//! of it. So a violation leaves everything in a folder: `keep` says what.
+//! A seed decides the operations that clients try, the time of the cut and the drawn contents, but
+//! not the schedule of the threads. So a violation leaves everything in a folder: see `keep`.
 
 mod gate;
 mod judge;
@@ -35,7 +35,7 @@ use crate::device::Plant;
 use crate::rule::Broken;
 use crate::setting::Cell;
 
-/// What is run.
+/// Settings of a session.
 #[derive(Debug, Clone)]
 pub struct Session {
     /// In which cells, in turn.
@@ -48,13 +48,13 @@ pub struct Session {
     pub after: Duration,
     /// One image in so many is given to e2fsck.
     pub e2fsck_one_in: u64,
-    /// Where what belongs to a violation is left.
+    /// Folder for the files of a violation.
     pub folder: PathBuf,
-    /// What stands in front of each device and does less than it is asked for; none but in tests.
+    /// A faulty layer in front of each device, in tests.
     pub plant: Option<Plant>,
 }
 
-/// What was done.
+/// Counts of the work done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Rounds.
@@ -74,22 +74,22 @@ pub struct Tally {
 /// A violation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// What is broken.
+    /// The violation.
     pub broken: Broken,
     /// The round's number.
     pub round: u64,
-    /// Where everything is that belongs to it; or why it could not be left.
+    /// The folder with all of its files; or the reason that they could not be written.
     pub kept: Result<PathBuf, String>,
 }
 
-/// What a session came to.
+/// The outcome of a session.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// What was done.
+    /// Counts of the work done.
     pub tally: Tally,
     /// The first violation.
     pub violation: Option<Violation>,
-    /// How long it took.
+    /// The duration.
     pub elapsed: Duration,
 }
 

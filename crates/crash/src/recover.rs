@@ -14,22 +14,22 @@ use crate::oracle::Recovered;
 use crate::rule::{Broken, Rule};
 use crate::tested::Tested;
 
-/// How many problems are named.
+/// Number of problems that are named.
 const PROBLEMS_SHOWN: usize = 5;
 
 /// A recovered image.
 pub struct Checked {
-    /// What was found.
+    /// The findings.
     pub recovered: Recovered,
     /// In data=writeback, where files show what the cut left in their blocks.
     pub leftovers: Leftovers,
-    /// What was read on the way, of the home device and of the journal's.
+    /// The reads of recovery, of the home device and of the journal's.
     pub reads: [Reads; 2],
-    /// What the devices hold in the end.
+    /// The contents of the devices at the end.
     pub after: Disks,
 }
 
-/// What else is done with a recovered volume.
+/// The further use of a recovered volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// It is read and closed.

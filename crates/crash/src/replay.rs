@@ -43,9 +43,9 @@ const VERSION: &str = "crash2";
 /// A violation that can be repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayId {
-    /// What is done, and on what.
+    /// The operations and their setting.
     pub workload: Workload,
-    /// Where the power is cut. None where no cut is needed.
+    /// The power cuts. None if no cut is needed.
     pub cuts: Vec<Cut>,
 }
 
@@ -141,14 +141,14 @@ fn split_lanes(text: &str) -> Vec<&str> {
     lanes
 }
 
-/// What a replay showed.
+/// The outcome of a replay.
 pub struct Shown {
     /// The recorded run.
     pub recording: Rc<Recording>,
-    /// What is broken; none if the violation is gone.
+    /// The violation; none if it is gone.
     pub broken: Option<Broken>,
-    /// The block of the recovered volume that was changed silently, and who noticed, if that went
-    /// as rule E7 says.
+    /// The block of the recovered volume that was changed silently, and its detector, if rule E7
+    /// held.
     pub silent: Option<Trial>,
 }
 
@@ -175,7 +175,7 @@ pub fn replay(id: &ReplayId) -> Result<Shown, RunError> {
     })
 }
 
-/// What is broken at the cut.
+/// Returns the violation at the cut.
 fn judge_cut(id: &ReplayId, recording: &Rc<Recording>) -> Result<(), Broken> {
     let (again, cuts) = (Rc::clone(recording), id.cuts.clone());
     let mutant = id.workload.setting.mutant;
@@ -222,7 +222,7 @@ fn judge_run(recording: &Rc<Recording>) -> Result<(), Broken> {
     }
 }
 
-/// What was done and what is promised when the power is cut.
+/// Returns the operations, and the promises at the time of the power cut.
 pub(crate) fn promises(recording: &Recording, cut: &Cut) -> (Vec<History>, Bounds) {
     let lanes = 0..recording.workload.lanes.len();
     let histories: Vec<History> = lanes
@@ -235,7 +235,7 @@ pub(crate) fn promises(recording: &Recording, cut: &Cut) -> (Vec<History>, Bound
     (histories, bounds)
 }
 
-/// What was promised before an event.
+/// Returns the promises before an event.
 fn bounds_at(recording: &Recording, histories: &[History], event: usize) -> Bounds {
     let mut bounds = Bounds::new(histories, recording);
     for event in &recording.events[..event.min(recording.events.len())] {
@@ -302,7 +302,7 @@ fn replays(recording: &Recording) -> Vec<DeviceReplay<Image>> {
         .collect()
 }
 
-/// What a cut leaves.
+/// Returns the contents after a cut.
 fn left(
     events: &[Event],
     mut replays: Vec<DeviceReplay<Image>>,

@@ -15,7 +15,7 @@ macro_rules! rules {
         pub const RULES: &[Rule] = &[$(Rule::$name,)*];
 
         impl Rule {
-            /// What it says, in a line.
+            /// Returns the rule in one line.
             pub fn text(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -81,7 +81,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// How often each rule was exercised: looked at where it could have been broken.
+/// The number of times that each rule was exercised: checked where it could have been broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleCounts([u64; RULES.len()]);
 
@@ -97,7 +97,7 @@ impl RuleCounts {
         self.0[rule as usize] += 1;
     }
 
-    /// How often a rule was exercised.
+    /// Returns the number of times that a rule was exercised.
     pub fn get(&self, rule: Rule) -> u64 {
         self.0[rule as usize]
     }
@@ -114,9 +114,9 @@ impl AddAssign<&Self> for RuleCounts {
 /// A rule is broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
-    /// Which.
+    /// The rule.
     pub rule: Rule,
-    /// What was found, and what should have been.
+    /// The finding, and the expectation.
     pub what: String,
 }
 

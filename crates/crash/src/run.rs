@@ -69,7 +69,7 @@ pub fn record(workload: &Workload, prepared: &Disks) -> Result<Recording, RunErr
     record_on(workload, prepared, |device| device)
 }
 
-/// The same, with something between the recording and whoever is recorded.
+/// Records a workload with a layer between the recording devices and the volume.
 ///
 /// # Errors
 /// [`RunError`].

@@ -15,22 +15,22 @@ use crate::shrink::shrink;
 use crate::sweep::try_all;
 use crate::volumes::Volumes;
 
-/// How often progress is told.
+/// Interval of progress reports.
 const PROGRESS: Duration = Duration::from_millis(500);
 
-/// What a session does.
+/// Settings of a session.
 pub struct Session {
     /// The workloads.
     pub generator: Generator,
-    /// How each is explored.
+    /// Limits of the exploration of each.
     pub limits: Limits,
     /// Threads.
     pub threads: usize,
-    /// When it ends, if not before.
+    /// The end of the session.
     pub stop: Stop,
 }
 
-/// When a session ends.
+/// The end of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stop {
     /// After so much time.
@@ -41,16 +41,16 @@ pub struct Stop {
     pub workloads: Option<u64>,
 }
 
-/// What a session came to.
+/// The outcome of a session.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// What was done, cell by cell.
+    /// Counts of the work done, cell by cell.
     pub cells: Vec<Tally>,
     /// The first violation.
     pub violation: Option<Violation>,
-    /// How long it took.
+    /// The duration.
     pub elapsed: Duration,
-    /// Whether all workloads were done.
+    /// True if all workloads were done.
     pub is_complete: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct Report {
 pub struct Violation {
     /// From what it is repeated.
     pub id: ReplayId,
-    /// What is broken.
+    /// The violation.
     pub broken: Broken,
 }
 

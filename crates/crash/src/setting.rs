@@ -12,7 +12,7 @@ use crate::crowd::Crowd;
 use crate::fault::Fault;
 use crate::mutant;
 
-/// Where the journal is.
+/// The place of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// Inside the volume.
@@ -28,7 +28,7 @@ pub enum Place {
 pub struct Cell {
     /// `data=`
     pub data: DataMode,
-    /// Where the journal is.
+    /// The place of the journal.
     pub place: Place,
 }
 
@@ -45,12 +45,12 @@ pub const CELLS: [Cell; 6] = [
 /// A volume without a journal, on which nothing is in order but what sync calls make.
 pub const NO_JOURNAL: Cell = Cell::new(DataMode::Writeback, Place::None);
 
-/// Who runs next while the workload runs.
+/// The task that runs next while the workload runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schedule {
     /// First come, first served.
     Fair,
-    /// Anybody, at every point, by this seed.
+    /// Any task, at every point, by this seed.
     Random(u64),
     /// Priorities that change a few times, by this seed.
     Pct(u64),
@@ -61,7 +61,7 @@ pub enum Schedule {
 const DELAY_MS: u64 = 500;
 
 impl Schedule {
-    /// How late what is due at a time may be, in milliseconds.
+    /// Returns the possible delay of a due event in milliseconds.
     pub(crate) fn delay_ms(self) -> u64 {
         match self {
             Self::Fair => 0,
@@ -70,7 +70,7 @@ impl Schedule {
     }
 }
 
-/// Which operations are durable when they return.
+/// The operations that are durable when they return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Synchronous {
     /// Only sync calls.
@@ -103,9 +103,9 @@ pub const CHECKSUMS: [Checksums; 4] =
 pub struct Setting {
     /// The cell.
     pub cell: Cell,
-    /// Which data ordered mode orders.
+    /// The data that ordered mode orders.
     pub ordered: OrderedScope,
-    /// Whether the devices can force a write; if not, the journal flushes twice.
+    /// True if the devices can force a write; if not, the journal flushes twice.
     pub can_force: bool,
     /// Blocks of the log that are used.
     pub log_blocks: u32,
@@ -119,29 +119,29 @@ pub struct Setting {
     pub free_blocks: u32,
     /// Clients, each in directories of its own.
     pub lanes: u32,
-    /// Which operations are durable when they return.
+    /// The operations that are durable when they return.
     pub synchronous: Synchronous,
     /// The journal's checksums.
     pub checksums: Checksums,
-    /// Whether the journal's block numbers have 64 bits.
+    /// True if the journal's block numbers have 64 bits.
     pub is_wide: bool,
-    /// Whether the power failed after what was prepared, so that the recording begins with a
+    /// True if the power failed after the preparation, so that the recording begins with a
     /// recovery.
     pub is_dirty: bool,
     /// Each so many-th handle that asks for more credits restarts in another transaction; 0 is as
     /// the log has it.
     pub restart_every: u32,
-    /// Whether data that cannot be written ends all commits: the mount option `data_err=abort`.
+    /// True if data that cannot be written ends all commits: the mount option `data_err=abort`.
     pub is_abort: bool,
     /// Tasks beside the clients.
     pub crowd: Option<Crowd>,
-    /// Whether freed blocks are discarded: the mount option `discard`.
+    /// True if freed blocks are discarded: the mount option `discard`.
     pub is_discarding: bool,
     /// A device command that fails.
     pub fault: Option<Fault>,
     /// The rule of the engine that is broken; builds with the feature `mutants` break it.
     pub mutant: Option<&'static str>,
-    /// Who runs next.
+    /// The task that runs next.
     pub schedule: Schedule,
 }
 
@@ -158,7 +158,7 @@ impl Cell {
         Self { data, place }
     }
 
-    /// Whether there is a journal.
+    /// Returns true if there is a journal.
     pub fn has_journal(self) -> bool {
         self.place != Place::None
     }

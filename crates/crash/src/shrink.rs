@@ -14,7 +14,7 @@ use crate::run_error::RunError;
 use crate::sweep::nearby;
 use crate::workload::Workload;
 
-/// How many workloads are tried.
+/// Maximum number of workloads that are tried.
 const TRIES_MAX: usize = 300;
 
 /// Runs and explores a workload, with its fault at its place or, for another workload, a little

@@ -63,8 +63,8 @@ fn is_written_again(suspect: &Suspect, workload: &Workload) -> bool {
     passes && workload.setting.cell.data == DataMode::Ordered && !is_of_direct()
 }
 
-/// The last change of a file's data that may be in what could not be written: a sector that was cut
-/// off says who wrote it, and not who cut it off.
+/// Returns the last change of a file's data that may be in the failed write: a sector that was cut
+/// off carries its writer, and not the truncation.
 fn newest_change(suspect: &Suspect, histories: &[History], bounds: &Bounds) -> Option<usize> {
     let history = histories.get(suspect.lane)?;
     let begun = bounds.lanes.get(suspect.lane)?.begun;

@@ -10,15 +10,15 @@ use crate::generator::{Kind, Share};
 use crate::volumes::Volumes;
 use crate::workload::Workload;
 
-/// How far numbers of commands move when an operation is left out: the fault is looked for so far
-/// before its place.
+/// Maximum shift of command numbers when an operation is left out: the fault is looked for in this
+/// range before its place.
 const MOVED_MAX: u64 = 12;
 
-/// How many writes are refused before there is room again.
+/// Numbers of writes that are refused before there is room again.
 const REFUSALS: [u64; 4] = [1, 3, 10, 40];
 
-/// What is tried of a run with a fault: many runs, and few images of each, show more than the other
-/// way round.
+/// Returns the limits for a run with a fault: many runs with few images each show more than the
+/// reverse.
 fn limits_of(limits: Limits) -> Limits {
     Limits {
         singles: limits.singles.min(2),

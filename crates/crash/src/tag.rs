@@ -1,14 +1,14 @@
-//! What is written: every sector says which write of which file it is from and where in the file it
-//! belongs.
+//! The contents of writes: every sector carries its write, its file and its place in the file.
 //!
 //! ```text
-//! word 0    who writes tags; every other write begins like a block of the journal: magic number, one of its types
-//! word 1    write, as a journal's number of a transaction stands there; file
+//! word 0    the mark of tags; every other write begins like a block of the journal: magic number,
+//!           one of its types
+//! word 1    write, in the place of a transaction number of the journal; file
 //! word 2    the sector's place in the file
 //! word 3..  a sequence that follows from words 1 and 2
 //! ```
 //!
-//! Free blocks of a new volume carry the tag of nobody's write ([`poison`]), which names the block.
+//! Free blocks of a new volume carry a tag without a writer ([`poison`]), which names the block.
 
 use layout::journal::{BlockType, MAGIC_BYTES};
 use rt::split_mix::GAMMA;
@@ -17,7 +17,7 @@ use crate::image::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
 
 /// Word 0 where it is not the journal's.
 const PLAIN: [u8; 8] = *b"datajTag";
-/// What the others pretend to be.
+/// The types of journal blocks that the others imitate.
 const PRETENDED: [BlockType; 3] = [BlockType::Commit, BlockType::Descriptor, BlockType::Revoke];
 /// Words in a sector.
 const WORDS: usize = SECTOR_BYTES / 8;
@@ -26,10 +26,10 @@ const HEAD_WORDS: usize = 3;
 /// Difference of successive words of the sequence.
 const STEP: u64 = GAMMA;
 
-/// Who wrote a sector.
+/// The writer of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tag {
-    /// The file; [`NOBODY`] for a block that was never used.
+    /// The file, or a number that no file has if the block was never used.
     pub file: u32,
     /// The write, numbered from 1.
     pub write: u32,
@@ -71,7 +71,7 @@ impl Tag {
         }
     }
 
-    /// Whether bytes are the sector's first ones, up to `cut`, with zeroes behind.
+    /// Returns true if bytes are the sector's first ones, up to `cut`, with zeroes behind.
     pub fn matches(&self, bytes: &[u8], cut: usize) -> bool {
         let (kept, zeroes) = bytes.split_at(cut.min(bytes.len()));
         let words = kept.chunks(8).enumerate();
@@ -119,7 +119,7 @@ impl Tag {
     }
 }
 
-/// A block that nobody has used.
+/// Returns a block that was never used.
 pub fn poison(number: u64) -> layout::Block {
     let mut block = layout::Block::zeroed(BLOCK_BYTES);
     for (index, sector) in block.chunks_mut(SECTOR_BYTES).enumerate() {
@@ -137,7 +137,7 @@ pub fn poison(number: u64) -> layout::Block {
 /// Node numbers of a lane begin at its number times this.
 const LANE_NODES: u32 = 1 << 16;
 
-/// What the node that an operation makes, or the write that it is, is known by among all lanes.
+/// Returns the id, among all lanes, of the node that an operation makes, or of its write.
 pub fn number_of(lane: usize, number: usize) -> u32 {
     lane as u32 * LANE_NODES + number as u32 + 1
 }

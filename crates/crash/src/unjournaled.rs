@@ -1,12 +1,15 @@
-//! Volumes without a journal, of which little is promised.
+//! Volumes without a journal, which promise little.
 //!
-//! | how it is left | what holds |
+//! | end | requirement |
 //! |---|---|
-//! | closed | the tree is that of all operations, a check finds nothing, and all can be deleted |
-//! | cut off | `e2fsck -fy` repairs it, and then it finds nothing more; the contents of every file that was synced and not changed since are there, under some name or in `lost+found` |
+//! | closed | the tree of all operations; a check finds nothing; all can be deleted |
+//! | cut off | `e2fsck -fy` repairs it, and then finds nothing more; see below |
 //!
-//! The explorer looks at closed volumes of all generators, the comparison with others at some that
-//! were cut off.
+//! On a volume that was cut off, the contents of every file that was synced and not changed since
+//! are there, under some name or in `lost+found`.
+//!
+//! The explorer checks closed volumes of all generators, the comparison with others some that were
+//! cut off.
 
 use std::rc::Rc;
 
@@ -157,7 +160,7 @@ fn all_files(disks: &Disks) -> Result<Vec<Seen>, Error> {
     Ok(seen)
 }
 
-/// Whether it is a file with these contents, each sector as it was written.
+/// Returns true if it is a file with these contents, each sector as it was written.
 fn holds(seen: &Seen, size: u64, sectors: &[Sector]) -> bool {
     let Contents::File(bytes) = &seen.contents else {
         return false;

@@ -1,5 +1,5 @@
-//! What fills a volume: a file in `lost+found`, where nobody looks, so that few blocks are left and
-//! freed ones are used again at once.
+//! The filler of a volume: a file in `lost+found`, which is not compared, so that few blocks are
+//! left and freed ones are reused at once.
 
 use ext::volume::{NewInode, OpenFlags};
 use ext::{Error, Volume};
@@ -11,7 +11,7 @@ use crate::timetable::MADE_AT;
 use crate::world::world;
 
 const PATH: &str = "lost+found/filler";
-/// What is written of what is still too much: maps of a file take blocks, too.
+/// The share of the excess that is written: maps of a file take blocks, too.
 const SHARE: (u64, u64) = (15, 16);
 
 /// Leaves so many blocks of a volume free, about. Its log is as it was.

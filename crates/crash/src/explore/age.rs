@@ -23,10 +23,10 @@ use crate::tag::{NOBODY, Tag, place_of};
 
 /// Data on its way to the device.
 pub(super) struct DataAge {
-    /// How old data may be, in milliseconds; none where nobody watches.
+    /// Maximum age of data in milliseconds; none if it is not checked.
     most_ms: Option<u64>,
     map: LogMap,
-    /// What was handed to the device: the write, and the sector's place in its file.
+    /// Sectors that were handed to the device: the write, and the sector's place in its file.
     written: BTreeSet<(u32, u32)>,
     /// Lane by lane: up to which state data was found to be written.
     checked: Vec<usize>,
@@ -114,7 +114,7 @@ impl DataAge {
         }
     }
 
-    /// That all data of a state was written, or what has replaced it since.
+    /// Checks that all data of a state was written, or the data that has replaced it since.
     fn check(&self, history: &History, due: usize, begun: usize) -> Result<(), Broken> {
         let tree = &history.states[due];
         for (id, _) in tree.nodes() {
@@ -133,8 +133,8 @@ impl DataAge {
         Ok(())
     }
 
-    /// Whether a sector should have been written in its version of state `due`, or a later one.
-    /// What was cut off since is nobody's.
+    /// Returns true if a sector should have been written in its version of state `due`, or a later
+    /// one. A sector that was cut off since has no owner.
     fn is_late(
         &self,
         history: &History,

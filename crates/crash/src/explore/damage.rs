@@ -1,14 +1,15 @@
 //! Damage: a byte of a log is changed after the power cut, in a block of a committed transaction
 //! that a checksum covers.
 //!
-//! | the transaction | what must follow |
+//! | the transaction | required effect |
 //! |---|---|
 //! | has later ones behind it | the volume is refused, and nothing is written |
-//! | is the last | it is dropped: the volume is as the transaction before left it; or, where blocks of the next one are in the log, the volume may be refused, too |
+//! | is the last | it is dropped: the volume is as the transaction before left it |
+//! | is the last, with blocks of the next one in the log | dropped, or the volume is refused |
 //!
-//! What a dropped transaction brought must not be at home yet, and the tail must not have moved on
-//! the strength of it: it takes blocks over from older ones, which then leave the log. Nothing
-//! could make it undone after that, so that damage in a last transaction is looked at only before.
+//! The blocks of a dropped transaction must not be at home yet, and the tail must not have moved
+//! because of it: it takes blocks over from older ones, which then leave the log. Nothing could
+//! undo it after that, so that damage in a last transaction is tried only before.
 //!
 //! The log is read here without the engine.
 
@@ -42,7 +43,7 @@ pub(super) struct Log<'d> {
     superblock: JournalSuperblock,
 }
 
-/// What is damaged.
+/// The damage.
 struct Harm {
     tid: Tid,
     is_last: bool,
@@ -120,7 +121,7 @@ impl<'d> Log<'d> {
         Some(self.map.place(parts.last()?.at))
     }
 
-    /// Whether a block of a transaction after this one lies in the log.
+    /// Returns true if a block of a transaction after this one lies in the log.
     fn has_later(&self, tid: Tid) -> bool {
         let blocks = self.superblock.s_first.get()..self.superblock.s_maxlen.get();
         let headers = blocks.filter_map(|at| Header::recognise(self.block(at)));
@@ -211,7 +212,7 @@ impl Explorer<'_> {
             .map_err(|found| broken(&found.to_string()))
     }
 
-    /// Whether a damaged volume is refused; it has to be left as it is then.
+    /// Returns true if a damaged volume is refused; a refusal must leave it unchanged.
     fn is_refused(&self, harm: &Harm) -> Result<bool, Broken> {
         let devices = harm.disks.devices();
         let data = self.recording.workload.setting.cell.data;

@@ -20,10 +20,10 @@ use crate::recover::{Extent, recover, recover_on};
 use crate::rule::{Broken, Rule};
 use crate::suspect::{Suspect, suspects};
 
-/// How many commands of a recovery fail, one in each of as many recoveries.
+/// Number of commands of a recovery that fail, each in a recovery of its own.
 const RECOVERIES: usize = 4;
 
-/// What has failed so far in a run.
+/// The failures so far in a run.
 pub(super) struct Failures {
     /// All of the run, the next one first.
     coming: std::iter::Peekable<std::vec::IntoIter<Strike>>,
@@ -71,7 +71,7 @@ impl Failures {
 }
 
 impl Explorer<'_> {
-    /// Whether the power is cut here.
+    /// Returns true if the power is cut here.
     pub(super) fn is_shown(&self) -> bool {
         self.recording.workload.setting.fault.is_none() || !self.failures.is_empty()
     }
@@ -93,7 +93,7 @@ impl Explorer<'_> {
         was_empty && !self.failures.is_empty()
     }
 
-    /// What clients were told.
+    /// Ends the run with the results that clients got.
     pub(super) fn end(&mut self) -> Step {
         judge::check(self.recording, &self.histories, &mut self.tally.rules)
             .map_err(|broken| found(broken, Vec::new()))?;
@@ -183,7 +183,7 @@ impl Explorer<'_> {
         super::nested::same(wanted, &again.recovered)
     }
 
-    /// Whether what fails is a place of the log that cannot be read.
+    /// Returns true if the failure is a place of the log that cannot be read.
     fn is_read_of_log(&self, fault: Fault) -> bool {
         let Which::Sectors(first, last) = fault.which else {
             return false;
@@ -194,8 +194,8 @@ impl Explorer<'_> {
     }
 }
 
-/// Whether the commit record of the last transaction was among what could not be read: it cannot be
-/// told then from one that the power cut has torn.
+/// Returns true if the commit record of the last transaction was among the unreadable blocks: it
+/// then cannot be distinguished from one that the power cut has torn.
 fn hides_last_record(disks: &Disks, strikes: &[Strike]) -> bool {
     let Some((device, block)) = Log::of(disks).last_record() else {
         return false;

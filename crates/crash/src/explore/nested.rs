@@ -14,14 +14,14 @@ use crate::oracle::Recovered;
 use crate::recover::{Extent, recover, recover_on};
 use crate::rule::{Broken, Rule};
 
-/// How deep recoveries are interrupted.
+/// Depth to which recoveries are interrupted.
 const DEPTH: usize = 3;
 /// At how many moments each is.
 const MOMENTS: usize = 4;
 
 /// A recovery that was recorded.
 pub(crate) struct RecordedRecovery {
-    /// What its devices were asked to do.
+    /// The requests to its devices.
     pub(crate) events: Vec<Event>,
     /// The devices before the first event.
     pub(crate) replays: Vec<Replay<Image>>,
@@ -106,7 +106,7 @@ impl Explorer<'_> {
     }
 }
 
-/// That a repeated recovery found what the first one did.
+/// Checks that a repeated recovery found the same as the first one.
 pub(super) fn same(wanted: &Recovered, found: &Recovered) -> Result<(), Broken> {
     if wanted.has_error && !found.has_error {
         let what = "an interrupted recovery forgets an error that was noted";

@@ -1,16 +1,16 @@
-//! Which combinations of versions are tried at a moment.
+//! The combinations of versions that are tried at a moment.
 //!
-//! | | what is kept |
+//! | | kept |
 //! |---|---|
 //! | whole | all or nothing, device by device |
-//! | order | what was written up to some write, and nothing after it |
+//! | order | all that was written up to some write, and nothing after it |
 //! | torn | everything, or nothing, and one write half |
-//! | single | everything but one sector, or one sector; where it has several versions, each |
+//! | single | everything but one sector, or one sector; if it has several versions, each |
 //! | pair | everything but two sectors, or two sectors |
 //! | random | each sector by chance |
 //!
 //! Single sectors and pairs are taken from those that recovery, the check or the read-back of a
-//! whole image read: what nobody reads changes nothing.
+//! whole image read: an unread sector changes nothing.
 
 use rt::split_mix::SplitMix;
 

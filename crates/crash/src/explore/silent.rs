@@ -1,22 +1,21 @@
-//! Silent corruption: after a recovery one block of the file system, not of the log, is not what it
-//! was, and nobody says so.
+//! Silent corruption: after a recovery one block of the file system, not of the log, has other
+//! contents, and no device reports an error.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | `territory` | which block is what |
-//! | `harm` | what goes wrong: bit rot, a lost write, a misdirected one |
+//! | `territory` | the use of each block |
+//! | `harm` | the damage: bit rot, a lost write, a misdirected one |
 //! | `look` | every inode by itself |
-//! | `judge` | what may differ |
+//! | `judge` | the differences that are allowed |
 //! | `usage` | a volume that is written to although it is damaged |
 //!
-//! ext2 and ext3 have no checksums of metadata, so that most of this cannot be noticed. What must
-//! hold: nothing panics or runs in circles; who only reads writes nothing; and what does not hang
-//! on the damaged block is as it was, for those who only read. What is written to a damaged volume
-//! is out of guarantee.
+//! ext2 and ext3 have no checksums of metadata, so that most of this cannot be detected. These
+//! rules must hold: nothing panics or loops; readers write nothing; and all that does not depend on
+//! the damaged block is unchanged for readers. Writing to a damaged volume has no guarantee.
 //!
 //! Each image is tried in a world of its own, so that a panic there is a finding like others, and a
-//! hostile one, in which what runs in circles takes steps and is stopped. What goes wrong is drawn
-//! from the image's hash: a replay does the same.
+//! hostile one, in which a loop takes steps and is stopped. The damage is drawn from the image's
+//! hash: a replay does the same.
 
 mod harm;
 mod judge;
@@ -67,22 +66,22 @@ const PURPOSE: u64 = 8;
 pub struct Case {
     /// The image before recovery.
     pub disks: Disks,
-    /// What the home device held before the run.
+    /// The contents of the home device before the run.
     pub initial: Image,
     /// On what the run was.
     pub setting: Setting,
-    /// What stands between the damaged devices and whoever reads them, in tests.
+    /// A layer between the damaged devices and their reader, in tests.
     pub plant: Option<Plant>,
 }
 
-/// What went wrong, and what came of it.
+/// The damage and its effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
-    /// Which block, and how.
+    /// The block and the damage.
     pub harm: String,
-    /// What the block is for.
+    /// The use of the block.
     pub part: Part,
-    /// Who noticed.
+    /// The detector.
     pub fate: Fate,
 }
 
@@ -173,7 +172,7 @@ impl Case {
         })
     }
 
-    /// Reads a damaged volume, has it checked, writes to it: who noticed.
+    /// Reads a damaged volume, has it checked, and writes to it; returns the detector.
     fn live_with(&self, harm: &Harm, before: &Sight, bad: &Disks) -> Result<Fate, String> {
         let read = self.read(harm, before, bad)?;
         let (home, log) = {

@@ -83,7 +83,7 @@ const CORES: [Core; 19] = [
     Core::Exchange,
 ];
 
-/// What has to be at a place that was not used yet.
+/// The required state of a place that was not used yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Need {
     Nothing,
@@ -94,7 +94,7 @@ enum Need {
 }
 
 impl Core {
-    /// What it needs at its places.
+    /// Returns the required states of its places.
     fn needs(self) -> &'static [Need] {
         match self {
             Self::Create | Self::Mkdir | Self::Symlink => &[Need::Nothing],
@@ -179,12 +179,12 @@ impl Orbits {
         orbits
     }
 
-    /// How many orbits there are.
+    /// Returns the number of orbits.
     pub fn count(&self) -> u64 {
         self.orbits.len() as u64
     }
 
-    /// How many workloads, with the sync calls.
+    /// Returns the number of workloads, with the sync calls.
     pub fn workload_count(&self) -> u64 {
         self.workloads
     }

@@ -1,6 +1,5 @@
-//! Workloads in which several clients race, always under hostile schedules: at every moment
-//! somebody changes something while another one syncs, so that transactions close within
-//! operations.
+//! Workloads in which several clients race, always under hostile schedules: at every moment one
+//! client changes something while another one syncs, so that transactions close within operations.
 
 use rt::split_mix::SplitMix;
 
@@ -21,10 +20,10 @@ const CUT_MAX: u64 = 3000;
 /// blocks.
 const SECTORS_MAX: u64 = 48;
 
-/// Who races with whom.
+/// The clients that race with each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Race {
-    /// Everybody changes things and syncs.
+    /// All clients change things and sync.
     All,
     /// One client changes a file, and another one does nothing but sync.
     Sync,

@@ -1,7 +1,7 @@
-//! Workloads whose handles restart wherever they can: whoever asks for more credits finds the
-//! running transaction closed, each time, each second time, or less often. So large files,
-//! journaled and not, with attribute blocks of their own, lose their blocks over many transactions,
-//! and the power fails between any two of them.
+//! Workloads whose handles restart wherever they can: a request for more credits finds the running
+//! transaction closed, each time, each second time, or less often. So large files, journaled and
+//! not, with attribute blocks of their own, lose their blocks over many transactions, and the power
+//! fails between any two of them.
 
 use rt::split_mix::SplitMix;
 

@@ -1,11 +1,11 @@
-//! Workloads in which every freed block is used again at once: a volume with a handful of free
-//! blocks, and few places on it, that are files, directories and nothing in turn, with journaled
-//! data and without, while the transactions that held the blocks before are still in the log.
+//! Workloads in which every freed block is reused at once: a volume with a handful of free blocks,
+//! and few places on it, that are files, directories and nothing in turn, with journaled data and
+//! without, while the transactions that held the blocks before are still in the log.
 //!
-//! This is where revokes matter, and what is freed by whom and since when: a block that was a
-//! directory, a map or journaled data becomes a file's within the next transactions. One workload
-//! in three is a duel: a client gives blocks back, another one takes them past the cache, and a
-//! third one syncs, so that the transaction that freed them is on its way to the log.
+//! They test revokes, and the owner and time of each release: a block that was a directory, a map
+//! or journaled data becomes a file's within the next transactions. One workload in three is a
+//! duel: a client gives blocks back, another one takes them past the cache, and a third one syncs,
+//! so that the transaction that freed them is on its way to the log.
 
 use rt::split_mix::SplitMix;
 
@@ -45,8 +45,8 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
         (false, true) => 1,
         (false, false) => 2 + random.below(LANES_MAX - 1),
     };
-    // A duel needs an order that changes all the time: with priorities, the one who syncs is always
-    // first, or always last.
+    // A duel needs an order that changes all the time: with priorities, the syncing client is
+    // always first, or always last.
     let schedule = match (lanes, random.below(2)) {
         (1, _) => Schedule::Fair,
         (_, 1) if !is_duel => Schedule::Pct(seed),
@@ -104,11 +104,11 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
     }
 }
 
-/// What the clients of a duel do.
+/// The operations of the clients of a duel.
 const DUEL: [fn(usize, &Tree, &mut SplitMix) -> Op; 3] = [give, take, |_, _, _| Op::Sync];
 /// Operations of each client of a duel.
 const DUEL_OPS: usize = 12;
-/// The one who takes does not let its file grow beyond this many sectors.
+/// Maximum size in sectors of the file of the taking client.
 const TAKEN_MAX: usize = 20;
 
 /// A file is made, written to and deleted or cut off, again and again.
@@ -140,19 +140,19 @@ fn take(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     }
 }
 
-/// How long a file is, in sectors.
+/// Returns the length of a file in sectors.
 fn sectors(tree: &Tree, path: &Path) -> Option<usize> {
     let id = tree.find(path)?;
     Some(tree.sectors(id)?.len())
 }
 
-/// How often a workload does what: drawn for each, so that some do a few things all the time and
-/// others everything (Groce et al., "Swarm Testing", ISSTA 2012).
+/// The frequency of each operation in a workload: drawn for each, so that some repeat a few
+/// operations all the time and others do everything (Groce et al., "Swarm Testing", ISSTA 2012).
 struct Weights([u64; WORDS]);
 
 /// Words of the generator.
 const WORDS: usize = 12;
-/// What a weight can be.
+/// The possible weights.
 const WEIGHTS: [u64; 4] = [0, 1, 2, 6];
 /// Those without which nothing happens: making files, writing to them, syncing.
 const NEEDED: [usize; 3] = [0, 4, 10];

@@ -34,7 +34,7 @@ pub(super) const FILES: u64 = 4;
 const WRITE_SECTORS_MAX: u64 = 12;
 /// The largest file that is written to, in sectors: beyond the direct blocks.
 const FILE_SECTORS_MAX: u64 = 40;
-/// How often another operation is tried where one cannot be done.
+/// Number of further operations that are tried if one cannot be done.
 const TRIES: usize = 20;
 
 /// A workload by its seed.
@@ -95,7 +95,7 @@ fn setting(cell: Cell, random: &mut SplitMix) -> Setting {
     }
 }
 
-/// What a lane does. First come its directories.
+/// Returns the operations of a lane. Its directories come first.
 pub(super) fn ops(
     lane: usize,
     count: usize,

@@ -1,10 +1,10 @@
-//! What a lane can be in when a transaction was the last to be committed.
+//! The possible states of a lane when a transaction was the last to be committed.
 //!
 //! Most operations are one step: they are in a transaction, or they are not. A write is declared to
-//! be several (`docs/crash-model.md`): when a transaction is closed on its way, the next one may
-//! have its end. Then a crash can leave its beginning, cut at the end of a block: the steps of a
-//! write go from its first block to its last. A truncation and a deletion take several
-//! transactions, too, but recovery finishes them: what can be seen changes with the first.
+//! be several (`docs/crash-model.md`): if a transaction is closed during it, the next one may have
+//! its end. Then a crash can leave its beginning, cut at the end of a block: the steps of a write
+//! go from its first block to its last. A truncation and a deletion take several transactions, too,
+//! but recovery finishes them: their visible effect comes with the first.
 
 use layout::Tid;
 
@@ -24,8 +24,8 @@ pub struct Stage {
 }
 
 impl History {
-    /// What it can be in when a transaction was the last to be committed, earliest first. It is one
-    /// state, unless an operation was on its way while a transaction was closed.
+    /// Returns its possible states when a transaction was the last to be committed, earliest first.
+    /// It is one state, unless an operation was in progress while a transaction was closed.
     pub fn stages_at(&self, last: Tid) -> Vec<Stage> {
         let reach = |is_in: &dyn Fn(&Done) -> bool| {
             let done = self.done.iter().zip(&self.ops[self.base..]);
@@ -33,7 +33,7 @@ impl History {
             let is_in = |(done, op): &(&Done, &Op)| {
                 let changes_nothing = match done.outcome {
                     Outcome::NoSpace | Outcome::Refused => true,
-                    // Nobody knows what it came to.
+                    // Its effect is unknown.
                     Outcome::Failed => false,
                     Outcome::Done | Outcome::Unsynced | Outcome::Short(_) => {
                         done.has_changed_nothing()
@@ -80,7 +80,7 @@ impl History {
     }
 }
 
-/// Which sectors a write writes: the first, and how many.
+/// Returns the first sector that a write writes, and their number.
 pub(super) fn sectors_of(op: &Op, before: &Tree) -> Option<(usize, u32)> {
     match op {
         Op::Write(_, from, count)

@@ -1,4 +1,4 @@
-//! What operations do to the model.
+//! Effects of operations on the model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
 use crate::marks::Marks;
 use crate::op::{Op, Path, Special};
 
-/// When and as what an operation is done.
+/// The time of an operation, and its user.
 #[derive(Debug, Clone, Copy)]
 pub struct Change {
     /// The state that it makes.
     pub state: usize,
     /// The time, in seconds since 1970.
     pub seconds: i64,
-    /// What a new node is known by.
+    /// The id of a new node.
     pub new_node: NodeId,
     /// The number of a write.
     pub write: u32,
@@ -389,7 +389,7 @@ impl Tree {
         self.touch_directory(new_parent, change)
     }
 
-    /// Whether a directory is another one, or below it.
+    /// Returns true if a directory is another one, or below it.
     fn is_within(&self, directory: NodeId, top: NodeId) -> bool {
         let below = self.names(top).into_iter().flat_map(|names| names.values());
         directory == top || below.into_iter().any(|id| self.is_within(directory, *id))

@@ -1,9 +1,8 @@
-//! What fallocate does to a file of the model: ranges of sectors get blocks, lose them, or become
+//! Effects of fallocate on a file of the model: ranges of sectors get blocks, lose them, or become
 //! zeroes.
 //!
-//! A range that is punched is given up in an order: first what it has of a block at its beginning
-//! becomes zeroes, then the same at its end, then its whole blocks go, from the first to the last
-//! ([`Punch`]).
+//! A range is punched in this order: the part of a block at its beginning becomes zeroes, then the
+//! same at its end, then its whole blocks go, from the first to the last ([`Punch`]).
 
 use super::{Change, Kind, Node, Sector, Tree, sector_count};
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};

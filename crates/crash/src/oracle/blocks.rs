@@ -19,7 +19,7 @@ use crate::tag::{Tag, number_of, place_of};
 type Versions = Vec<Option<u32>>;
 
 impl Oracle<'_> {
-    /// That no block is a mixture of two versions, and that no write has its end without its
+    /// Checks that no block is a mixture of two versions, and that no write has its end without its
     /// beginning.
     pub(super) fn check_blocks(&mut self) -> Result<(), Broken> {
         for (history, bounds) in self.histories.iter().zip(&self.bounds.lanes) {
@@ -107,8 +107,8 @@ impl Oracle<'_> {
     }
 }
 
-/// Whether a crash may leave one version of a block or another, or a write of several blocks in
-/// part.
+/// Returns true if a crash may leave one version of a block or another, or a write of several
+/// blocks in part.
 fn has_choice(history: &History, bounds: &LaneBounds) -> bool {
     let numbers = bounds.state..bounds.begun.max(bounds.state);
     numbers.into_iter().any(|number| {
@@ -129,7 +129,7 @@ fn has_choice(history: &History, bounds: &LaneBounds) -> bool {
     })
 }
 
-/// Whether a sector of the file that an operation wrote is zeroes in a later state.
+/// Returns true if a sector of the file that an operation wrote is zeroes in a later state.
 fn is_zeroed_after(history: &History, number: usize, sector: usize) -> bool {
     let write = number_of(history.lane, number);
     let later = &history.states[number + 1..];

@@ -1,18 +1,22 @@
 //! Contents, sector by sector.
 //!
-//! | mode | a sector of a file may be |
+//! | mode | possible contents of a sector of a file |
 //! |---|---|
-//! | journal | what it is in the state |
-//! | ordered | what it is in the state, or in a later one that may have been on its way |
-//! | ordered, new blocks only | what it is in the state, or was since its block was allocated, its file's end moved in it, or its last sync call; or in a later one |
-//! | writeback | what it was in any state since its last sync call; in a block that is newer than that, also what the cut left there of earlier times ([`crate::leftover`]) |
+//! | journal | those of the state |
+//! | ordered | those of the state, or of a later one that may have been in progress |
+//! | ordered, new blocks only | see below |
+//! | writeback | those of any state since its last sync call; see below |
+//!
+//! With *new blocks only*, a sector may have the contents of any state since its block was
+//! allocated, since its file's end moved in it, or since its last sync call, or of a later state.
+//! In writeback mode a block that is newer than the last sync call may also have contents that the
+//! cut left there of earlier times ([`crate::leftover`]).
 //!
 //! "Ordered" is ext3's own rule (`ordered=all`): every block that a transaction's operations wrote
 //! is on the device before the transaction commits, overwrites in place included. With
 //! `ordered=allocated` those are left to their writer.
 //!
-//! Where the write of a block has failed, its sectors may be anything until a sync call covers
-//! them.
+//! If the write of a block has failed, its sectors may be anything until a sync call covers them.
 
 use crate::mode::{DataMode, OrderedScope};
 use layout::InodeNr;
@@ -68,7 +72,7 @@ impl Oracle<'_> {
         Ok(())
     }
 
-    /// Which rules a file's contents exercise.
+    /// Notes the rules that a file's contents exercise.
     fn note_file(&mut self, view: &View<'_>, sectors: &[Sector]) {
         if sectors.is_empty() {
             return;
@@ -104,14 +108,14 @@ impl Oracle<'_> {
         wanted: Sector,
     ) -> bool {
         let is = |sector: Sector| is_version(file.number, index, piece, sector);
-        // Where the map has a hole, nothing can be read that somebody wrote.
+        // In a hole of the map, no written data can be read.
         if wanted.allocated_in == 0 {
             return is(wanted);
         }
         if self.data == DataMode::Journal {
             return is(wanted);
         }
-        // Who failed to write it has said so, unless a later sync call has said yes.
+        // The writer that failed got the error, unless a later sync call has succeeded.
         let is_suspect = |suspect: &Suspect| {
             let is_here = suspect.file == file.number && suspect.block == index / BLOCK_SECTORS;
             is_here && suspect.state > file.bound
@@ -143,8 +147,8 @@ impl Oracle<'_> {
         self.data == DataMode::Writeback && self.is_leftover(view, file, index, wanted)
     }
 
-    /// Whether zeroes could not be written somewhere, and this sector became zeroes since the last
-    /// sync call that has said yes.
+    /// Returns true if zeroes could not be written somewhere, and this sector became zeroes since
+    /// the last sync call that succeeded.
     fn was_zeroed(&self, view: &View<'_>, file: &File, index: usize) -> bool {
         let most = view.bounds.begun.max(view.whole);
         let is_zeroed = |number: usize| {
@@ -159,7 +163,8 @@ impl Oracle<'_> {
             && (file.bound + 1..=most).any(is_zeroed)
     }
 
-    /// Whether a block that was allocated after the last sync call shows what lay there before.
+    /// Returns true if a block that was allocated after the last sync call shows its older
+    /// contents.
     fn is_leftover(&self, view: &View<'_>, file: &File, index: usize, wanted: Sector) -> bool {
         let allocated_in = wanted.allocated_in as usize;
         let leftover = self.leftovers.get(&(file.inode, index));
@@ -211,7 +216,7 @@ impl Oracle<'_> {
     }
 }
 
-/// Whether bytes are a version of a sector.
+/// Returns true if bytes are a version of a sector.
 fn is_version(file: u32, index: usize, piece: &[u8], sector: Sector) -> bool {
     if sector.write == 0 {
         return piece.iter().all(|byte| *byte == 0);

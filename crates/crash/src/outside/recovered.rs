@@ -12,7 +12,7 @@ use crate::setting::Schedule;
 use crate::timetable::RECOVERED_AT;
 use crate::world::world;
 
-/// What recovery leaves, and what is there after the volume was closed.
+/// The contents after recovery, and after the volume was closed.
 struct Recovered {
     /// None where finishing orphans has begun another log.
     open: Option<Disks>,

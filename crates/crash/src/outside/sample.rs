@@ -40,13 +40,13 @@ pub(super) struct Sampler {
     seed: u64,
 }
 
-/// What a power cut left.
+/// The contents that a power cut left.
 pub(super) struct Sample {
     /// From what it is repeated.
     pub(super) id: ReplayId,
     /// The whole run.
     pub(super) recording: Rc<Recording>,
-    /// What was left.
+    /// The contents.
     pub(super) disks: Disks,
 }
 

@@ -18,12 +18,12 @@ use crate::setting::Schedule;
 use crate::timetable::RECOVERED_AT;
 use crate::world::world;
 
-/// How many differing runs of bytes are told.
+/// Number of differing runs of bytes that are reported.
 const TOLD: usize = 4;
 /// As little as the kernel can do: it replays the log and finishes orphans.
 const KERNEL_OPTIONS: &str = "ro,barrier=0";
 
-/// An image that somebody has recovered.
+/// An image that another program has recovered.
 struct Recovered {
     report: OpenReport,
     tree: Tree,
@@ -114,7 +114,7 @@ fn open(disks: &Disks, read_only: bool) -> Result<Recovered, Broken> {
         .map_err(|error: ext::Error| failed(&error))
 }
 
-/// What was seen, path by path.
+/// Returns the tree of an observation, path by path.
 fn tree_of(observation: &Observation) -> Tree {
     let mut tree = Tree::new();
     let mut waiting = vec![(Vec::new(), 0)];

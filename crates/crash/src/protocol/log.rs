@@ -10,7 +10,7 @@ use zerocopy::FromBytes;
 
 use crate::disks::Disks;
 
-/// Where the blocks of the log are.
+/// The places of the blocks of the log.
 pub(crate) struct LogMap {
     /// Of an internal journal: the place in the log of a block of the home device.
     internal: Option<BTreeMap<u64, u32>>,
@@ -57,7 +57,7 @@ impl LogMap {
 /// A transaction as it stands in the log.
 pub(super) struct Transaction {
     pub(super) tid: Tid,
-    /// Where it begins in the log.
+    /// Its first block in the log.
     start: u32,
     /// Its blocks in the log, the commit record left out.
     pub(super) log_blocks: Vec<u32>,
@@ -72,7 +72,7 @@ pub(super) struct LogReader {
     /// The block behind the last commit record.
     head: u32,
     tags: TagFormat,
-    /// What was written since.
+    /// The blocks written since.
     blocks: BTreeMap<u32, Arc<Block>>,
     /// The blocks that transactions on their way revoke.
     revokes: Vec<u64>,
@@ -106,7 +106,7 @@ impl LogReader {
         self.first
     }
 
-    /// Whether a transaction whose commit record was not issued yet revokes a block.
+    /// Returns true if a transaction whose commit record was not issued yet revokes a block.
     pub(super) fn is_revoked(&self, block: u64) -> bool {
         self.revokes.contains(&block)
     }

@@ -1,10 +1,10 @@
-//! Which transaction ordered data belongs to.
+//! The transaction that ordered data belongs to.
 //!
-//! Every sector of data says which operation wrote it, and the recording says which transactions
-//! that can be in. Data of an operation that was on its way while a transaction was closed may
-//! belong to it or to the next one; what a crash leaves is judged all the same. A sector that was
-//! cut off belongs to the truncation that did it. Sectors that say nothing (zeroes behind the end
-//! of a file) are somebody's who is the only one on the volume, or nobody's.
+//! Every sector of data carries the operation that wrote it, and the recording has the transactions
+//! that the operation can be in. Data of an operation that was in progress while a transaction was
+//! closed may belong to it or to the next one; the contents after a crash are judged all the same.
+//! A sector that was cut off belongs to the truncation that did it. Sectors without a mark (zeroes
+//! behind the end of a file) belong to the only client on the volume, or have no owner.
 
 use std::collections::BTreeSet;
 
@@ -17,15 +17,15 @@ use crate::op::Op;
 use crate::recording::{Done, Recording};
 use crate::tag::{NOBODY, Tag, number_of, place_of};
 
-/// Who writes data.
+/// The writers of data.
 pub(super) struct Writers {
     prepared: Vec<usize>,
     lanes: Vec<Vec<Op>>,
     done: Vec<Vec<Done>>,
-    /// Sectors that were overwritten in place, where nobody orders that: the write, and the
-    /// sector's place in its file.
+    /// Sectors that were overwritten in place in a mode that does not order that: the write, and
+    /// the sector's place in its file.
     in_place: BTreeSet<(u32, u32)>,
-    /// Whether nothing happens but one operation after the other.
+    /// True if nothing happens but one operation after the other.
     is_quiet: bool,
 }
 
@@ -44,7 +44,7 @@ impl Writers {
         }
     }
 
-    /// Whether a sector has to be durable before a transaction's commit record is issued.
+    /// Returns true if a sector has to be durable before a transaction's commit record is issued.
     pub(super) fn is_due(&self, bytes: &[u8], tid: Tid) -> bool {
         let is_due = |done: &Done| !done.last.is_after(tid);
         let Some(tag) = Tag::read(bytes).filter(|tag| tag.file != NOBODY) else {
@@ -66,7 +66,7 @@ impl Writers {
         done.map_or(self.is_quiet, is_due)
     }
 
-    /// What became of an operation that was recorded.
+    /// Returns the outcome of an operation that was recorded.
     fn done(&self, lane: usize, number: usize) -> Option<&Done> {
         let index = number.checked_sub(*self.prepared.get(lane)?)?;
         self.done.get(lane)?.get(index)
@@ -113,7 +113,7 @@ fn in_place(recording: &Recording) -> BTreeSet<(u32, u32)> {
     found
 }
 
-/// Whether a block is data: sectors that say who wrote them, or zeroes.
+/// Returns true if a block is data: sectors with the mark of a writer, or zeroes.
 pub(super) fn is_data(block: &Block) -> bool {
     let sectors = || block.chunks_exact(SECTOR_BYTES);
     let is_zero = |sector: &[u8]| sector.iter().all(|byte| *byte == 0);

@@ -31,13 +31,13 @@ impl Gate {
 pub(super) struct Gated {
     pub(super) inner: Arc<dyn BlockDevice>,
     pub(super) gate: Arc<Gate>,
-    /// Whether writes can be forced.
+    /// True if writes can be forced.
     pub(super) can_force: bool,
-    /// What a batch with a flush or a forced write takes.
+    /// The duration of a batch with a flush or a forced write.
     pub(super) delay: Duration,
 }
 
-/// Whether a device has to move something for a request.
+/// Returns true if a request takes a device time.
 fn is_slow(request: &Request) -> bool {
     match request {
         Request::Flush => true,

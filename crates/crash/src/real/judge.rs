@@ -1,4 +1,4 @@
-//! What the caches of a round may leave, drawn, recovered and compared with the model.
+//! Possible contents of the caches of a round, drawn, recovered and compared with the model.
 
 use std::collections::BTreeSet;
 
@@ -21,15 +21,15 @@ use crate::setting::Schedule;
 use crate::timetable::RECOVERED_AT;
 use crate::world::world;
 
-/// How often an image is drawn in a round, the one in which all is lost and the one in which all is
-/// kept included.
+/// Number of images drawn in a round, the one in which all is lost and the one in which all is kept
+/// included.
 const IMAGES: u64 = 10;
 /// One image in so many is used and emptied.
 const USE_ONE_IN: u64 = 16;
-/// Where little is kept, or little is lost, this is one unit in so many.
+/// If little is kept, or little is lost, this is one unit in so many.
 const LITTLE: u64 = 8;
 
-/// How a device's cache is lost.
+/// The loss of a device's cache.
 #[derive(Debug, Clone, Copy)]
 enum Loss {
     All,

@@ -1,12 +1,12 @@
-//! What a violation leaves in a folder, since threads do not repeat.
+//! The files that a violation leaves in a folder, since threads do not repeat.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | `violation.txt` | the broken rule, and on what the round ran |
-//! | `lanes.txt` | what each client did, what became of it, and the transactions that it can belong to |
-//! | `events.txt` | the order of everything: operations that begin and return, and what the devices were asked |
+//! | `violation.txt` | the broken rule, and the setting of the round |
+//! | `lanes.txt` | each client's operations, their outcomes and possible transactions |
+//! | `events.txt` | the order of operations that begin and return, and of requests to the devices |
 //! | `before.img`, `before-log.img` | the devices before the round |
-//! | `left.img`, `left-log.img` | the devices after the power cut, not recovered: for `jext`, e2fsck, debugfs |
+//! | `left.img`, `left-log.img` | the devices after the power cut, not recovered |
 
 use std::fmt::Write as _;
 use std::io;
@@ -22,9 +22,9 @@ use crate::setting::Setting;
 pub(super) struct Evidence {
     pub(super) broken: Broken,
     pub(super) setting: Setting,
-    /// What was done, if the clients ended.
+    /// The operations, if the clients ended.
     pub(super) recording: Option<Recording>,
-    /// What the power cut left, if it came to that.
+    /// The contents after the power cut, if there was one.
     pub(super) left: Option<Disks>,
 }
 

@@ -24,12 +24,12 @@ pub(super) struct Lane<'a> {
     pub(super) volume: &'a Volume,
     pub(super) trace: &'a Trace,
     pub(super) gate: &'a Gate,
-    /// Whether half of what it does are sync calls.
+    /// True if half of its operations are sync calls.
     pub(super) races: bool,
     pub(super) random: SplitMix,
 }
 
-/// What a client has done.
+/// The work of a client.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Work {
     pub(super) ops: Vec<Op>,

@@ -27,22 +27,22 @@ use crate::workload::Workload;
 
 /// The longest that clients work, in microseconds.
 const WORK_US_MAX: u64 = 120_000;
-/// The longest that clients may take to end when the devices are gone. Far longer than they ever
-/// need: it says that somebody waits for what never comes.
+/// Maximum time that clients may take to end when the devices are gone. Far longer than they ever
+/// need: after it, a thread waits for an event that never comes.
 const HANG: Duration = Duration::from_secs(60);
 /// Room of a cache that has to write some of it back in the middle, and of one that has not, in
 /// bytes.
 const CACHES: [u64; 2] = [96 << 10, 1 << 30];
-/// What flushes and forced writes take, in microseconds.
+/// Durations of flushes and forced writes, in microseconds.
 const DELAYS_US: [u64; 4] = [0, 50, 300, 2000];
 /// The number from which transaction numbers soon wrap.
 const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;
 
 /// A round that has ended.
 pub(super) struct Round {
-    /// What was done, as a recording.
+    /// The operations, as a recording.
     pub(super) recording: Recording,
-    /// What each device holds durably, and what of its cache no flush covers.
+    /// The durable contents of each device, and the writes in its cache that no flush covers.
     pub(super) left: Vec<(Image, Versions)>,
 }
 
@@ -190,7 +190,7 @@ fn work(
     handles.into_iter().enumerate().map(join).collect()
 }
 
-/// What was done as a recording; with what failed that should not, if anything did.
+/// Returns the operations as a recording, and an unexpected failure, if there was one.
 fn recording(
     setting: Setting,
     initial: &Disks,

@@ -23,7 +23,7 @@ use crate::tag::number_of;
 use crate::timetable::wait_for;
 use crate::workload::Workload;
 
-/// What became of a lane's operations, and the files that it kept open.
+/// The outcomes of a lane's operations, and the files that it kept open.
 type LaneEnd = (Vec<Done>, Vec<Hold>);
 
 /// Runs all lanes and closes the volume.
@@ -96,7 +96,7 @@ pub(super) fn run_lanes(
     closed.map(|()| (done, ended))
 }
 
-/// What says yes on a volume that has become read-only, and should not.
+/// Returns the calls that succeed on a volume that has become read-only, although they should not.
 fn accepted(volume: &Volume) -> Vec<&'static str> {
     let mut accepted = Vec::new();
     let late = volume.create(InodeNr::ROOT, b"late", &NewInode::default());
@@ -109,16 +109,16 @@ fn accepted(volume: &Volume) -> Vec<&'static str> {
     accepted
 }
 
-/// One who does the operations of a lane.
+/// A client: does the operations of a lane.
 struct Client<'v> {
     volume: &'v Volume,
     lane: u32,
     fault: Option<Fault>,
-    /// Where devices may fail: the files that are kept open.
+    /// The files that are kept open, if devices may fail.
     holds: Option<Holds>,
-    /// Where the append that is on its way began, so that it can be repeated.
+    /// The start of the append in progress, so that it can be repeated.
     append_from: Option<u64>,
-    /// Whether something could not be done.
+    /// True if some operation could not be done.
     has_missed: bool,
 }
 
@@ -199,7 +199,7 @@ impl Client<'_> {
         }
     }
 
-    /// What an operation came to that has failed.
+    /// Returns the outcome of an operation that has failed.
     fn resolve(&self, op: &Op, number: usize) -> Outcome {
         if self.volume.is_read_only() {
             return Outcome::Failed;
@@ -225,7 +225,7 @@ impl Client<'_> {
         }
     }
 
-    /// Whether an error is one that devices bring about.
+    /// Returns true if devices cause an error.
     fn is_failure(&self, error: &Error) -> bool {
         self.volume.is_read_only()
             || matches!(
@@ -250,7 +250,7 @@ const NO_TRANSACTIONS: Transactions = Transactions {
 /// The number of that transaction.
 pub(crate) const EVERYTHING: Tid = Tid::new(1);
 
-/// Where the numbers of transactions stand.
+/// Returns the present numbers of transactions.
 pub(crate) fn transactions(volume: &Volume) -> Transactions {
     volume.transactions().unwrap_or(NO_TRANSACTIONS)
 }

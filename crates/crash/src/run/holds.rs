@@ -1,8 +1,7 @@
-//! Files that clients keep open while devices fail, so that there is somebody to be told.
+//! Files that clients keep open while devices fail, so that errors have a receiver.
 //!
 //! Each file that is written or synced has two handles from its first use on: the client works with
-//! one, and the other only looks at the end. A *look* is a sync call of a handle, with what it
-//! said.
+//! one, and the other only looks at the end. A *look* is a sync call of a handle, with its result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

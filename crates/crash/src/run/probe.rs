@@ -1,8 +1,8 @@
-//! What an operation that has failed came to, as far as clients can read it.
+//! The outcome of an operation that has failed, as far as clients can read it.
 //!
 //! A device that fails stops an operation before its first change, or after its last: all of it is
-//! there, or nothing (E5). Since every operation of a lane comes in a second of its own, what it
-//! touched says so. A write that is there in part says neither.
+//! there, or nothing (E5). Since every operation of a lane comes in a second of its own, the times
+//! of the inodes show it. A write that is there in part has no valid outcome.
 
 use ext::volume::{Attributes, OpenFlags};
 use ext::{Error, Volume};
@@ -20,15 +20,14 @@ pub(super) struct Probe<'v> {
     pub(super) op: &'v Op,
     /// Its number in the lane.
     pub(super) number: usize,
-    /// What its write is known by.
+    /// The id of its write.
     pub(super) write: u32,
-    /// Where an append began.
+    /// The start of an append.
     pub(super) append_from: Option<u64>,
 }
 
 impl Probe<'_> {
-    /// What it came to: done, though nothing is promised of it, or nothing. None if that cannot be
-    /// told.
+    /// Returns the outcome: done, though without a promise, or nothing. None if it is neither.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         let is_done = match self.op {
             Op::Unlink(path) | Op::Rmdir(path) => self.find(path).ok()?.is_none(),
@@ -71,7 +70,7 @@ impl Probe<'_> {
         })
     }
 
-    /// What a path names, if anything.
+    /// Returns the inode at a path, if there is one.
     fn find(&self, path: &str) -> Result<Option<(InodeNr, Attributes)>, Error> {
         match self.volume.resolve(path, false) {
             Ok(nr) => Ok(Some((nr, self.volume.attributes(nr)?))),
@@ -80,7 +79,7 @@ impl Probe<'_> {
         }
     }
 
-    /// Whether the inode was changed when the operation was due.
+    /// Returns true if the inode was changed when the operation was due.
     fn is_touched(&self, path: &str) -> Result<bool, Error> {
         let found = self.find(path)?;
         Ok(found.is_some_and(|(_, attributes)| self.is_now(&attributes)))
@@ -90,7 +89,7 @@ impl Probe<'_> {
         attributes.ctime.seconds == seconds_of(self.number)
     }
 
-    /// Whether a write is there, in full, or not at all.
+    /// Returns true if a write is there in full, false if not at all.
     fn is_written(&self, path: &str, from: u64, count: u32) -> Option<bool> {
         let Some((nr, attributes)) = self.find(path).ok()? else {
             return Some(false);

@@ -1,27 +1,30 @@
-//! Bugs that other file systems had, each as a short workload that is explored in all data modes,
-//! with the journal inside and outside, in a quiet world and in one where transactions are
-//! committed in the middle of operations.
+//! Bugs of other file systems, each as a short workload that is explored in all data modes, with
+//! the journal inside and outside, in a quiet world and in one where transactions are committed in
+//! the middle of operations.
 //!
-//! A script reads `made before | recorded`: what stands before the bar is durable when the
-//! recording begins. What must hold after any crash is what the model says of the script, by all
-//! rules; the rules that a test names are those that the bug broke, and the test fails if the
-//! exploration never had an occasion to look at them.
+//! A script reads `made before | recorded`: the operations before the bar are durable when the
+//! recording begins. After any crash the model of the script must hold, by all rules; the rules
+//! that a test names are those that the bug broke, and the test fails if the exploration never had
+//! an occasion to check them.
 //!
 //! Sources are the tests of xfstests (`generic/NNN`), the bug lists of CrashMonkey (Mohan et al.,
 //! "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018), and trackers
 //! of file systems in user space.
 //!
-//! # What is tested elsewhere, or not yet
+//! # Tested elsewhere, or not yet
 //!
-//! | bug | where |
+//! | bug | place |
 //! |---|---|
 //! | files without a name (509, 764, 771) | O_TMPFILE is not offered yet |
 //! | copies and shared blocks that O_SYNC forgets (628, 629) | the format has no shared blocks |
-//! | files that were unlinked while they are open (557) | scripts have no words for them; `ext`'s tests of durability and its sequences do |
+//! | files unlinked while they are open (557) | `ext`: tests of durability and sequences |
 //! | read-only devices with a log to be replayed (050) | `ext`: `damage.rs` |
-//! | errors of write-back, told once to everybody (441, 484); a tail that passes a failed checkpoint | `ext`: `faults.rs`; `jbd2`: `abort.rs` |
-//! | `csum_v3` tags, journals in several pieces, checksums of the superblock (rsext4 398, Ext4Fsd 4); torn commit blocks | `jbd2`: `formats.rs`, `damage.rs`; `ext`: `crossing.rs` |
-//! | fast commits (e2fsprogs 85), asynchronous commits, growing a mounted volume | the engine does none of them and refuses the first |
+//! | errors of write-back, reported once to each handle (441, 484) | `ext`: `faults.rs` |
+//! | a tail that passes a failed checkpoint | `jbd2`: `abort.rs` |
+//! | `csum_v3` tags, journals in several pieces (rsext4 398, Ext4Fsd 4) | `jbd2`: `formats.rs` |
+//! | checksums of the superblock, torn commit blocks | `jbd2`: `damage.rs`; `ext`: `crossing.rs` |
+//! | fast commits (e2fsprogs 85) | refused |
+//! | asynchronous commits, growing a mounted volume | not offered |
 
 mod attributes;
 mod links;
@@ -52,7 +55,7 @@ const LIMITS: Limits = Limits {
     ..Limits::new(5)
 };
 
-/// Nothing happens by itself; or commits become due when operations begin, and who runs next is
+/// Nothing happens by itself; or commits become due when operations begin, and the next task is
 /// left to chance.
 const WORLDS: [&str; 2] = ["", ",commit=1000,random=7"];
 

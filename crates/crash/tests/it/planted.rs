@@ -16,7 +16,7 @@ use crash::rule::Rule;
 use crash::run::{prepare, record_on};
 use crash::setting::{CELLS, Cell, Place};
 
-/// What goes wrong.
+/// The planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bug {
     /// Flushes are not passed on.

@@ -7,7 +7,7 @@ use crash::setting::CELLS;
 
 /// Clients.
 const LANES: u32 = 16;
-/// How long it runs.
+/// Duration in seconds.
 const SECONDS: u64 = 4;
 
 #[test]

@@ -21,7 +21,7 @@ use crash::workload::Workload;
 use layout::Block;
 use rt::Mutex;
 
-/// What is done to blocks of files.
+/// The treatment of blocks of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bug {
     None,
@@ -163,8 +163,8 @@ fn data_that_stays_in_memory_is_found() {
     }
 }
 
-/// `ordered=allocated` orders new blocks, and leaves what is overwritten to its writer: who orders
-/// all of it notices.
+/// `ordered=allocated` orders new blocks, and leaves overwritten ones to their writer: ordering all
+/// of them is detected.
 #[test]
 fn only_new_blocks_are_ordered() {
     for place in ["internal", "external"] {

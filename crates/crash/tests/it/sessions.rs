@@ -113,7 +113,7 @@ fn devices_have_no_room() {
     assert!(report.total().rules.get(E10) > 0, "E10 was never looked at");
 }
 
-/// What every generator makes, on volumes without a journal, closed.
+/// The workloads of every generator, on volumes without a journal, closed.
 #[test]
 fn volumes_without_a_journal() {
     run_in(&[NO_JOURNAL], Kind::Exhaustive { length: 1 }, 7, None);

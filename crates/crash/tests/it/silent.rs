@@ -50,8 +50,8 @@ fn every_part_is_damaged() {
     assert!(total.rules.get(Rule::E7) > 0);
 }
 
-/// Where the devices of a damaged volume strike in the tests below: behind what opening reads, so
-/// that something is seen.
+/// Number of reads before the devices of a damaged volume fail in the tests below: more than an
+/// open takes, so that something is seen.
 const READS_BEFORE: u64 = 8;
 
 /// A device that stands for an engine with a bug: what it does from some read on.

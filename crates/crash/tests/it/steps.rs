@@ -1,4 +1,4 @@
-//! Where an operation is several steps, a crash may come between them; and nowhere else.
+//! Operations of several steps: a crash may come between the steps, and nowhere else.
 //!
 //! The scripts here have transactions closed in the middle of operations, and once were taken for
 //! violations.
@@ -14,7 +14,7 @@ fn parse(id: &str) -> ReplayId {
     id.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// That nothing is broken at the cut, nor by the order of requests.
+/// Checks that nothing is broken at the cut, nor by the order of requests.
 fn check(id: &str) {
     let shown = replay(&parse(id)).unwrap();
     if let Some(broken) = shown.broken {
@@ -22,8 +22,7 @@ fn check(id: &str) {
     }
 }
 
-/// What the end of the volume writes is on its way while a transaction that does not have it is
-/// committed.
+/// Data at the end of the volume is on its way while a transaction without it is committed.
 #[test]
 fn data_of_the_next_transaction() {
     check(
@@ -44,8 +43,8 @@ fn an_orphan_is_committed_while_the_volume_is_opened() {
 }
 
 /// A page whose write has failed, and whose transaction was committed without it, is on its way
-/// once more when the commit record of the next one is issued: nobody waits for it but the sync
-/// call that has it written.
+/// once more when the commit record of the next one is issued: only the sync call that has it
+/// written waits for it.
 #[test]
 fn a_failed_page_is_written_again_during_a_commit() {
     check(
@@ -225,9 +224,9 @@ fn a_name_that_was_there_before_is_no_sign_of_a_link() {
     );
 }
 
-/// When the journal aborts, the volume is read-only before any call fails because of it: a client
-/// whose call had failed for that reason found a volume that could still be written to, repeated
-/// the call, and was told that the name exists.
+/// At an abort of the journal, the volume is read-only before any call fails because of it: a
+/// client whose call had failed for that reason found a volume that could still be written to,
+/// repeated the call, and got the error that the name exists.
 #[test]
 fn a_volume_is_read_only_before_a_call_fails_for_that() {
     check(
@@ -237,8 +236,8 @@ fn a_volume_is_read_only_before_a_call_fails_for_that() {
     );
 }
 
-/// What is refused because an earlier operation had no space is not tried again, as if a device had
-/// failed.
+/// An operation that is refused because an earlier one had no space is not tried again, as if a
+/// device had failed.
 #[test]
 fn only_what_a_device_fails_is_tried_again() {
     check(
@@ -249,7 +248,7 @@ fn only_what_a_device_fails_is_tried_again() {
     );
 }
 
-/// What a truncation leaves of a sector belongs to the truncation, not to the write before it.
+/// The rest of a sector after a truncation belongs to the truncation, not to the write before it.
 #[test]
 fn a_cut_off_sector_is_the_truncations() {
     check(
@@ -289,8 +288,8 @@ fn deleted_journaled_data_need_not_be_durable() {
     );
 }
 
-/// What a device had stopped is finished when the volume is closed: the blocks behind the end of a
-/// file that was cut off, and a file that was replaced.
+/// Work that a device had stopped is finished when the volume is closed: the blocks behind the end
+/// of a file that was cut off, and a file that was replaced.
 #[test]
 fn a_closed_volume_has_no_orphans() {
     for id in [
@@ -347,7 +346,7 @@ fn a_failed_direct_write_may_have_landed() {
     );
 }
 
-/// Where a file could not be made, the next operation may put a device in its place: what has no
+/// If a file could not be made, the next operation may put a device in its place: a node without
 /// contents can be synced, too.
 #[test]
 fn devices_can_be_synced() {
@@ -358,8 +357,7 @@ fn devices_can_be_synced() {
     );
 }
 
-/// That an orphan could not be deleted is noted in the log, and the cut leaves the note nowhere
-/// else.
+/// A failed deletion of an orphan is noted in the log, and the cut leaves the note nowhere else.
 #[test]
 fn an_error_is_noted_in_the_log_only() {
     check(

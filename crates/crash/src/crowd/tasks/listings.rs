@@ -37,7 +37,7 @@ const DOTS: [&[u8]; 2] = [b".", b".."];
 
 type Name = Vec<u8>;
 
-/// What is known of a directory.
+/// The known facts about a directory.
 #[derive(Default)]
 struct Model {
     /// Names that are there, and that no call is about to remove.
@@ -116,7 +116,7 @@ struct Changer {
 }
 
 impl Changer {
-    /// A name that nobody had, or one of those that come back.
+    /// Returns a new name, or one of those that come back.
     fn name(&mut self, random: &mut SplitMix) -> Name {
         self.fresh += 1;
         let number = match random.below(2) {
@@ -259,7 +259,7 @@ struct Listing {
     at: usize,
     number: u64,
     cookie: u64,
-    /// What was read, each with the cookie behind it.
+    /// The names that were read, each with the cookie after it.
     read: Vec<(Name, u64)>,
 }
 

@@ -17,8 +17,8 @@ use crate::rule::{Broken, Rule, RuleCounts};
 /// Tasks that change names, and tasks that list.
 const CHANGERS: usize = 3;
 const LISTERS: usize = 2;
-/// What directories and files are called; the first names are mostly directories, the last ones
-/// mostly files.
+/// The names of directories and files; the first are mostly directories, the last ones mostly
+/// files.
 const NAMES: [&str; 4] = ["a", "b", "x", "y"];
 const DIRECTORY_NAMES: u64 = 2;
 /// Names in a path below the crowd's directory, at most.

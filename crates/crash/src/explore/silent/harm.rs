@@ -1,4 +1,4 @@
-//! One block that is not what it was, and nobody said so.
+//! A block whose contents have changed silently.
 
 use core::fmt;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use zerocopy::FromBytes;
 use super::territory::{Claim, PARTS, Part, Territory};
 use crate::image::Image;
 
-/// How many bytes are drawn until one is found that is not zero: most of a block of metadata means
-/// nothing.
+/// Maximum number of bytes drawn to find one that is not zero: most of a block of metadata is
+/// unused.
 const BYTES_DRAWN: usize = 8;
 
-/// How a block went wrong.
+/// The kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
     /// A byte has changed: its place, and what was changed in it.
@@ -33,9 +33,9 @@ pub(super) struct Harm {
     pub(super) block: u64,
     pub(super) claim: Claim,
     manner: Manner,
-    /// What it held.
+    /// Its contents before.
     pub(super) good: Arc<Block>,
-    /// What it holds.
+    /// Its contents now.
     pub(super) bad: Arc<Block>,
 }
 
@@ -86,9 +86,9 @@ impl Harm {
         }
     }
 
-    /// Whether it is a part of the volume that says where the other parts are, and says it
-    /// otherwise than before. Without checksums nobody can see that, and then everything may be
-    /// anything.
+    /// Returns true if it is a part of the volume with the places of other parts, and has other
+    /// places than before. Without checksums this cannot be detected, and then everything may
+    /// differ.
     pub(super) fn moves_things(&self) -> bool {
         match self.claim.part {
             Part::Superblock => places_of_superblock(&self.good) != places_of_superblock(&self.bad),
@@ -100,8 +100,8 @@ impl Harm {
         }
     }
 
-    /// Whether a bitmap is said to be elsewhere: a file's block that lies there is taken for the
-    /// bitmap, which no file can have.
+    /// Returns true if a bitmap has another place: a file's block there is taken for the bitmap,
+    /// which no file can have.
     pub(super) fn moves_bitmaps(&self) -> bool {
         let bitmaps =
             |group: &GroupDescriptor| (group.bg_block_bitmap_lo, group.bg_inode_bitmap_lo);
@@ -152,7 +152,7 @@ fn places_of_superblock(block: &Block) -> impl PartialEq + use<> {
     )
 }
 
-/// Whether a field of a descriptor differs.
+/// Returns true if a field of a descriptor differs.
 fn differ<T: PartialEq>(good: &Block, bad: &Block, field: fn(&GroupDescriptor) -> T) -> bool {
     let groups = |block: &Block| -> Vec<GroupDescriptor> {
         let pieces = block.chunks_exact(size_of::<GroupDescriptor>());

@@ -1,20 +1,20 @@
-//! What silent corruption may cost those who only read.
+//! The allowed effect of silent corruption on readers.
 //!
-//! | what is damaged | what may differ, or be an error |
+//! | damage | may differ, or be an error |
 //! |---|---|
-//! | file data | the contents of the file, in that block: they are what the block holds. Nothing is an error |
-//! | what a symbolic link says | that |
+//! | file data | the contents of the file in that block, which are those of the block; no error |
+//! | target of a symbolic link | the target |
 //! | a directory | its entries |
 //! | a map | the contents of the file or directory |
 //! | the journal's map | nothing, or the volume is refused |
 //! | attributes | the attributes of the inodes that share the block |
-//! | an inode table | the inodes in that block; if the root or the journal is one of them the volume may be refused |
+//! | an inode table | its inodes; with the root or the journal among them, a refusal |
 //! | bitmaps | nothing |
-//! | superblock | nothing, or the volume is refused; everything if it says otherwise where things are |
-//! | descriptors | the same; if they say that a bitmap is elsewhere, the block that is there can be an error of its file |
+//! | superblock | nothing, or the volume is refused; everything if it has other places |
+//! | descriptors | the same; the file with a block where a bitmap is said to be |
 //!
-//! Every inode is looked at by its number, so that what only a damaged directory leads to is
-//! compared, too.
+//! Every inode is looked at by its number, so that inodes below a damaged directory are compared,
+//! too.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ use crate::image::BLOCK_BYTES;
 /// Inodes up to this one are the volume's own: the root and the journal are among them.
 const LAST_RESERVED: u32 = 10;
 
-/// Whether a volume with this damage may say at once that it cannot be opened.
+/// Returns true if a volume with this damage may be refused when it is opened.
 pub(super) fn may_be_refused(harm: &Harm) -> bool {
     match harm.claim.part {
         Part::Superblock
@@ -42,10 +42,11 @@ pub(super) fn may_be_refused(harm: &Harm) -> bool {
     }
 }
 
-/// That what was seen of a damaged volume is what it was, but for what hangs on the damage.
+/// Checks that a damaged volume looks the same as before, except for the parts that depend on the
+/// damage.
 ///
 /// # Errors
-/// What differs.
+/// Fails with the difference.
 pub(super) fn compare(harm: &Harm, before: &Sight, after: &Sight) -> Result<(), String> {
     if harm.moves_things() {
         return Ok(());
@@ -62,7 +63,7 @@ pub(super) fn compare(harm: &Harm, before: &Sight, after: &Sight) -> Result<(), 
     Ok(())
 }
 
-/// What of an inode differs that may not.
+/// Returns a difference of an inode that is not allowed.
 fn differs(harm: &Harm, is_owner: bool, was: &Object, is: &Object) -> Option<String> {
     let part = harm.claim.part;
     if part == Part::InodeTable && is_owner {

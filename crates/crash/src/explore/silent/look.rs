@@ -1,4 +1,4 @@
-//! What can be seen of a volume that may be damaged: every inode by itself, so that an error hides
+//! The visible state of a volume that may be damaged: every inode by itself, so that an error hides
 //! nothing but its place.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,22 +20,22 @@ type Names = BTreeMap<Vec<u8>, (InodeNr, Option<InodeNr>)>;
 /// An inode.
 #[derive(Debug, Clone)]
 pub(super) struct Object {
-    /// What it says about itself.
+    /// Its attributes.
     pub(super) attributes: Seen<Attributes>,
-    /// What is in it.
+    /// Its contents.
     pub(super) contents: Seen<Contents>,
     /// Its extended attributes.
     pub(super) marks: Seen<BTreeMap<Vec<u8>, Vec<u8>>>,
 }
 
-/// What is in an inode.
+/// The contents of an inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Contents {
     /// All bytes of a file.
     File(Vec<u8>),
-    /// What names there are.
+    /// The names of a directory.
     Directory(Names),
-    /// What a symbolic link says.
+    /// The target of a symbolic link.
     Symlink(Vec<u8>),
     /// Nothing.
     Special,
@@ -65,7 +65,7 @@ impl Sight {
         Self { objects }
     }
 
-    /// What could not be seen.
+    /// Returns the errors met.
     pub(super) fn errors(&self) -> impl Iterator<Item = &Error> {
         self.objects.values().flat_map(Object::errors)
     }

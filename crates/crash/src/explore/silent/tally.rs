@@ -1,11 +1,11 @@
-//! Who noticed what, counted.
+//! Counts by detector.
 
 use core::fmt;
 use core::ops::AddAssign;
 
 use super::territory::{PARTS, Part};
 
-/// Who noticed that a block has changed silently: the first of these.
+/// The first detector of a block that has changed silently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
     /// Opening refused the volume.
@@ -14,7 +14,7 @@ pub enum Fate {
     Told,
     /// Only a check found it.
     Found,
-    /// Nobody: there are no checksums, or what has changed means nothing.
+    /// None: there are no checksums, or the changed bytes are unused.
     Undetected,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Fate {
     }
 }
 
-/// Blocks that were damaged silently, by what they are for and who noticed.
+/// Numbers of blocks that were damaged silently, by their use and detector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SilentTally([[u64; FATES.len()]; PARTS.len()]);
 
@@ -42,12 +42,12 @@ impl SilentTally {
         self.0[part as usize][fate as usize] += 1;
     }
 
-    /// How many.
+    /// Returns a count.
     pub fn get(&self, part: Part, fate: Fate) -> u64 {
         self.0[part as usize][fate as usize]
     }
 
-    /// How many there were of a part.
+    /// Returns the number of damaged blocks of a part.
     pub fn of_part(&self, part: Part) -> u64 {
         self.0[part as usize].iter().sum()
     }

@@ -1,6 +1,6 @@
-//! Which block is what: the fixed parts by the superblock and the descriptors, the rest by what a
-//! good volume says of its inodes. What is free is left out, the log, and room for more
-//! descriptors, which nobody reads.
+//! The use of each block: the fixed parts by the superblock and the descriptors, the rest by the
+//! inodes of a good volume. Free blocks are left out, and so are the log, and room for more
+//! descriptors, which is never read.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::look::Sight;
 use crate::disks::SUPERBLOCK;
 use crate::image::{BLOCK_BYTES, Image};
 
-/// What a block is for.
+/// The use of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// The superblock.
@@ -76,7 +76,7 @@ impl fmt::Display for Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) part: Part,
-    /// Who hangs on it: inodes that lie in it, or whose block it is.
+    /// Inodes that depend on it: those that lie in it, or the owner of the block.
     pub(super) owners: Vec<InodeNr>,
     /// Of contents: which block of its file.
     pub(super) file_block: u64,
@@ -148,7 +148,7 @@ impl Territory {
         }
     }
 
-    /// What an inode has; its contents only if they are something.
+    /// Claims the blocks of an inode; those of its contents only if the inode has blocks.
     fn claim_inode(
         &mut self,
         volume: &Volume,

@@ -1,5 +1,5 @@
-//! What is known of a volume's blocks is complete, and the judge sees what differs where nothing
-//! may.
+//! Tests that the known uses of a volume's blocks are complete, and that the judge sees a forbidden
+//! difference.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::image::BLOCK_BYTES;
 use crate::setting::CELLS;
 use crate::timetable::MADE_AT;
 
-/// How often damage is drawn.
+/// Number of times that damage is drawn.
 const DRAWN: u64 = 400;
 
 /// A volume with a bit of everything, closed.
@@ -48,8 +48,8 @@ fn inside(test: impl FnOnce(Disks, Sight, Territory) + 'static) {
     run.expect("the world ends well");
 }
 
-/// What the block bitmap says is in use is claimed, or the log's, or room for more descriptors and
-/// the map that holds it, which nobody reads.
+/// Every block that is in use by the block bitmap is claimed, or belongs to the log, or to the room
+/// for more descriptors and its map, which is never read.
 #[test]
 fn every_block_in_use_is_known() {
     inside(|good, _, territory| {
@@ -75,7 +75,7 @@ fn every_block_in_use_is_known() {
     });
 }
 
-/// Which of attributes, contents and extended attributes of an inode may differ.
+/// Returns which of attributes, contents and extended attributes of an inode may differ.
 fn free(part: Part, is_owner: bool, is_link: bool) -> [bool; 3] {
     match part {
         Part::InodeTable => [is_owner; 3],
@@ -112,7 +112,7 @@ fn an_error_elsewhere_is_noticed() {
     });
 }
 
-/// What is seen where the damage costs no more than it must.
+/// Returns the visible state with the least effect of the damage.
 fn seen_with(harm: &Harm, sight: &Sight) -> Sight {
     let mut seen = sight.clone();
     let mut owners = harm.claim.owners.iter();

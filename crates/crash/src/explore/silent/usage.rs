@@ -10,7 +10,7 @@ use layout::InodeNr;
 use super::look::{Contents, Sight};
 use crate::observe::LOST_AND_FOUND;
 
-/// What is written to files, in bytes: more than a block.
+/// Size of written files in bytes: more than a block.
 const FILE_BYTES: usize = 1500;
 /// Files are written to at this offset, too, which takes an indirect block.
 const FAR: u64 = 20 << 10;
@@ -19,7 +19,7 @@ const NAME: &[u8] = b"afterwards";
 /// The name of a new attribute.
 const MARK: &[u8] = b"user.afterwards";
 
-/// Whether an error says that something is wrong with the volume, and not with what was asked for.
+/// Returns true if an error reports a fault of the volume, and not of the request.
 pub(super) fn tells(error: &Error) -> bool {
     matches!(
         error,

@@ -200,7 +200,7 @@ fn change_range(
     }
 }
 
-/// How a file is opened to be written to.
+/// Returns the flags with which a file is opened for writing.
 fn flags_of(how: Option<How>) -> OpenFlags {
     OpenFlags {
         sync: how == Some(How::Sync),

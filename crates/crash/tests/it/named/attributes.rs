@@ -33,7 +33,7 @@ fn shared_attributes() {
     );
 }
 
-/// What is made has its directory's list from the instant at which its name is there.
+/// A new node has its directory's list from the instant at which its name is there.
 #[test]
 fn inherited_list() {
     check(

@@ -70,7 +70,8 @@ fn directory_that_never_was() {
     );
 }
 
-/// ext3: blocks of a file's map are metadata; when the file goes they become somebody's data.
+/// ext3: blocks of a file's map are metadata; when the file is deleted they become data of another
+/// file.
 #[test]
 fn map_that_becomes_data() {
     check_on(
