@@ -4,7 +4,7 @@
 //!
 //! | lock | protects | held across I/O |
 //! |---|---|---|
-//! | `[superblock]` | the journal's superblock, one write at a time | in its write, flushes before |
+//! | `[superblock]` | the journal's superblock, one write at a time | in its write and flushes |
 //! | `[state]` | [`JournalState`] | no |
 //! | `[checkpoint]` | [`CheckpointList`] | no |
 //! | `[buffer]` | one block: image and holds; several only in ascending order | no |

@@ -131,7 +131,7 @@ fn settle(arguments: &SettleArguments, unmarked_log: UnmarkedLog) -> Result<()> 
     ))
 }
 
-/// Refuses a file system whose superblock calls for its log: nobody drops that.
+/// Refuses a file system whose superblock calls for its log: that is never dropped.
 fn refuse_marked(image: &str) -> Result<()> {
     let device = open_device(image, Access::Read)?;
     let raw = raw_superblock(&device).with_context(|| image.to_owned())?;

@@ -26,8 +26,7 @@ use serde_json::json;
 use crate::output;
 use bar::Bar;
 
-/// What a run that was ended by Ctrl-C exits with, as shells have it: 128 and the number of the
-/// signal.
+/// Exit status of a run that was ended by Ctrl-C, as in shells: 128 and the number of the signal.
 const EXIT_INTERRUPTED: u8 = 130;
 
 /// Run experiments by their plans, and report what they found.
@@ -70,7 +69,7 @@ struct RunArguments {
     /// Run every plan that is built in, one after another, each in a process of its own.
     #[arg(long, conflicts_with_all = ["plan", "resume", "json"])]
     all: bool,
-    /// How many simulated trials run at once.
+    /// Number of simulated trials that run at once.
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     jobs: Option<u32>,
     /// Go on with a run that was ended: nothing that is recorded is run again. It is what happens
@@ -103,7 +102,7 @@ struct ReportArguments {
 
 #[derive(Debug, Args)]
 struct RecordArguments {
-    /// Where records are kept.
+    /// Folder of the records.
     #[arg(long, value_name = "FOLDER", default_value = lab::store::FOLDER)]
     results: PathBuf,
     /// Print the figures as JSON.

@@ -13,7 +13,7 @@ use crate::image::{Access, ImagePath, MountArguments, with_volume};
 /// Make links in an image.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// What the link is to: IMAGE:/path, or with -s any text.
+    /// Target of the link: IMAGE:/path, or with -s any text.
     #[arg(value_name = "TARGET")]
     target: OsString,
     /// The new name.

@@ -58,7 +58,7 @@ struct Line {
     target: Option<Vec<u8>>,
 }
 
-/// What is listed, and what could not be.
+/// The listed entries, and the failures.
 #[derive(Default)]
 struct Listing {
     directories: Vec<(Vec<u8>, Vec<Line>)>,
@@ -144,7 +144,7 @@ fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
     [base, b"/", name].concat()
 }
 
-/// What is in a directory.
+/// Returns the lines of a directory.
 fn lines(
     volume: &Volume,
     (path, nr): (&[u8], InodeNr),

@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What a file system shall be.
+/// The settings of a new file system.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub(crate) struct FormatArguments {
     /// ext2 or ext3.
@@ -70,7 +70,7 @@ pub(crate) struct FormatArguments {
     /// Bytes of an inode: 128 or 256.
     #[arg(short = 'I', value_name = "BYTES")]
     inode_bytes: Option<u16>,
-    /// How many inodes.
+    /// Number of inodes.
     #[arg(short = 'N', value_name = "COUNT")]
     inode_count: Option<u32>,
     /// Blocks in a group.
@@ -96,7 +96,7 @@ pub(crate) struct FormatArguments {
     /// the caller's without numbers; hash_seed=UUID, resize=BLOCKS.
     #[arg(short = 'E', value_name = "OPTIONS")]
     extended: Vec<String>,
-    /// What it is for: floppy, small, default, big, huge, news, largefile, largefile4.
+    /// Intended use: floppy, small, default, big, huge, news, largefile, largefile4.
     #[arg(short = 'T', value_name = "USAGE", value_parser = parse_usage)]
     usage: Option<UsageType>,
     /// With the defaults of 2002.
@@ -124,7 +124,7 @@ fn parse_usage(text: &str) -> Result<UsageType, String> {
     UsageType::from_name(text).ok_or_else(|| expected.to_owned())
 }
 
-/// A UUID that nobody has.
+/// Returns a new UUID.
 pub(super) fn random_uuid() -> [u8; 16] {
     let random = u128::from(rt::random_u64()) << 64 | u128::from(rt::random_u64());
     let uuid = uuid::Builder::from_random_bytes(random.to_le_bytes());
@@ -152,13 +152,13 @@ pub(super) fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
 }
 
 impl FormatArguments {
-    /// Whether an external journal is to be made, not a file system.
+    /// Returns true if an external journal is to be made, not a file system.
     fn is_journal_device(&self) -> bool {
         let mut names = self.features.iter().flat_map(|list| list.split(','));
         names.any(|name| name == JOURNAL_DEV)
     }
 
-    /// What they say.
+    /// Parses the arguments.
     pub(crate) fn parse(&self) -> Result<Format> {
         let defaults = if self.classic2002 {
             Options::classic2002()
@@ -220,7 +220,7 @@ pub(super) fn megabytes(value: &str) -> Result<u32> {
 
 fn extend(options: &mut Options, name: &str, value: &str) -> Result<()> {
     match name {
-        // As mke2fs: the caller, if nobody is named.
+        // As mke2fs: the caller, if no owner is named.
         "root_owner" if value.is_empty() => {
             let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
             options.root_owner = (uid.as_raw(), gid.as_raw());
@@ -281,7 +281,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Notes to a caller who is not root that the root directory belongs to root all the same.
+/// Notes to a caller without root privileges that the root directory belongs to root all the same.
 fn note_owner(format: &FormatArguments) {
     let is_named = pairs(&format.extended).any(|(name, _)| name == "root_owner");
     if !is_named && !rustix::process::geteuid().is_root() {

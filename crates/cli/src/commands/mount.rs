@@ -30,13 +30,13 @@ pub(crate) struct Arguments {
     /// The image or block device.
     #[arg(value_name = "IMAGE")]
     image: String,
-    /// Where: a directory.
+    /// Mount point: a directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// Stay in the foreground.
     #[arg(short, long)]
     foreground: bool,
-    /// Where the mount writes its messages when it runs in the background.
+    /// File for the messages of a mount in the background.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// This is the process in the background.
@@ -84,7 +84,7 @@ fn find_directory(path: &Path) -> Result<PathBuf> {
     }
 }
 
-/// What the kernel says of a FUSE mount whose process has ended: ENOTCONN.
+/// The kernel's error for a FUSE mount whose process has ended: ENOTCONN.
 const NOT_CONNECTED: i32 = rustix::io::Errno::NOTCONN.raw_os_error();
 
 fn mount(image: &str, directory: &Path, options: &Options) -> Result<Mount> {
@@ -102,7 +102,7 @@ fn mount(image: &str, directory: &Path, options: &Options) -> Result<Mount> {
     Ok(Mount::new(volume, directory, &settings)?)
 }
 
-/// What the table of mounts says: the path of an image that has one.
+/// Returns the source in the mount table: the path of an image that has one.
 fn source(image: &str) -> Result<String> {
     Ok(match parse_device(image)? {
         DeviceText::File { path, .. } => std::fs::canonicalize(&path)

@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// Empty directories.
     #[arg(short, long)]
     directory: bool,
-    /// What is not there is no error.
+    /// Ignore files that do not exist.
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]

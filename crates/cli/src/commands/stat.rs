@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     /// IMAGE:/path.
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     paths: Vec<OsString>,
-    /// What a symbolic link points to.
+    /// Show the target of a symbolic link.
     #[arg(short = 'L', long)]
     follow: bool,
     /// And which blocks it has.
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     mount: MountArguments,
 }
 
-/// What is known of a file.
+/// The facts about a file.
 struct Facts {
     attributes: Attributes,
     target: Option<String>,

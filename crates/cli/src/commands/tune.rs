@@ -17,7 +17,7 @@ use crate::output;
 
 /// The journal, where it stands among the features.
 const HAS_JOURNAL: &str = "has_journal";
-/// A UUID that nobody has.
+/// A new random UUID.
 const RANDOM: &str = "random";
 
 /// Default mount options by the names of tune2fs.
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
         conflicts_with = "reserved_percent"
     )]
     reserved_blocks: Option<u64>,
-    /// What to do when an error is found: continue, remount-ro or panic.
+    /// Behaviour on errors: continue, remount-ro or panic.
     #[arg(short = 'e', value_name = "WHAT", value_parser = parse_errors)]
     errors: Option<ErrorPolicy>,
     /// Mounts after which a check is due; 0 for never.
@@ -91,7 +91,7 @@ pub(crate) struct Arguments {
     force: bool,
 }
 
-/// What is asked of the journal.
+/// The requested change of the journal.
 #[derive(Debug, Default)]
 struct Wish {
     is_made: bool,
@@ -160,7 +160,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 impl Wish {
-    /// What `-J` says.
+    /// Parses `-J`.
     fn read(&mut self, arguments: &Arguments, raw: &Superblock) -> Result<()> {
         self.device.clone_from(&arguments.journal_path);
         for (name, value) in pairs(&arguments.journal) {
@@ -188,8 +188,8 @@ impl Wish {
         Ok(())
     }
 
-    /// What becomes of the journal, and the device that this needs. `external` is the UUID of the
-    /// external journal that there is, or zero.
+    /// Returns the decision on the journal, and the device that this needs. `external` is the UUID
+    /// of the present external journal, or zero.
     fn decide(
         self,
         external: [u8; 16],

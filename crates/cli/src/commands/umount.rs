@@ -15,7 +15,7 @@ use rustix::mount::UnmountFlags;
 /// Unmount a file system that `jext mount` has mounted, and wait until its image is closed.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Where it is mounted.
+    /// Mount point.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }

@@ -19,7 +19,7 @@ fn run(folder: &Folder, line: &str) {
     assert!(output.status.success(), "{line}: {}", tool::said(&output));
 }
 
-/// What a program makes of its input.
+/// Returns the output of a program for its input.
 fn filtered(program: &str, arguments: &[&str], input: &[u8]) -> Vec<u8> {
     let mut child = Command::new(program)
         .args(arguments)
@@ -148,8 +148,8 @@ fn names_of_attributes_may_hold_what_separates_them() {
     }
 }
 
-/// What GNU tar writes when a file of several names is given twice, and what programs wrote that
-/// gave links a size.
+/// The form that GNU tar writes when a file of several names is given twice, and that of programs
+/// that gave links a size.
 #[test]
 fn links_that_say_little_are_read_as_gnu_tar_reads_them() {
     let folder = Folder::new();

@@ -98,7 +98,7 @@ pub(crate) fn marks(root: &Path) -> Marks {
     marks
 }
 
-/// What is there, without `lost+found`; modes and contents, links and times of files.
+/// Returns the tree without `lost+found`; modes and contents, links and times of files.
 pub(crate) fn tree(root: &Path) -> Tree {
     let mut tree = of_folder(root);
     tree.retain(|path, _| path != b"/lost+found");
@@ -317,7 +317,7 @@ fn an_image_is_built_with_its_journal_elsewhere() {
     check();
 }
 
-/// What came to nothing is no user of the journal.
+/// A failed build does not become a user of the journal.
 #[test]
 fn a_build_that_fails_leaves_the_journal_free() {
     let folder = Folder::new();

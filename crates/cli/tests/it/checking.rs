@@ -4,7 +4,7 @@ use testkit::tool;
 
 use crate::support::Folder;
 
-/// Where the superblock of an image begins, in bytes.
+/// Offset of the superblock in an image in bytes.
 const SUPERBLOCK: usize = 1024;
 
 /// The exit status of a command and what it printed.
@@ -29,7 +29,7 @@ fn a_clean_image_is_clean_and_stays_as_it_is() {
     assert!(folder.read("disk.img") == before, "nothing is written");
 }
 
-/// Who meets damage is told in one line what is wrong, where, and what to do.
+/// A command that meets damage reports in one line the fault, its place, and the next step.
 #[test]
 fn damage_that_a_command_meets_is_told_in_one_line() {
     let folder = Folder::with_image();

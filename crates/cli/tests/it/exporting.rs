@@ -1,5 +1,5 @@
-//! What others see of an export and of a copy while it is made, and what they may do with it: on a
-//! machine that is shared.
+//! The view that other users of a shared machine have of an export and of a copy while it is made,
+//! and their possible actions.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -32,7 +32,7 @@ fn in_shell(folder: &Folder, before: &str, line: &str) {
     assert!(output.status.success(), "{script}: {}", tool::said(&output));
 }
 
-/// Anybody may make names in a directory like /tmp.
+/// All users may make names in a directory like /tmp.
 #[test]
 fn an_export_goes_into_no_directory_that_others_have_laid_out() {
     let folder = Folder::with_image();

@@ -5,7 +5,7 @@ use testkit::tool;
 
 use crate::support::Folder;
 
-/// How dumpe2fs writes a value of ours.
+/// The form in which dumpe2fs writes a value of ours.
 #[derive(Clone, Copy)]
 enum Form {
     /// As it is; empty is this word.
@@ -224,7 +224,7 @@ fn compare(folder: &Folder, image: &str) -> usize {
     count
 }
 
-/// What dumpe2fs tells of groups, in the form of ours.
+/// Returns the groups of dumpe2fs in our form.
 pub(crate) fn groups(text: &str) -> Vec<Value> {
     let mut groups: Vec<Value> = Vec::new();
     for line in text

@@ -19,7 +19,7 @@ fn image(folder: &Folder, name: &str, bytes: u64, pieces: &[(u64, &[u8])]) {
     }
 }
 
-/// That every command which opens an image says this of it, and changes nothing.
+/// Checks that every command which opens an image reports this about it, and changes nothing.
 fn assert_told(folder: &Folder, name: &str, words: &[&str]) {
     let before = folder.read(name);
     folder.write("file", b"x");

@@ -225,7 +225,7 @@ fn names_that_lead_out_of_an_image_are_refused() {
     }
 }
 
-/// What a command that succeeds prints, as bytes.
+/// Returns the output of a command that succeeds, as bytes.
 fn printed(folder: &Folder, line: &str) -> Vec<u8> {
     let output = folder.command(line).output().unwrap();
     assert!(output.status.success(), "jext {line}");

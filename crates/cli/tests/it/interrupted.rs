@@ -21,7 +21,7 @@ const POLL: Duration = Duration::from_micros(100);
 /// Parts of a command's work at which signals are sent, one after the other.
 const PARTS: u64 = 20;
 
-/// What is in a folder: names, and bytes of each.
+/// Returns the names in a folder, and the size of each.
 fn listing(folder: &Folder) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![folder.path().to_owned()];
@@ -167,7 +167,7 @@ fn an_interrupted_build_leaves_what_it_was_to_replace() {
     assert!(folder.read("old.img") == old);
 }
 
-/// What is ignored, as by nohup, stays ignored.
+/// An ignored signal, as by nohup, stays ignored.
 #[test]
 fn nohup_is_heeded() {
     let folder = folder();

@@ -73,7 +73,7 @@ fn mkfs_makes_a_journal_device() {
     assert!(!folder.path().join("a.img").exists());
 }
 
-/// A journal that debugfs wrote and nobody replayed.
+/// A journal that debugfs wrote and that was never replayed.
 #[test]
 fn a_dirty_journal_is_shown_and_replayed() {
     let folder = Folder::with_image();
@@ -132,7 +132,7 @@ fn a_volume_without_a_journal_says_so() {
     );
 }
 
-/// What means nothing without inodes: mke2fs writes it all the same.
+/// Fields without meaning if there are no inodes: mke2fs writes them all the same.
 const OF_INODES: [&str; 5] = [
     "Default mount options",
     "Required extra isize",

@@ -1,5 +1,5 @@
-//! What is kept of a tree: `cp -a` beside GNU cp, images that are built twice, and the owner of a
-//! root directory.
+//! Properties of a tree that are kept: `cp -a` beside GNU cp, images that are built twice, and the
+//! owner of a root directory.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -12,8 +12,8 @@ use testkit::{Mount, privilege, tool};
 use super::building::{Marks, make_tree, marks, tree};
 use crate::support::Folder;
 
-/// What stat tells of each path beyond the contents: owner, mode, links, times to the nanosecond,
-/// and whether there are holes.
+/// The facts of stat about each path beyond the contents: owner, mode, links, times to the
+/// nanosecond, and true if there are holes.
 type Facts = BTreeMap<Vec<u8>, (u32, u32, u32, u64, (i64, i64), (i64, i64), bool)>;
 
 fn facts(root: &Path) -> Facts {
@@ -196,7 +196,7 @@ fn an_image_is_the_same_whenever_it_is_built() {
     assert_ne!(uuid("one.img"), uuid("two.img"));
 }
 
-/// Beside mke2fs, both run by somebody who is not root.
+/// Compared with mke2fs, both run by a user without root privileges.
 #[test]
 fn the_root_directory_is_roots_unless_asked() {
     if !privilege::is_granted() {

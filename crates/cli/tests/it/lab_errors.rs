@@ -220,7 +220,7 @@ fn without_root_nothing_is_mounted_and_that_is_said_with_its_line() {
     let folder = Folder::new();
     let text = "[plan]\nname = \"x\"\nquestion = \"?\"\n[fixed]\ntarget = \"kernel:ext3\"\ndevice = \"mem:64MiB\"\n";
     folder.write("kernel.toml", text.as_bytes());
-    // Where a user who is not root can read it.
+    // A place that users without root privileges can read.
     let program = folder.path().join("jext");
     fs::copy(assert_cmd::cargo::cargo_bin("jext"), &program).unwrap();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);

@@ -132,7 +132,7 @@ fn all_plans_run_one_after_another_until_they_are_interrupted() {
     while !first.exists() {
         std::thread::sleep(Duration::from_millis(10));
     }
-    // As a terminal does it: everybody of the group is told.
+    // As a terminal does it: to the whole group.
     let group = format!("-{}", child.id());
     tool::run_well("kill", &["-s", "INT", "--", &group]);
     let output = child.wait_with_output().unwrap();

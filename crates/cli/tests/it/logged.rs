@@ -14,7 +14,7 @@ use crate::facts::{dumpe2fs, groups};
 use crate::support::Folder;
 
 const KIB: u64 = 1024;
-/// Where the single, double and triple indirect trees of a map begin, in blocks of 1 KiB.
+/// First blocks of the single, double and triple indirect trees of a map, with blocks of 1 KiB.
 const TREES: [u64; 3] = [12, 12 + 256, 12 + 256 + 65536];
 
 fn device(folder: &Folder, name: &str) -> Arc<dyn BlockDevice> {
@@ -153,7 +153,7 @@ fn map_blocks(folder: &Folder, inode: u64) -> BTreeMap<u64, String> {
         .collect()
 }
 
-/// What a block at a fixed place is, by dumpe2fs.
+/// Returns the use of a block at a fixed place, by dumpe2fs.
 fn fixed(groups: &[Value], block: u64) -> Option<(&'static str, u64)> {
     let within = |range: &Value| {
         range.is_array() && (number(&range[0])..=number(&range[1])).contains(&block)
@@ -179,7 +179,7 @@ fn fixed(groups: &[Value], block: u64) -> Option<(&'static str, u64)> {
     })
 }
 
-/// That each image is what the outside tools say; the kinds that there were.
+/// Checks that each image is as the outside tools show it; returns the kinds that there were.
 fn check(folder: &Folder, shown: &Value) -> BTreeSet<String> {
     let groups = groups(&dumpe2fs(folder, &["replayed.img"]));
     let homes: BTreeSet<u64> = images(shown)

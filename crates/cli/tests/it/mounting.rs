@@ -12,7 +12,7 @@ use testkit::{Mount, privilege, tool};
 
 use crate::support::Folder;
 
-/// How long a mount may take to come or to go.
+/// The time that a mount may take to appear or to disappear.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A folder with an image and a place for it, which is unmounted in any case.
@@ -113,7 +113,7 @@ fn a_signal_unmounts_even_what_is_in_use() {
     }
 }
 
-/// What was synced is there after the process is killed at any moment, and the image recovers.
+/// After the process is killed at any moment, synced data is there, and the image recovers.
 #[test]
 fn killed_at_work_it_recovers() {
     if !privilege::is_granted() {
@@ -149,9 +149,9 @@ fn killed_at_work_it_recovers() {
     }
 }
 
-/// Killed at any moment it is gone, and nobody goes on waiting for it: not even while it makes the
-/// kernel write, since somebody asks for the holes of what he writes, or since it has been told to
-/// end.
+/// Killed at any moment it is gone, and no process goes on waiting for it: not even while it makes
+/// the kernel write, for a request for the holes of a file that is being written, or because it is
+/// ending.
 #[test]
 fn killed_while_the_kernel_writes_it_leaves_nobody_waiting() {
     if !privilege::is_granted() {
@@ -175,7 +175,7 @@ fn killed_while_the_kernel_writes_it_leaves_nobody_waiting() {
                 is_gone = server.try_wait().unwrap().is_some();
                 std::thread::sleep(Duration::from_millis(10));
             }
-            // Lets go of the writers, who wait as well.
+            // Releases the writers, which wait as well.
             let _ = Command::new("umount").arg("-f").arg(place.at("")).output();
             assert!(is_gone, "killed {delay} ms after the signal to end");
         });
@@ -328,7 +328,7 @@ fn what_cannot_be_mounted_is_refused_in_one_line() {
     }
 }
 
-/// What chattr may ask for. `j` needs a privilege on the kernel's ext3 that containers do not have.
+/// Letters for chattr. `j` needs a privilege on the kernel's ext3 that containers do not have.
 const LETTERS: &str = "aAcCdDeFimPsStTux";
 /// Times within and beyond what inodes of 256 and of 128 bytes can hold.
 const TIMES: [&str; 7] = [
@@ -341,7 +341,8 @@ const TIMES: [&str; 7] = [
     "99999999999",
 ];
 
-/// What chattr and touch say of a new file and a new directory, and what is seen of it.
+/// Returns the results of chattr and touch on a new file and a new directory, and their visible
+/// effect.
 fn flags_and_times(directory: &Path) -> Vec<String> {
     let run = |program: &str, arguments: &[&str]| {
         let mut command = Command::new(program);
@@ -377,8 +378,8 @@ fn flags_and_times(directory: &Path) -> Vec<String> {
     seen
 }
 
-/// What the Linux kernel takes is taken, what it refuses is refused, and a time is shown as the
-/// inode can hold it.
+/// Flags that the Linux kernel accepts are accepted, those that it refuses are refused, and a time
+/// is shown as the inode can hold it.
 #[test]
 fn flags_and_times_are_as_on_the_kernels_ext3() {
     if !privilege::is_granted() {
@@ -442,7 +443,7 @@ fn programs_find_what_they_expect() {
     place.folder.check("disk.img");
 }
 
-/// Whether a process has a device of the kernel's that is asked without sleeping.
+/// Returns true if a process polls a device of the kernel.
 fn polls(process: u32) -> bool {
     const NONBLOCK: u32 = 0o4000;
     let of = |what: &str| PathBuf::from(format!("/proc/{process}/{what}"));

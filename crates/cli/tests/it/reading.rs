@@ -1,5 +1,5 @@
-//! Images that were not closed cleanly, or that are in use: who only reads sees what recovery would
-//! make of them, and changes nothing.
+//! Images that were not closed cleanly, or that are in use: readers see the result of a recovery,
+//! and change nothing.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ fn crash(folder: &Folder, is_external: bool) {
     volume.close().unwrap();
 }
 
-/// What a command prints that succeeds with one line on standard error.
+/// Returns the output of a command that succeeds with one line on standard error.
 fn noted(folder: &Folder, line: &str, words: &[&str]) -> Vec<u8> {
     let output = folder.command(line).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
@@ -107,7 +107,7 @@ fn what_a_crash_left_is_read_as_if_it_were_replayed() {
             features.iter().any(|name| name == "needs_recovery"),
             "{info}"
         );
-        // Counts of the superblock are corrected by whoever opens it for writing.
+        // An open for writing corrects the counts of the superblock.
         for key in ["groups", "inodes", "blocks", "uuid"] {
             assert_eq!(info[key], expected[key], "{key}");
         }

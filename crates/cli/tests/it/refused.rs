@@ -63,7 +63,7 @@ fn state(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     state
 }
 
-/// What is wrong with a run of a command on a bad input, if anything is.
+/// Returns the fault of a run of a command on a bad input, if there is one.
 fn fault(folder: &Folder, line: &str, object: &str, words: &[&str]) -> Option<String> {
     let before = state(folder.path());
     let output = folder.command(line).output().unwrap();
@@ -542,7 +542,7 @@ fn what_is_sound_in_a_damaged_directory_is_listed() {
     }
 }
 
-/// Images that are a file system's are refused by whoever takes archives, from a pipe, too.
+/// Images of a file system are refused by commands that take archives, also from a pipe.
 #[test]
 fn what_comes_through_a_pipe_is_looked_at_too() {
     let folder = folder();

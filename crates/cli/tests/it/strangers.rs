@@ -1,4 +1,4 @@
-//! Mounting as somebody who is not root: `fusermount3` does it.
+//! Mounts by users without root privileges, through `fusermount3`.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -12,7 +12,8 @@ use crate::support::Folder;
 /// The user and group that owns nothing.
 const NOBODY: u32 = 65534;
 
-/// A folder that everybody may enter, with this program and an image that belongs to nobody.
+/// Creates a folder that all users may enter, with this program and an image of a user
+/// without privileges.
 fn folder() -> Folder {
     let folder = Folder::with_image();
     set_mode(folder.path(), 0o755);
@@ -34,7 +35,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
 }
 
-/// Runs a line of the shell as nobody, in the folder.
+/// Runs a line of the shell as an unprivileged user, in the folder.
 fn run(folder: &Folder, line: &str) -> Output {
     let mut command = Command::new("setpriv");
     command.current_dir(folder.path());
@@ -63,7 +64,7 @@ fn who_is_not_root_mounts_and_unmounts() {
         "echo mine > mnt/file && mkdir mnt/d && mv mnt/file mnt/d/",
     );
     assert_eq!(run_well(&folder, "cat mnt/d/file"), "mine\n");
-    // Nobody else, root among them, sees it.
+    // No other user sees it, not even root.
     let refused = fs::read(folder.path().join("mnt/d/file")).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
     let busy = run(&folder, "cd mnt && ../jext umount ../mnt");

@@ -81,7 +81,7 @@ fn a_run_that_was_killed_leaves_nothing_to_the_next_one() {
         "losetup",
         &["--find".as_ref(), "--show".as_ref(), stray.as_os_str()],
     );
-    // Of a process that lives, and of nobody.
+    // Of a live process, and of none.
     let living: PathBuf = folder
         .path()
         .join(format!("jext-lab-{}-7", std::process::id()));

@@ -35,7 +35,7 @@ impl Folder {
         command
     }
 
-    /// What a command that succeeds prints.
+    /// Returns the output of a command that succeeds.
     pub(crate) fn good(&self, line: &str) -> String {
         let output = self.command(line).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
@@ -43,7 +43,7 @@ impl Folder {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What a command that succeeds prints, as JSON.
+    /// Returns the output of a command that succeeds, as JSON.
     pub(crate) fn json(&self, line: &str) -> serde_json::Value {
         serde_json::from_str(&self.good(line)).unwrap()
     }

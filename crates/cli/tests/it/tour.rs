@@ -16,7 +16,7 @@ struct Step<'a> {
     printed: Vec<&'a str>,
 }
 
-/// What is in the first block of a console.
+/// Returns the steps in the first block of a console.
 fn steps(text: &str) -> Vec<Step<'_>> {
     let (_, block) = text.split_once("```console\n").unwrap();
     let (block, _) = block.split_once("```").unwrap();

@@ -224,8 +224,8 @@ fn what_was_half_done_on_two_devices_is_done_again() {
     check_with_log(&folder);
 }
 
-/// What somebody uses, or what was never replayed, is not given to another; nothing is lost by
-/// trying.
+/// A journal with a user, or one that was never replayed, is not given to another file system;
+/// nothing is lost by trying.
 #[test]
 fn a_journal_of_somebody_else_is_left_alone() {
     let folder = with_external_journal();
@@ -277,7 +277,8 @@ fn the_index_of_directories_comes_and_goes() {
     folder.check("disk.img");
 }
 
-/// What both can, both do alike; what tune2fs refuses to take away, so does tune.
+/// Changes that both can make have the same effect; features that tune2fs refuses to remove, tune
+/// refuses, too.
 #[test]
 fn features_are_those_of_tune2fs() {
     let folder = Folder::new();

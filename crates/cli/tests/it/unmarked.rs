@@ -9,7 +9,7 @@ use testkit::{Mount, privilege, tool};
 
 use crate::support::Folder;
 
-/// What only the log knows.
+/// A name that only the log has.
 const NAME: &str = "/only-in-the-log";
 
 fn device(folder: &Folder, name: &str) -> Arc<dyn BlockDevice> {
@@ -53,7 +53,7 @@ fn copy(folder: &Folder, name: &str) -> PathBuf {
     to
 }
 
-/// What e2fsck says, and its status.
+/// Returns the output of e2fsck, and its status.
 fn e2fsck(image: &Path, how: &str) -> (String, Option<i32>) {
     let output = tool::run("e2fsck", &[how.as_ref(), image.as_os_str()]);
     (tool::said(&output), output.status.code())

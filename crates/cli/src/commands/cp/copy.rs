@@ -13,17 +13,17 @@ use crate::interrupt;
 use crate::output;
 use crate::progress;
 
-/// How many bytes are read and written at a time.
+/// Number of bytes that are read and written at a time.
 const CHUNK_BYTES: usize = 1 << 20;
-/// What is looked at for zeroes when holes are left.
+/// Size of the pieces that are checked for zeroes when holes are left.
 const PIECE_BYTES: usize = 4096;
 /// Below this a file is copied without a bar.
 const BAR_BYTES_MIN: u64 = 16 << 20;
 
-/// How deep directories may be within each other.
+/// Maximum depth of nested directories.
 const DEPTH_MAX: usize = 1000;
 
-/// How files are copied.
+/// Settings of a copy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct How {
     pub(super) recursive: bool,
@@ -100,7 +100,7 @@ impl<'v> Copier<'v> {
         Ok(())
     }
 
-    /// What a source is.
+    /// Returns the facts of a source.
     fn facts(&self, source: &End) -> Result<Facts> {
         match source.facts(self.images, !self.how.recursive)? {
             Some(facts) => Ok(facts),
@@ -335,7 +335,7 @@ fn write_sparse(to: &mut Stream<'_>, bytes: &[u8], offset: u64) -> Result<()> {
     to.seek(at)
 }
 
-/// Whether a target lies below its source.
+/// Returns true if a target lies below its source.
 fn is_within(source: &End, target: &End) -> bool {
     match (source, target) {
         (End::Host(source), End::Host(target)) => {

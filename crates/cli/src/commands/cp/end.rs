@@ -26,7 +26,7 @@ pub(super) enum End {
     Image { image: String, path: Vec<u8> },
 }
 
-/// What a copy needs to know of a file.
+/// The facts about a file that a copy needs.
 #[derive(Debug, Clone)]
 pub(super) struct Facts {
     /// Its number in an image; none on the host.
@@ -44,7 +44,7 @@ pub(super) struct Facts {
     pub(super) device: DeviceNumber,
 }
 
-/// Which file it is, whatever its name: the image, if it is in one, and its number.
+/// The identity of a file, independent of its name: the image, if it is in one, and its number.
 pub(super) type Identity = (Option<String>, (u64, u64));
 
 /// The images of a copy, opened.
@@ -151,7 +151,7 @@ impl End {
         name.with_context(|| format!("{}: has no name of its own; name the copy", self.text()))
     }
 
-    /// What is below this with a name.
+    /// Returns the end of a name below this one.
     pub(super) fn join(&self, name: &[u8]) -> Self {
         match self {
             Self::Host(path) => Self::Host(path.join(OsStr::from_bytes(name))),
@@ -165,7 +165,7 @@ impl End {
         }
     }
 
-    /// What stands there, if anything does.
+    /// Returns the facts of the file, if there is one.
     pub(super) fn facts(&self, images: &Images, follow: bool) -> Result<Option<Facts>> {
         match self {
             Self::Host(path) => host::facts(path, follow),
@@ -208,7 +208,7 @@ impl End {
         Ok(names)
     }
 
-    /// Where a symbolic link points.
+    /// Returns the target of a symbolic link.
     pub(super) fn link_target(&self, images: &Images) -> Result<Vec<u8>> {
         match self {
             Self::Host(path) => {
@@ -323,7 +323,7 @@ impl End {
         }
     }
 
-    /// Which file it is.
+    /// Returns the identity of the file.
     pub(super) fn identity(&self, facts: &Facts) -> Identity {
         let image = match self {
             Self::Host(_) => None,
@@ -338,7 +338,7 @@ impl End {
         Ok(facts.map(|facts| self.identity(&facts)))
     }
 
-    /// Where the data of a file that is open lie, as offset and length; the rest is holes.
+    /// Returns the data of an open file as offsets and lengths; the rest is holes.
     pub(super) fn data_parts(
         &self,
         images: &Images,

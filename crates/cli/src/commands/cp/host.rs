@@ -1,4 +1,4 @@
-//! What a copy needs of the host's files beyond `std::fs`.
+//! Access to the host's files beyond `std::fs`.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::end::Facts;
 use transfer::host::SET_ID;
 
-/// What stands at a path, if anything does.
+/// Returns the facts of a path, if it exists.
 pub(super) fn facts(path: &Path, follow: bool) -> Result<Option<Facts>> {
     let metadata = if follow {
         fs::metadata(path)

@@ -1,6 +1,6 @@
-//! What a copy keeps of its source: owner, mode, times, extended attributes and access control
-//! lists, in the order in which none undoes another: a new owner takes capabilities and set-id bits
-//! away, and a list changes the mode.
+//! The properties of its source that a copy keeps: owner, mode, times, extended attributes and
+//! access control lists, in the order in which none undoes another: a new owner takes capabilities
+//! and set-id bits away, and a list changes the mode.
 
 use anyhow::{Context, Result};
 use ext::volume::{FileKind, SetAttributes, SetMode, SetTime};
@@ -21,7 +21,7 @@ type Attributes = Vec<(Vec<u8>, Vec<u8>)>;
 pub(super) struct Keeper<'v> {
     images: &'v Images,
     reader: AttributeReader,
-    /// What could not be done on the host for want of root.
+    /// Properties that could not be kept on the host for want of root.
     left_out: LeftOut,
 }
 
@@ -143,7 +143,7 @@ impl<'v> Keeper<'v> {
             }
         }
         let is_link = facts.kind == FileKind::Symlink;
-        // Who owns the copy is another one then.
+        // The copy then has another owner.
         let permissions = match all {
             true => facts.permissions,
             false => facts.permissions & !SET_ID,

@@ -1,4 +1,4 @@
-//! What the blocks in a log are, as the file system will have them when the log has been replayed.
+//! The use of the blocks in a log, as the file system will have them after the replay.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use jbd2::Location;
 use jbd2::recovery::{self, Inspection, TransactionInfo};
 use layout::{BlockNr, InodeNr};
 
-/// How many directories lie one below the other before a path is not looked for any more.
+/// Maximum depth of nested directories up to which a path is searched.
 const DEPTH_MAX: usize = 128;
 const DOT_DOT: &[u8] = b"..";
 
@@ -41,7 +41,7 @@ pub(super) const SORTS: &[(&str, &str, &str)] = &[
     ("unknown", "block of nobody known", "blocks of nobody known"),
 ];
 
-/// What is known of the blocks in a log; nothing where the file system is not there.
+/// The known facts about the blocks in a log; none if the file system is not there.
 #[derive(Default)]
 pub(super) struct Blocks {
     uses: BTreeMap<BlockNr, BlockUse>,
@@ -76,12 +76,12 @@ impl Blocks {
         Ok(Self { uses, paths })
     }
 
-    /// Whether anything is known.
+    /// Returns true if there are no known facts.
     pub(super) fn is_empty(&self) -> bool {
         self.uses.is_empty()
     }
 
-    /// What a block is.
+    /// Returns the use of a block.
     pub(super) fn find(&self, block: BlockNr) -> Option<BlockUse> {
         self.uses.get(&block).copied()
     }
@@ -91,8 +91,8 @@ impl Blocks {
         self.paths.get(&directory).map(String::as_str)
     }
 
-    /// How many images of a transaction are of each sort, in the order of [`SORTS`]; none where
-    /// nothing is known.
+    /// Returns the number of images of a transaction of each sort, in the order of [`SORTS`]; none
+    /// if there are no known facts.
     pub(super) fn count(&self, transaction: &TransactionInfo) -> Vec<u32> {
         if self.is_empty() {
             return Vec::new();

@@ -1,4 +1,5 @@
-//! Where a journal is: inside a file system, beside one, or a device that is shown by itself.
+//! The location of a journal: inside a file system, beside one, or a device that is shown by
+//! itself.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::image::{Access, open_device};
 
 /// A journal that was found.
 pub(super) struct Found {
-    /// Where, in words.
+    /// The location in words.
     pub(super) place: String,
     pub(super) log: Location,
     /// The device of the file system that its blocks are for, if that is known.

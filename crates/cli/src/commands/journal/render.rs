@@ -223,7 +223,7 @@ pub(super) fn to_json(place: String, found: &Inspection, known: &Blocks) -> Valu
     })
 }
 
-/// What a block is, its sort under `kind`.
+/// Returns the use of a block, with its sort under `kind`.
 fn use_json(what: BlockUse, known: &Blocks) -> Value {
     let mut object = match what {
         BlockUse::Superblock { group }

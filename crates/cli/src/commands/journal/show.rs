@@ -68,7 +68,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     ))
 }
 
-/// Whether a file system's superblock says that what its log holds counts.
+/// Returns true if a file system's superblock says that the contents of its log count.
 fn calls_for_log(home: &Arc<dyn BlockDevice>) -> bool {
     raw_superblock(home).is_ok_and(|raw| {
         let features = raw.features().incompatible;

@@ -14,7 +14,7 @@ use lab::plan::builtin;
 use super::{EXIT_INTERRUPTED, RunArguments};
 use crate::output;
 
-/// How a plan ended.
+/// The end of a plan.
 struct Ended {
     name: &'static str,
     status: ExitStatus,

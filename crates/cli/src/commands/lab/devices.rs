@@ -12,10 +12,10 @@ use sim::{HostEntry, HostProfile, Parameter, ParameterValue};
 
 use crate::output;
 
-/// What models without a size of their own are measured with: no more than what is written to them
-/// first.
+/// The capacity with which models without a size of their own are measured: no more than is written
+/// to them first.
 const MEASURED_CAPACITY: &str = "64MiB";
-/// What is measured where a controller is asked for.
+/// The device that is measured for a controller.
 const MEASURED_CONTROLLER: &str = "bbu(sim:atlas-v-18)";
 
 /// List the models of devices and hosts, or show one of them and measure it in simulated time.
@@ -37,7 +37,7 @@ struct Model {
     provenance: String,
     options: &'static str,
     parameters: Vec<Parameter>,
-    /// What is measured to show what it does.
+    /// The device that is measured.
     measured: String,
 }
 

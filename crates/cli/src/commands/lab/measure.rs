@@ -40,15 +40,15 @@ fs.commit = COMMITS
 [baseline]
 fs.commit = 1
 "#;
-/// How many levels the second factor has.
+/// Number of levels of the second factor.
 const COMMITS: u32 = 50;
-/// How many combinations there are.
+/// Number of combinations.
 const COMBINATIONS: u32 = 2 * COMMITS;
 
 /// Measure how long a large number of records takes to load and to report.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// How many records; a multiple of 100. A million take about 3 GB.
+    /// Number of records; a multiple of 100. A million take about 3 GB.
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000,
         value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     records: u32,

@@ -14,10 +14,10 @@ use crate::output;
 /// Set all published figures and claims beside what was recorded, and run nothing.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Where to write the document; it is printed otherwise.
+    /// File for the document; the default is standard output.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     out: Option<PathBuf>,
-    /// Where records are kept.
+    /// Folder of the records.
     #[arg(long, value_name = "FOLDER", default_value = lab::store::FOLDER)]
     results: PathBuf,
     /// As JSON.

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 
 use super::helper;
 
-/// What the process in the background writes when the mount can be used.
+/// The message of the process in the background when the mount can be used.
 const READY: &[u8] = b"ready\n";
 
 /// Starts the process in the background, and waits until its mount can be used or it has said why
@@ -48,7 +48,7 @@ pub(super) fn open_log(path: &Path) -> Result<File> {
 
 /// Says that the mount can be used, and leaves the caller's session, directory and streams.
 pub(super) fn leave(log: Option<File>) -> Result<()> {
-    // Somebody may have made this process the leader of a session already.
+    // This process may be the leader of a session already.
     let _ = rustix::process::setsid();
     std::env::set_current_dir("/").context("/")?;
     let nothing = OpenOptions::new()

@@ -1,8 +1,10 @@
-//! The command line of mount(8) and umount(8), which call a program by the type of what is mounted.
+//! The command line of mount(8) and umount(8), which call a program by the type of the file system.
 //!
 //! ```text
-//! mount.fuse.jext IMAGE DIR [-sfnv] [-N NAMESPACE] [-t TYPE] [-o OPTIONS]    becomes    jext mount IMAGE DIR -o OPTIONS
-//! umount.fuse.jext DIR [-fnlrv] [-N NAMESPACE] [-t TYPE]                      becomes    jext umount DIR
+//! mount.fuse.jext IMAGE DIR [-sfnv] [-N NAMESPACE] [-t TYPE] [-o OPTIONS]
+//!     becomes    jext mount IMAGE DIR -o OPTIONS
+//! umount.fuse.jext DIR [-fnlrv] [-N NAMESPACE] [-t TYPE]
+//!     becomes    jext umount DIR
 //! ```
 //! A link by these names in /sbin is all that fstab needs; its type is `fuse.jext`. A `mount -f`
 //! wants everything but the mount: nothing is to be done then, which `jext info` does as well.

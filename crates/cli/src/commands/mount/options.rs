@@ -1,16 +1,16 @@
 //! The options of `jext mount`: those of the volume, those of FUSE, those that the kernel keeps,
-//! and those of fstab that mean nothing here.
+//! and those of fstab without effect here.
 //!
 //! | option | meaning |
 //! |---|---|
 //! | `uid=N`, `gid=N` | everything is shown as theirs; nothing is changed on the volume |
-//! | `allow_other` | others than who mounts may use it (root's mounts are for all) |
-//! | `lazy_open` | files are opened without asking: faster, see [`fuse::Settings::is_lazy_open`] |
-//! | `threads=N` | how many requests are worked on at once |
-//! | `nopoll` | no processor waits for requests without sleeping, see [`fuse::Settings::may_poll`] |
+//! | `allow_other` | other users may use it (root's mounts are for all) |
+//! | `lazy_open` | files are opened without a request, see [`fuse::Settings::is_lazy_open`] |
+//! | `threads=N` | number of requests that are handled at once |
+//! | `nopoll` | no processor polls for requests, see [`fuse::Settings::may_poll`] |
 //! | `nosuid`, `nodev`, `noexec` and their opposites | kept by the kernel |
 //! | `loop` | nothing: an image is a file in any case |
-//! | `auto`, `user`, `nofail`, `_netdev`, `x-...`, `comment=` | for others; ignored |
+//! | `auto`, `user`, `nofail`, `_netdev`, `x-...`, `comment=` | for other programs; ignored |
 
 use anyhow::{Result, bail};
 use fuse::Settings;
@@ -42,9 +42,9 @@ const THREADS_MAX: usize = 1024;
 /// All that `-o` says.
 #[derive(Debug)]
 pub(super) struct Options {
-    /// What the volume is told.
+    /// The options of the volume.
     pub(super) engine: ParsedOptions,
-    /// What the mount is told.
+    /// The options of the mount.
     pub(super) settings: Settings,
 }
 
