@@ -1,4 +1,4 @@
-//! Makes an image from a directory of the host. Names are in byte order.
+//! Reads a directory of the host, or a file. Names are in byte order.
 //!
 //! The tree is scanned once, when it is opened, so the tree that is counted is the tree that is
 //! built. While one thread makes nodes, others copy the data of files whose blocks are already
@@ -19,23 +19,25 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 use super::file_data::{self, Jobs};
-use super::{CHUNK_BYTES, Filling, ImageSink, Item, Node, Sink, host, scan};
+use super::{CHUNK_BYTES, Filling, ImageSink, Item, Node, Scope, Sink, Source, host, scan};
 
-/// A directory of the host and everything below it, as of the time it was opened.
+/// A directory of the host and everything below it, or a file, as of the time it was opened.
 pub struct DirectorySource {
     root: PathBuf,
     nodes: Vec<Node>,
+    is_exact: bool,
 }
 
 impl DirectorySource {
-    /// Scans a directory.
+    /// Scans a directory, or looks at a file.
     ///
     /// # Errors
     /// Fails with the host's error if the tree cannot be read.
-    pub fn open(root: &Path) -> Result<Self> {
+    pub fn open(root: &Path, scope: Scope) -> Result<Self> {
         Ok(Self {
             root: root.to_owned(),
-            nodes: scan::scan(root)?,
+            nodes: scan::scan(root, scope)?,
+            is_exact: scope.exact,
         })
     }
 
@@ -48,9 +50,12 @@ impl DirectorySource {
     pub(crate) fn read(&self, see: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
         for node in &self.nodes {
             see(Item::Node(Box::new(node.clone())))?;
-            if node.is_regular_with_data() {
+            if node.is_regular_with_data() || !self.is_exact && node.is_regular() {
                 let file = self.open_data(node);
-                let read = file.and_then(|file| send_parts(&file, node.size, see));
+                let read = file.and_then(|file| match self.is_exact {
+                    true => send_parts(&file, node.size, see),
+                    false => send_to_end(&file, see),
+                });
                 read.with_context(|| self.at(node).display().to_string())?;
             }
         }
@@ -90,10 +95,16 @@ impl DirectorySource {
     }
 
     fn at(&self, node: &Node) -> PathBuf {
-        self.root.join(OsStr::from_bytes(&node.path))
+        match &node.path[..] {
+            [] => self.root.clone(),
+            path => self.root.join(OsStr::from_bytes(path)),
+        }
     }
 
     fn open_data(&self, node: &Node) -> Result<File> {
+        if node.path.is_empty() {
+            return Ok(File::open(&self.root)?);
+        }
         host::open_data(&self.root, &node.path).map(File::from)
     }
 
@@ -118,9 +129,53 @@ impl DirectorySource {
 }
 
 impl Node {
-    fn is_regular_with_data(&self) -> bool {
-        self.kind == FileKind::Regular && self.size > 0 && self.link_to.is_none()
+    fn is_regular(&self) -> bool {
+        self.kind == FileKind::Regular && self.link_to.is_none()
     }
+
+    fn is_regular_with_data(&self) -> bool {
+        self.is_regular() && self.size > 0
+    }
+}
+
+impl Source for DirectorySource {
+    fn tell(&self, with_data: bool, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
+        if with_data {
+            return self.read(send);
+        }
+        let mut nodes = self.nodes.iter();
+        nodes.try_for_each(|node| send(Item::Node(Box::new(node.clone()))))
+    }
+}
+
+/// Sends the data of a file to its end, and then its length.
+fn send_to_end(file: &File, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
+    let size = file.metadata()?.len();
+    let mut offset = 0;
+    // A generated file without a length may say that it has no data.
+    let parts = |offset| match size {
+        0 => Ok(Some((offset, u64::MAX))),
+        _ => next_data(file, offset, u64::MAX),
+    };
+    while let Some((start, end)) = parts(offset)? {
+        offset = start;
+        while offset < end {
+            let mut bytes = vec![0; (end - offset).min(CHUNK_BYTES as u64) as usize];
+            let count = file.read_at(&mut bytes, offset)?;
+            if count == 0 {
+                return send(end_of_file(offset));
+            }
+            bytes.truncate(count);
+            send(Item::Data { offset, bytes })?;
+            offset += count as u64;
+        }
+    }
+    send(end_of_file(size.max(offset)))
+}
+
+fn end_of_file(offset: u64) -> Item {
+    let bytes = Vec::new();
+    Item::Data { offset, bytes }
 }
 
 fn send_parts(file: &File, size: u64, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
@@ -154,19 +209,6 @@ fn next_data(file: &File, offset: u64, size: u64) -> Result<Option<(u64, u64)>> 
     Ok((start < size).then_some((start, end.min(size))))
 }
 
-/// Returns the data parts of a host file as (offset, length), in ascending order.
-///
-/// # Errors
-/// Fails with the host's error if the file cannot be searched for holes.
-pub fn host_data_parts(file: &File, size: u64) -> Result<Vec<(u64, u64)>> {
-    let (mut parts, mut offset) = (Vec::new(), 0);
-    while let Some((start, end)) = next_data(file, offset, size)? {
-        parts.push((start, end - start));
-        offset = end;
-    }
-    Ok(parts)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -193,7 +235,7 @@ mod tests {
             });
             read.map(|()| found)
         };
-        let source = DirectorySource::open(&at("tree")).expect("it is there");
+        let source = DirectorySource::open(&at("tree"), Scope::WHOLE).expect("it is there");
         assert_eq!(read(&source).expect("it is as it was"), b"contents");
         let file = at("tree/d/file");
         fs::remove_file(&file).expect("it is there");

@@ -5,24 +5,28 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use ext::Volume;
-use ext::volume::{FileKind, OpenFlags};
+use ext::volume::{Attributes, FileKind, OpenFlags};
 use layout::InodeNr;
 
 use super::entered::{Entered, PATH_BYTES_MAX};
-use super::{CHUNK_BYTES, Counter, Error, Item, Node, Source};
+use super::{CHUNK_BYTES, Counter, Error, Item, Node, Scope, Source};
 
 const LOST_AND_FOUND: &[u8] = b"lost+found";
 
-/// The file system of an image as a source.
+/// The file system of an image, the tree below one of its directories, or a file of it.
 pub struct ImageSource<'v> {
     volume: &'v Volume,
+    root: InodeNr,
+    /// Name of the root in messages.
+    name: String,
+    scope: Scope,
     /// Called with the number of bytes read.
     count: Counter<'v>,
 }
 
 struct Walk<'s> {
+    source: &'s ImageSource<'s>,
     volume: &'s Volume,
-    count: Counter<'s>,
     with_data: bool,
     send: &'s mut dyn FnMut(Item) -> Result<()>,
     /// Inodes with several links that were already sent, with their first path.
@@ -33,15 +37,41 @@ struct Walk<'s> {
 impl<'v> ImageSource<'v> {
     /// Returns a source for the tree of a volume; `count` is called with the bytes of data read.
     pub fn new(volume: &'v Volume, count: Counter<'v>) -> Self {
-        Self { volume, count }
+        Self::below(volume, InodeNr::ROOT, String::new(), Scope::WHOLE, count)
+    }
+
+    /// Returns a source for the tree below an inode, which messages call `name`.
+    pub fn below(
+        volume: &'v Volume,
+        root: InodeNr,
+        name: String,
+        scope: Scope,
+        count: Counter<'v>,
+    ) -> Self {
+        Self {
+            volume,
+            root,
+            name,
+            scope,
+            count,
+        }
+    }
+
+    /// Returns a path below the root, for messages.
+    fn text(&self, path: &[u8]) -> String {
+        let is_named = !self.name.is_empty() && !self.name.ends_with(':');
+        match path {
+            [] if is_named => self.name.clone(),
+            path => format!("{}/{}", self.name, String::from_utf8_lossy(path)),
+        }
     }
 }
 
 impl Source for ImageSource<'_> {
     fn tell(&self, with_data: bool, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
         let mut walk = Walk {
+            source: self,
             volume: self.volume,
-            count: self.count,
             with_data,
             send,
             seen: BTreeMap::new(),
@@ -63,7 +93,7 @@ impl Walk<'_> {
     /// limited by the stack.
     fn visit_all(&mut self) -> Result<()> {
         let mut path = Vec::new();
-        let mut levels = Vec::from_iter(self.visit(InodeNr::ROOT, &path)?);
+        let mut levels = Vec::from_iter(self.visit(self.source.root, &path)?);
         while let Some(level) = levels.last_mut() {
             path.truncate(level.path_bytes);
             let Some((name, nr)) = level.left.pop() else {
@@ -84,7 +114,8 @@ impl Walk<'_> {
 
     /// Sends one file, and returns the entries of a directory.
     fn visit(&mut self, nr: InodeNr, path: &[u8]) -> Result<Option<Level>> {
-        let context = || format!("/{}", String::from_utf8_lossy(path));
+        let source = self.source;
+        let context = || source.text(path);
         let mut node = self.node(nr, path.to_vec()).with_context(context)?;
         let kind = node.kind;
         let mut parts = None;
@@ -119,6 +150,7 @@ impl Walk<'_> {
             true
         })?;
         if is_root
+            && !self.source.scope.lost_and_found
             && let Some(at) = children.iter().position(|(name, _)| name == LOST_AND_FOUND)
             && self.volume.attributes(children[at].1)?.kind == FileKind::Directory
             && self.children(children[at].1, false)?.is_empty()
@@ -134,18 +166,9 @@ impl Walk<'_> {
             ext::Error::NotFound => Error::InodeNotInUse(nr).into(),
             error => anyhow::Error::from(error),
         })?;
-        let mut node = Node {
-            kind: found.kind,
-            permissions: found.permissions,
-            uid: found.uid,
-            gid: found.gid,
-            mtime: found.mtime,
-            size: found.size,
-            held: found.size.min(found.sectors * 512),
-            device: found.device.unwrap_or_default(),
-            ..Node::plain_directory(path)
-        };
-        if found.kind != FileKind::Directory && found.links > 1 {
+        let scope = self.source.scope;
+        let mut node = node_of(&found, path);
+        if scope.links && found.kind != FileKind::Directory && found.links > 1 {
             if let Some(first) = self.seen.get(&nr) {
                 node.link_to = Some(first.clone());
                 return Ok(node);
@@ -155,7 +178,11 @@ impl Walk<'_> {
         if found.kind == FileKind::Symlink {
             node.target = self.volume.read_link(nr)?;
         }
-        for name in self.volume.list_attributes(nr)? {
+        let names = match scope.attributes {
+            true => self.volume.list_attributes(nr)?,
+            false => Vec::new(),
+        };
+        for name in names {
             let value = self.volume.get_attribute(nr, &name)?;
             node.attributes.push((name, value));
         }
@@ -177,7 +204,7 @@ impl Walk<'_> {
                 let mut bytes = vec![0; (end - offset).min(CHUNK_BYTES as u64) as usize];
                 let count = self.volume.read(file, offset, &mut bytes)?;
                 bytes.truncate(count);
-                (self.count)(count as u64);
+                (self.source.count)(count as u64);
                 (self.send)(Item::Data { offset, bytes })?;
                 offset += (count as u64).max(1);
             }
@@ -186,11 +213,27 @@ impl Walk<'_> {
     }
 }
 
+/// Returns the node of an inode, without target and attributes.
+#[must_use]
+pub fn node_of(found: &Attributes, path: Vec<u8>) -> Node {
+    Node {
+        kind: found.kind,
+        permissions: found.permissions,
+        uid: found.uid,
+        gid: found.gid,
+        atime: found.atime,
+        mtime: found.mtime,
+        identity: Some((0, found.inode.get().into())),
+        links: found.links.into(),
+        size: found.size,
+        held: found.size.min(found.sectors * 512),
+        device: found.device.unwrap_or_default(),
+        ..Node::plain_directory(path)
+    }
+}
+
 /// Returns the data parts of a file as (offset, length), in ascending order; no two are adjacent.
-///
-/// # Errors
-/// Fails as [`Volume::blocks_of`] does.
-pub fn data_parts(volume: &Volume, nr: InodeNr, size: u64) -> Result<Vec<(u64, u64)>> {
+fn data_parts(volume: &Volume, nr: InodeNr, size: u64) -> Result<Vec<(u64, u64)>> {
     let block_bytes = u64::from(volume.superblock().geometry.block_bytes);
     let mut runs: Vec<(u64, u64)> = volume
         .blocks_of(nr)?

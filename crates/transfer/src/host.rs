@@ -1,17 +1,17 @@
-//! Extended attributes and inode metadata of host files.
+//! Files of the host: metadata and extended attributes, read and set.
 
 use std::collections::BTreeSet;
-use std::fs::Metadata;
+use std::fs::{self, Permissions};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use ext::volume::{DeviceNumber, FileKind};
 use layout::time::InodeTime;
 use rustix::fs::{
-    FileType, Mode, OFlags, ResolveFlags, Stat, XattrFlags, lgetxattr, llistxattr, lremovexattr,
-    lsetxattr,
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, XattrFlags,
+    lgetxattr, llistxattr, lremovexattr, lsetxattr,
 };
 use rustix::io::{Errno, retry_on_intr};
 
@@ -195,7 +195,13 @@ pub(crate) fn node(path: Vec<u8>, stat: &Stat) -> Node {
         permissions: (stat.st_mode & 0o7777) as u16,
         uid: stat.st_uid,
         gid: stat.st_gid,
+        atime: InodeTime::new(
+            stat.st_atime,
+            u32::try_from(stat.st_atime_nsec).unwrap_or(0),
+        ),
         mtime: InodeTime::new(stat.st_mtime, nanos),
+        identity: Some((stat.st_dev, stat.st_ino)),
+        links: stat.st_nlink as _,
         size,
         held: size.min(blocks * 512),
         device: DeviceNumber {
@@ -206,17 +212,76 @@ pub(crate) fn node(path: Vec<u8>, stat: &Stat) -> Node {
     }
 }
 
-/// Returns the kind of a host file.
-pub fn kind(metadata: &Metadata) -> FileKind {
-    let file_type = metadata.file_type();
-    let kinds = [
-        (file_type.is_file(), FileKind::Regular),
-        (file_type.is_dir(), FileKind::Directory),
-        (file_type.is_symlink(), FileKind::Symlink),
-        (file_type.is_char_device(), FileKind::CharacterDevice),
-        (file_type.is_block_device(), FileKind::BlockDevice),
-        (file_type.is_fifo(), FileKind::Fifo),
-    ];
-    let kind = kinds.into_iter().find(|(is, _)| *is);
-    kind.map_or(FileKind::Socket, |(_, kind)| kind)
+/// Returns the node of a host path, without target and attributes; `None` if it does not exist.
+///
+/// # Errors
+/// Fails with the host's error, except for a missing file.
+pub fn look(path: &Path, follows: bool) -> Result<Option<Node>> {
+    let found = match follows {
+        true => rustix::fs::stat(path),
+        false => rustix::fs::lstat(path),
+    };
+    match found {
+        Ok(stat) => Ok(Some(node(Vec::new(), &stat))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
+    }
+}
+
+/// Creates a device, FIFO or socket.
+///
+/// # Errors
+/// Fails with the host's error.
+pub fn make_node(path: &Path, node: &Node, permissions: u16) -> Result<(), Errno> {
+    let kind = FileType::from_raw_mode(u32::from(node.kind.mode()));
+    let mode = Mode::from_raw_mode(u32::from(permissions));
+    let device = rustix::fs::makedev(node.device.major, node.device.minor);
+    rustix::fs::mknodat(CWD, path, kind, mode, device)
+}
+
+/// Sets owner and group of a file, or of a symbolic link itself.
+///
+/// # Errors
+/// Fails with the host's error.
+pub fn set_owner(path: &Path, node: &Node) -> Result<(), Errno> {
+    let owner = std::os::unix::fs::lchown(path, Some(node.uid), Some(node.gid));
+    owner.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+/// Returns the permissions of a copy that does not keep its source's: without set-ID bits and the
+/// bits of the umask.
+pub fn unpreserved(permissions: u16) -> u16 {
+    // The umask can only be read by setting it.
+    let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    rustix::process::umask(umask);
+    permissions & !SET_ID & !(umask.as_raw_mode() as u16)
+}
+
+/// Sets the mode of a file; symbolic links have none.
+///
+/// # Errors
+/// Fails with the host's error.
+pub fn set_mode(path: &Path, kind: FileKind, permissions: u16) -> Result<()> {
+    if kind == FileKind::Symlink {
+        return Ok(());
+    }
+    let permissions = Permissions::from_mode(u32::from(permissions));
+    Ok(fs::set_permissions(path, permissions)?)
+}
+
+/// Sets the times of a file, or of a symbolic link itself.
+///
+/// # Errors
+/// Fails with the host's error.
+pub fn set_times(path: &Path, atime: InodeTime, mtime: InodeTime) -> Result<()> {
+    let time = |time: InodeTime| Timespec {
+        tv_sec: time.seconds,
+        tv_nsec: i64::from(time.nanos),
+    };
+    let times = Timestamps {
+        last_access: time(atime),
+        last_modification: time(mtime),
+    };
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    Ok(rustix::fs::utimensat(CWD, path, &times, flags)?)
 }

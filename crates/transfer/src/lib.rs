@@ -8,7 +8,7 @@
 //!
 //! | | source | sink |
 //! |---|---|---|
-//! | a directory of the host | `from_directory` | `to_directory` |
+//! | a directory or file of the host | `from_directory` | `to_directory` |
 //! | a tar archive, plain, gzip or zstd | `from_archive` | `to_archive` |
 //! | an image | `from_image` | `to_image` |
 //!
@@ -55,8 +55,8 @@ use layout::time::InodeTime;
 
 pub use error::Error;
 pub use from_archive::ArchiveSource;
-pub use from_directory::{DirectorySource, host_data_parts};
-pub use from_image::{ImageSource, data_parts};
+pub use from_directory::DirectorySource;
+pub use from_image::{ImageSource, node_of};
 pub use packed::{Compression, write_archive};
 pub use tally::Tally;
 pub use to_archive::ArchiveSink;
@@ -72,6 +72,34 @@ const BATCHES_ON_THE_WAY: usize = 8;
 const WORKERS_MAX: usize = 8;
 /// Maximum bytes of data in one item.
 pub const CHUNK_BYTES: usize = 1 << 20;
+
+/// The parts of a tree that a source sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scope {
+    /// True if later names of a file are links to the first; otherwise each is a file of its own.
+    pub links: bool,
+    /// True to read extended attributes.
+    pub attributes: bool,
+    /// True to follow a symbolic link that names the root.
+    pub follows_root: bool,
+    /// True to send the directory `lost+found` even if it is empty.
+    pub lost_and_found: bool,
+    /// True if the data of a file has the length of its node; an error otherwise. False to read
+    /// files of the host to their end: files that the kernel generates state another length. Empty
+    /// data at the end then gives the length.
+    pub exact: bool,
+}
+
+impl Scope {
+    /// Everything that archives hold.
+    pub const WHOLE: Self = Self {
+        links: true,
+        attributes: true,
+        follows_root: true,
+        lost_and_found: false,
+        exact: true,
+    };
+}
 
 /// Counts bytes of data, for a progress bar.
 pub type Counter<'c> = &'c (dyn Fn(u64) + Sync);
@@ -93,8 +121,14 @@ pub struct Node {
     pub uid: u32,
     /// Group ID.
     pub gid: u32,
+    /// Time of the last access.
+    pub atime: InodeTime,
     /// Time of the last modification of the contents.
     pub mtime: InodeTime,
+    /// Device and inode number, if the node comes from a file system; the device is 0 in an image.
+    pub identity: Option<(u64, u64)>,
+    /// Number of names.
+    pub links: u64,
     /// Length in bytes.
     pub size: u64,
     /// Bytes that are data and not holes, if known.
@@ -151,14 +185,17 @@ pub trait Sink {
 
 impl Node {
     /// Returns a directory with default attributes.
-    fn plain_directory(path: Vec<u8>) -> Self {
+    pub(crate) fn plain_directory(path: Vec<u8>) -> Self {
         Self {
             path,
             kind: FileKind::Directory,
             permissions: 0o755,
             uid: 0,
             gid: 0,
+            atime: InodeTime::default(),
             mtime: InodeTime::default(),
+            identity: None,
+            links: 1,
             size: 0,
             held: 0,
             parts: None,
@@ -243,7 +280,7 @@ impl Origin {
     /// Fails if the path is neither, or cannot be read.
     pub fn open(path: &Path, recognise: Recognise<'_>) -> Result<Self> {
         if path != Path::new(from_archive::STANDARD_INPUT) && path.is_dir() {
-            return DirectorySource::open(path).map(Self::Directory);
+            return DirectorySource::open(path, Scope::WHOLE).map(Self::Directory);
         }
         ArchiveSource::open(path, recognise).map(Self::Archive)
     }

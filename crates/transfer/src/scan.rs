@@ -15,7 +15,7 @@ use ext::volume::FileKind;
 use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Stat};
 
 use super::host::{self, AttributeReader};
-use super::{Node, worker_count};
+use super::{Node, Scope, worker_count};
 
 /// Buffer size for the names that one system call returns, in bytes.
 const NAMES_BYTES: usize = 32 << 10;
@@ -26,8 +26,6 @@ type Listing = Vec<Found>;
 /// A node, and the data that is needed to sort all nodes.
 struct Found {
     node: Node,
-    /// Device and inode number of a file with several links.
-    inode: Option<(u64, u64)>,
     /// Index of a directory's own listing.
     listing: Option<usize>,
 }
@@ -44,6 +42,7 @@ struct Board {
 
 struct Scan<'r> {
     root: &'r Path,
+    scope: Scope,
     board: Mutex<Board>,
     changed: Condvar,
 }
@@ -51,20 +50,27 @@ struct Scan<'r> {
 /// State of one thread.
 struct Scanner<'s> {
     scan: &'s Scan<'s>,
-    attributes: AttributeReader,
+    attributes: Option<AttributeReader>,
     names: Vec<u8>,
 }
 
 /// Returns all nodes below a directory, each directory before its entries, names in byte order. A
-/// later name of a file is a link to the first.
-pub(crate) fn scan(root: &Path) -> Result<Vec<Node>> {
+/// later name of a file is a link to the first. A root that is not a directory is the only node.
+pub(crate) fn scan(root: &Path, scope: Scope) -> Result<Vec<Node>> {
     let context = || root.display().to_string();
-    // The root may be a symbolic link.
-    let stat = rustix::fs::stat(root).with_context(context)?;
-    let mut first = host::node(Vec::new(), &stat);
-    first.attributes = AttributeReader::new().read(root).with_context(context)?;
+    let stat = match scope.follows_root {
+        true => rustix::fs::stat(root),
+        false => rustix::fs::lstat(root),
+    };
+    let stat = stat.with_context(context)?;
+    let mut attributes = scope.attributes.then(AttributeReader::new);
+    let first = look(Vec::new(), root, &stat, attributes.as_mut()).with_context(context)?;
+    if first.kind != FileKind::Directory {
+        return Ok(vec![first]);
+    }
     let scan = Scan {
         root,
+        scope,
         board: Mutex::new(Board {
             waiting: vec![(0, Vec::new())],
             listings: vec![Listing::new()],
@@ -81,11 +87,11 @@ pub(crate) fn scan(root: &Path) -> Result<Vec<Node>> {
     let board = board.unwrap_or_else(PoisonError::into_inner);
     match board.failed {
         Some(error) => Err(error),
-        None => Ok(in_order(first, board.listings)),
+        None => Ok(in_order(first, board.listings, scope.links)),
     }
 }
 
-fn in_order(root: Node, mut listings: Vec<Listing>) -> Vec<Node> {
+fn in_order(root: Node, mut listings: Vec<Listing>, has_links: bool) -> Vec<Node> {
     let count: usize = listings.iter().map(Vec::len).sum();
     let mut nodes = Vec::with_capacity(count + 1);
     nodes.push(root);
@@ -96,7 +102,9 @@ fn in_order(root: Node, mut listings: Vec<Listing>) -> Vec<Node> {
             open.pop();
             continue;
         };
-        if let Some(inode) = found.inode {
+        let node = &found.node;
+        let has_names = has_links && node.kind != FileKind::Directory && node.links > 1;
+        if let Some(inode) = node.identity.filter(|_| has_names) {
             match first_names.get(&inode) {
                 Some(name) => found.node.link_to = Some(name.clone()),
                 None => drop(first_names.insert(inode, found.node.path.clone())),
@@ -156,7 +164,7 @@ impl<'s> Scanner<'s> {
     fn new(scan: &'s Scan<'s>) -> Self {
         Self {
             scan,
-            attributes: AttributeReader::new(),
+            attributes: scan.scope.attributes.then(AttributeReader::new),
             names: Vec::with_capacity(NAMES_BYTES),
         }
     }
@@ -189,8 +197,11 @@ impl<'s> Scanner<'s> {
             let at = self.at(&child);
             let found = rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(Error::from)
-                .and_then(|stat| self.look(child, &at, &stat));
-            listing.push(found.with_context(|| at.display().to_string())?);
+                .and_then(|stat| look(child, &at, &stat, self.attributes.as_mut()));
+            listing.push(Found {
+                node: found.with_context(|| at.display().to_string())?,
+                listing: None,
+            });
         }
         Ok(listing)
     }
@@ -208,20 +219,23 @@ impl<'s> Scanner<'s> {
         names.sort_unstable();
         Ok(names)
     }
+}
 
-    fn look(&mut self, path: Vec<u8>, at: &Path, stat: &Stat) -> Result<Found> {
-        let mut node = host::node(path, stat);
-        node.attributes = self.attributes.read(at)?;
-        if node.kind == FileKind::Symlink {
-            node.target = rustix::fs::readlink(at, Vec::new())?.into_bytes();
-        }
-        let has_names = node.kind != FileKind::Directory && stat.st_nlink > 1;
-        Ok(Found {
-            node,
-            inode: has_names.then_some((stat.st_dev, stat.st_ino)),
-            listing: None,
-        })
+/// Returns the node of a file with its target, and its attributes if they are wanted.
+fn look(
+    path: Vec<u8>,
+    at: &Path,
+    stat: &Stat,
+    attributes: Option<&mut AttributeReader>,
+) -> Result<Node> {
+    let mut node = host::node(path, stat);
+    if let Some(reader) = attributes {
+        node.attributes = reader.read(at)?;
     }
+    if node.kind == FileKind::Symlink {
+        node.target = rustix::fs::readlink(at, Vec::new())?.into_bytes();
+    }
+    Ok(node)
 }
 
 #[cfg(test)]
@@ -240,7 +254,7 @@ mod tests {
             fs::write(inner.join("file"), b"x").expect("there is room");
         }
         fs::hard_link(at("d07/inner/file"), at("a-link")).expect("one file system");
-        let nodes = scan(folder.path()).expect("all is there");
+        let nodes = scan(folder.path(), Scope::WHOLE).expect("all is there");
         let paths: Vec<_> = nodes.iter().map(Node::text).collect();
         assert_eq!(paths.len(), 1 + 1 + 40 * 3);
         assert_eq!(
@@ -256,7 +270,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_told() {
-        let Err(error) = scan(Path::new("/nowhere/at/all")) else {
+        let Err(error) = scan(Path::new("/nowhere/at/all"), Scope::WHOLE) else {
             panic!("it is there");
         };
         assert!(format!("{error:#}").starts_with("/nowhere/at/all: No such file"));

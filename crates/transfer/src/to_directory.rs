@@ -2,22 +2,19 @@
 //! attributes, and warns once.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use ext::volume::FileKind;
-use layout::time::InodeTime;
-use rustix::fs::{AtFlags, CWD, Mode, Timespec, Timestamps};
-use rustix::io::Errno;
 
 use super::{Error, Item, Node, Sink, Warn, host};
 
 /// Permissions of a file while it is written, and of a directory while it is filled.
-const MODE_WHILE_OPEN: u32 = 0o600;
+const MODE_WHILE_OPEN: u16 = 0o600;
 const MODE_WHILE_FILLED: u32 = 0o700;
 
 /// A directory that is being filled.
@@ -82,7 +79,10 @@ impl<'w> DirectorySink<'w> {
             }
             FileKind::Regular => {
                 let mut options = File::options();
-                let options = options.write(true).create_new(true).mode(MODE_WHILE_OPEN);
+                let options = options
+                    .write(true)
+                    .create_new(true)
+                    .mode(MODE_WHILE_OPEN.into());
                 let file = options.open(&at)?;
                 file.set_len(node.size)?;
                 self.open = Some((file, node));
@@ -91,11 +91,8 @@ impl<'w> DirectorySink<'w> {
             FileKind::Symlink => {
                 std::os::unix::fs::symlink(OsStr::from_bytes(&node.target), &at)?;
             }
-            kind => {
-                let file_type = rustix::fs::FileType::from_raw_mode(u32::from(kind.mode()));
-                let device = rustix::fs::makedev(node.device.major, node.device.minor);
-                let mode = Mode::from_raw_mode(MODE_WHILE_OPEN);
-                let made = rustix::fs::mknodat(CWD, &at, file_type, mode, device);
+            _ => {
+                let made = host::make_node(&at, &node, MODE_WHILE_OPEN);
                 self.left_out.note("devices", made)?;
                 if fs::symlink_metadata(&at).is_err() {
                     return Ok(());
@@ -109,18 +106,14 @@ impl<'w> DirectorySink<'w> {
     /// another.
     fn adopt(&mut self, node: &Node) -> Result<()> {
         let at = self.at(&node.path);
-        let owner = std::os::unix::fs::lchown(&at, Some(node.uid), Some(node.gid));
-        let owner = owner.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
+        let owner = host::set_owner(&at, node);
         let permissions = self.left_out.note_owner(owner, node.permissions)?;
-        if node.kind != FileKind::Symlink {
-            let permissions = Permissions::from_mode(u32::from(permissions));
-            fs::set_permissions(&at, permissions)?;
-        }
+        host::set_mode(&at, node.kind, permissions)?;
         for (name, value) in &node.attributes {
             let set = host::set_attribute(&at, name, value);
             self.left_out.note("some extended attributes", set)?;
         }
-        set_times(&at, node.mtime)
+        host::set_times(&at, node.mtime, node.mtime)
     }
 
     fn finish_file(&mut self) -> Result<()> {
@@ -134,23 +127,6 @@ impl<'w> DirectorySink<'w> {
 
 fn make_directory(at: &Path) -> io::Result<()> {
     DirBuilder::new().mode(MODE_WHILE_FILLED).create(at)
-}
-
-fn set_times(at: &Path, mtime: InodeTime) -> Result<()> {
-    let time = Timespec {
-        tv_sec: mtime.seconds,
-        tv_nsec: i64::from(mtime.nanos),
-    };
-    let times = Timestamps {
-        last_access: time,
-        last_modification: time,
-    };
-    Ok(rustix::fs::utimensat(
-        CWD,
-        at,
-        &times,
-        AtFlags::SYMLINK_NOFOLLOW,
-    )?)
 }
 
 impl Sink for DirectorySink<'_> {

@@ -1,12 +1,13 @@
 //! `jext cp`: files into, out of, within and between images.
 //!
-//! Bytes go through a buffer of fixed size, so that a file of any length takes no more memory than
-//! a short one.
+//! Bytes go through a few buffers of fixed size, so that a file of any length takes no more memory
+//! than a short one.
 
+mod copier;
 mod copy;
 mod end;
-mod host;
 mod keep;
+mod sink;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ use clap::Args;
 
 use crate::image::MountArguments;
 use crate::interrupt;
-use copy::{Copier, How};
+use copier::{Copier, How};
 use end::{End, Images};
 
 /// Copy files into, out of and between images.
@@ -28,13 +29,13 @@ pub(crate) struct Arguments {
     /// Directories with all that is in them; links and nodes as they are.
     #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
-    /// As it is: -r -p, and hard links, extended attributes, access control lists and holes.
+    /// As it is: -r -p, and hard links, extended attributes and access control lists.
     #[arg(short, long)]
     archive: bool,
     /// Keep owner, mode and times.
     #[arg(short, long)]
     preserve: bool,
-    /// Leave holes where there are only zeroes.
+    /// Leave holes where there are only zeroes, and not only where the source has some.
     #[arg(long)]
     sparse: bool,
     /// Sync the images before the end is reported.

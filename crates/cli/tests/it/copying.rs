@@ -109,6 +109,50 @@ fn holes_stay_holes_if_asked() {
     assert!(stat[0]["sectors"].as_u64().unwrap() < 40, "{stat}");
     folder.good("cp disk.img:/sparse out");
     assert_eq!(folder.read("out"), bytes);
+    // Those that the source has stay without being asked for.
+    let out = folder.path().join("out").metadata().unwrap();
+    assert!(out.blocks() * 512 < out.len(), "{} blocks", out.blocks());
+    folder.good("cp out disk.img:/again");
+    let stat = folder.json("stat --json disk.img:/again");
+    assert!(stat[0]["sectors"].as_u64().unwrap() < 40, "{stat}");
+    folder.check("disk.img");
+}
+
+/// The kernel states 0 or 4096 bytes as the length of a file that it generates.
+#[test]
+fn files_that_the_kernel_makes_are_copied_to_their_end() {
+    let folder = Folder::with_image();
+    for path in [
+        "/proc/version",
+        "/proc/self/mounts",
+        "/sys/kernel/uevent_seqnum",
+    ] {
+        folder.good(&format!("cp {path} disk.img:/copy"));
+        let found = folder.good("cat disk.img:/copy");
+        let stat = folder.json("stat --json disk.img:/copy");
+        assert_eq!(stat[0]["size"], found.len(), "{path}");
+        assert!(found.ends_with('\n') && !found.contains('\0'), "{path}");
+    }
+    folder.good("cp -r /sys/kernel/uevent_seqnum disk.img:/again");
+    assert!(!folder.good("cat disk.img:/again").contains('\0'));
+    folder.check("disk.img");
+}
+
+#[test]
+fn files_of_several_sources_stay_one_file() {
+    let folder = Folder::with_image();
+    for name in ["a", "b", "back"] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    folder.write("a/one", b"contents");
+    let at = |name: &str| folder.path().join(name);
+    std::fs::hard_link(at("a/one"), at("b/two")).unwrap();
+    folder.good("cp -a a b disk.img:/");
+    let links = |path: &str| folder.json(&format!("stat --json {path}"))[0]["links"].clone();
+    assert_eq!(links("disk.img:/a/one"), 2);
+    folder.good("cp -a disk.img:/a disk.img:/b back");
+    assert_eq!(at("back/b/two").metadata().unwrap().nlink(), 2);
+    assert_eq!(folder.read("back/b/two"), b"contents");
     folder.check("disk.img");
 }
 

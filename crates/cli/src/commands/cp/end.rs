@@ -4,18 +4,15 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
-use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use ext::Volume;
-use ext::volume::{DeviceNumber, FileKind, NewInode, OpenFlags};
-use layout::InodeNr;
-use layout::time::InodeTime;
+use ext::volume::NewInode;
+use transfer::{Node, host};
 
-use super::host;
 use crate::image::{Access, ImagePath, MountArguments, open_volume};
 use crate::output;
 
@@ -24,24 +21,6 @@ use crate::output;
 pub(super) enum End {
     Host(PathBuf),
     Image { image: String, path: Vec<u8> },
-}
-
-/// The facts about a file that a copy needs.
-#[derive(Debug, Clone)]
-pub(super) struct Facts {
-    /// Its number in an image; none on the host.
-    pub(super) inode: Option<InodeNr>,
-    /// Device and inode on the host; 0 and the inode in an image.
-    pub(super) number: (u64, u64),
-    pub(super) links: u64,
-    pub(super) kind: FileKind,
-    pub(super) permissions: u16,
-    pub(super) uid: u32,
-    pub(super) gid: u32,
-    pub(super) size: u64,
-    pub(super) atime: InodeTime,
-    pub(super) mtime: InodeTime,
-    pub(super) device: DeviceNumber,
 }
 
 /// The identity of a file, independent of its name: the image, if it is in one, and its number.
@@ -53,7 +32,7 @@ pub(super) struct Images {
     volumes: BTreeMap<String, Volume>,
 }
 
-/// A file that is being read or written.
+/// A file that is being written.
 pub(super) enum Stream<'v> {
     Host(File),
     Image(ext::volume::File<'v>),
@@ -128,7 +107,7 @@ impl End {
     /// Fails if it is of the host and nothing stands there.
     pub(super) fn check_on_host(&self) -> Result<()> {
         match self {
-            Self::Host(path) if host::facts(path, false)?.is_none() => {
+            Self::Host(path) if host::look(path, false)?.is_none() => {
                 bail!("{}: no such file or directory", self.text())
             }
             _ => Ok(()),
@@ -165,71 +144,23 @@ impl End {
         }
     }
 
+    /// Returns the end of a path below this one; this one if the path is empty.
+    pub(super) fn below(&self, path: &[u8]) -> Self {
+        match path {
+            [] => self.clone(),
+            path => self.join(path),
+        }
+    }
+
     /// Returns the facts of the file, if there is one.
-    pub(super) fn facts(&self, images: &Images, follow: bool) -> Result<Option<Facts>> {
+    pub(super) fn facts(&self, images: &Images, follow: bool) -> Result<Option<Node>> {
         match self {
-            Self::Host(path) => host::facts(path, follow),
+            Self::Host(path) => host::look(path, follow),
             Self::Image { image, path } => match images.volume(image).metadata(path, follow) {
-                Ok(a) => Ok(Some(Facts {
-                    inode: Some(a.inode),
-                    number: (0, u64::from(a.inode.get())),
-                    links: u64::from(a.links),
-                    kind: a.kind,
-                    permissions: a.permissions,
-                    uid: a.uid,
-                    gid: a.gid,
-                    size: a.size,
-                    atime: a.atime,
-                    mtime: a.mtime,
-                    device: a.device.unwrap_or_default(),
-                })),
+                Ok(found) => Ok(Some(transfer::node_of(&found, Vec::new()))),
                 Err(ext::Error::NotFound) => Ok(None),
                 Err(error) => Err(anyhow::Error::from(error).context(self.text())),
             },
-        }
-    }
-
-    /// The names of a directory, sorted, so that copies are made in the same order each time.
-    pub(super) fn names(&self, images: &Images) -> Result<Vec<Vec<u8>>> {
-        let mut names: Vec<Vec<u8>> = match self {
-            Self::Host(path) => fs::read_dir(path)
-                .with_context(|| self.text())?
-                .map(|entry| Ok(entry?.file_name().as_bytes().to_vec()))
-                .collect::<Result<_>>()?,
-            Self::Image { image, path } => {
-                let entries = images
-                    .volume(image)
-                    .list(path)
-                    .with_context(|| self.text())?;
-                entries.into_iter().map(|entry| entry.name).collect()
-            }
-        };
-        names.sort();
-        Ok(names)
-    }
-
-    /// Returns the target of a symbolic link.
-    pub(super) fn link_target(&self, images: &Images) -> Result<Vec<u8>> {
-        match self {
-            Self::Host(path) => {
-                let target = fs::read_link(path).with_context(|| self.text())?;
-                Ok(target.as_os_str().as_bytes().to_vec())
-            }
-            Self::Image { image, path } => images
-                .volume(image)
-                .read_link_at(path)
-                .with_context(|| self.text()),
-        }
-    }
-
-    /// Opens a file to read.
-    pub(super) fn open<'v>(&self, images: &'v Images) -> Result<Stream<'v>> {
-        match self {
-            Self::Host(path) => Ok(Stream::Host(File::open(path).with_context(|| self.text())?)),
-            Self::Image { image, path } => {
-                let file = images.volume(image).open_file(path, OpenFlags::READ);
-                Ok(Stream::Image(file.with_context(|| self.text())?))
-            }
         }
     }
 
@@ -276,23 +207,19 @@ impl End {
     }
 
     /// Makes a device, fifo or socket.
-    pub(super) fn make_node(&self, images: &Images, facts: &Facts) -> Result<()> {
+    pub(super) fn make_node(&self, images: &Images, node: &Node) -> Result<()> {
         match self {
             Self::Host(path) => {
-                let kind = rustix::fs::FileType::from_raw_mode(u32::from(facts.kind.mode()));
-                let mode = rustix::fs::Mode::from_raw_mode(u32::from(facts.permissions));
-                let device = rustix::fs::makedev(facts.device.major, facts.device.minor);
-                rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, device)
-                    .with_context(|| self.text())
+                host::make_node(path, node, node.permissions).with_context(|| self.text())
             }
             Self::Image { image, path } => {
                 let volume = images.volume(image);
                 let (parent, name) = volume.resolve_parent(path).with_context(|| self.text())?;
                 let new = NewInode {
-                    permissions: facts.permissions,
+                    permissions: node.permissions,
                     ..NewInode::default()
                 };
-                let made = volume.make_node(parent, name, facts.kind, facts.device, &new);
+                let made = volume.make_node(parent, name, node.kind, node.device, &new);
                 made.map(drop).with_context(|| self.text())
             }
         }
@@ -323,67 +250,29 @@ impl End {
         }
     }
 
-    /// Returns the identity of the file.
-    pub(super) fn identity(&self, facts: &Facts) -> Identity {
+    /// Returns the identity of a file, if it is known.
+    pub(super) fn identity(&self, node: &Node) -> Option<Identity> {
         let image = match self {
             Self::Host(_) => None,
             Self::Image { image, .. } => Some(image.clone()),
         };
-        (image, facts.number)
+        node.identity.map(|number| (image, number))
     }
 
     /// Returns which file stands there; none if there is none.
     pub(super) fn identity_of(&self, images: &Images, follow: bool) -> Result<Option<Identity>> {
-        let facts = self.facts(images, follow)?;
-        Ok(facts.map(|facts| self.identity(&facts)))
-    }
-
-    /// Returns the data of an open file as offsets and lengths; the rest is holes.
-    pub(super) fn data_parts(
-        &self,
-        images: &Images,
-        open: &Stream<'_>,
-        size: u64,
-    ) -> Result<Vec<(u64, u64)>> {
-        match (self, open) {
-            (Self::Image { image, path }, _) => {
-                let volume = images.volume(image);
-                let nr = volume.resolve(path, true).with_context(|| self.text())?;
-                transfer::data_parts(volume, nr, size).with_context(|| self.text())
-            }
-            (Self::Host(_), Stream::Host(file)) => {
-                transfer::host_data_parts(file, size).with_context(|| self.text())
-            }
-            (Self::Host(_), Stream::Image(_)) => Ok(vec![(0, size)]),
-        }
+        let found = self.facts(images, follow)?;
+        Ok(found.and_then(|node| self.identity(&node)))
     }
 }
 
 impl Stream<'_> {
-    pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize> {
+    /// Writes at an offset; what was left out before it is a hole.
+    pub(super) fn write_all_at(&mut self, from: &[u8], offset: u64) -> Result<()> {
         match self {
-            Self::Host(file) => Ok(file.read(into)?),
-            Self::Image(file) => Ok(file.read(into)?),
+            Self::Host(file) => Ok(file.write_all_at(from, offset)?),
+            Self::Image(file) => Ok(file.write_at(offset, from)?),
         }
-    }
-
-    pub(super) fn write_all(&mut self, from: &[u8]) -> Result<()> {
-        match self {
-            Self::Host(file) => Ok(file.write_all(from)?),
-            Self::Image(file) => Ok(file.write_all(from)?),
-        }
-    }
-
-    /// Goes to an offset, so that a hole is left.
-    pub(super) fn seek(&mut self, offset: u64) -> Result<()> {
-        match self {
-            Self::Host(file) => {
-                use std::io::{Seek, SeekFrom};
-                file.seek(SeekFrom::Start(offset))?;
-            }
-            Self::Image(file) => file.set_position(offset),
-        }
-        Ok(())
     }
 
     pub(super) fn set_size(&mut self, size: u64) -> Result<()> {

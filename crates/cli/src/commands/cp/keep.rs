@@ -5,22 +5,18 @@
 use anyhow::{Context, Result};
 use ext::volume::{FileKind, SetAttributes, SetMode, SetTime};
 use rustix::io::Errno;
-use transfer::host::{AttributeReader, LeftOut, SET_ID, remove_attribute, set_attribute};
+use transfer::Node;
+use transfer::host::{self, LeftOut, SET_ID, remove_attribute, set_attribute};
 
-use super::end::{End, Facts, Images};
-use super::host;
+use super::end::{End, Images};
 use crate::output;
 
 /// Access control lists, as attributes. A copy has none that its source does not have.
 const LISTS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
 
-/// Extended attributes: names and values.
-type Attributes = Vec<(Vec<u8>, Vec<u8>)>;
-
 /// Keeps, and notes what could not be kept.
 pub(super) struct Keeper<'v> {
     images: &'v Images,
-    reader: AttributeReader,
     /// Properties that could not be kept on the host for want of root.
     left_out: LeftOut,
 }
@@ -29,7 +25,6 @@ impl<'v> Keeper<'v> {
     pub(super) fn new(images: &'v Images) -> Self {
         Self {
             images,
-            reader: AttributeReader::new(),
             left_out: LeftOut::default(),
         }
     }
@@ -41,36 +36,17 @@ impl<'v> Keeper<'v> {
         }
     }
 
-    /// The extended attributes of a file, access control lists among them.
-    pub(super) fn attributes(&mut self, of: &End) -> Result<Attributes> {
-        match of {
-            End::Host(path) => self.reader.read(path).with_context(|| of.text()),
-            End::Image { image, path } => {
-                let volume = self.images.volume(image);
-                let read = volume.resolve(path, false).and_then(|nr| {
-                    let names = volume.list_attributes(nr)?.into_iter();
-                    let values = names.map(|name| {
-                        let value = volume.get_attribute(nr, &name)?;
-                        Ok((name, value))
-                    });
-                    values.collect()
-                });
-                read.with_context(|| of.text())
-            }
-        }
-    }
-
     /// Sets the mode; with `all` owner and times, and attributes where they are given.
     pub(super) fn adopt(
         &mut self,
         target: &End,
-        facts: &Facts,
+        node: &Node,
         all: bool,
         attributes: Option<&[(Vec<u8>, Vec<u8>)]>,
     ) -> Result<()> {
         let adopted = match target {
-            End::Host(_) => self.adopt_on_host(target, facts, all, attributes),
-            End::Image { .. } => self.adopt_in_image(target, facts, all, attributes),
+            End::Host(_) => self.adopt_on_host(target, node, all, attributes),
+            End::Image { .. } => self.adopt_in_image(target, node, all, attributes),
         };
         adopted.with_context(|| target.text())
     }
@@ -78,7 +54,7 @@ impl<'v> Keeper<'v> {
     fn adopt_on_host(
         &mut self,
         target: &End,
-        facts: &Facts,
+        node: &Node,
         all: bool,
         attributes: Option<&[(Vec<u8>, Vec<u8>)]>,
     ) -> Result<()> {
@@ -86,26 +62,26 @@ impl<'v> Keeper<'v> {
             return Ok(());
         };
         let permissions = if all {
-            let owner = host::set_owner(path, facts);
-            self.left_out.note_owner(owner, facts.permissions)?
+            let owner = host::set_owner(path, node);
+            self.left_out.note_owner(owner, node.permissions)?
         } else {
-            host::unpreserved(facts.permissions)
+            host::unpreserved(node.permissions)
         };
         if let Some(attributes) = attributes {
             for (name, value) in attributes {
                 let set = set_attribute(path, name, value);
                 self.left_out.note("some extended attributes", set)?;
             }
-            for name in absent_lists(attributes, facts.kind) {
+            for name in absent_lists(attributes, node.kind) {
                 match remove_attribute(path, name) {
                     Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
                     Err(error) => return Err(error.into()),
                 }
             }
         }
-        host::set_mode(path, facts.kind, permissions)?;
+        host::set_mode(path, node.kind, permissions)?;
         match all {
-            true => host::set_times(path, facts),
+            true => host::set_times(path, node.atime, node.mtime),
             false => Ok(()),
         }
     }
@@ -113,7 +89,7 @@ impl<'v> Keeper<'v> {
     fn adopt_in_image(
         &self,
         target: &End,
-        facts: &Facts,
+        node: &Node,
         all: bool,
         attributes: Option<&[(Vec<u8>, Vec<u8>)]>,
     ) -> Result<()> {
@@ -124,8 +100,8 @@ impl<'v> Keeper<'v> {
         let nr = volume.resolve(path, false)?;
         if all {
             let owner = SetAttributes {
-                uid: Some(facts.uid),
-                gid: Some(facts.gid),
+                uid: Some(node.uid),
+                gid: Some(node.gid),
                 ..SetAttributes::default()
             };
             volume.set_attributes(nr, &owner)?;
@@ -135,23 +111,23 @@ impl<'v> Keeper<'v> {
                 let set = volume.set_attribute(nr, name, value, SetMode::Any);
                 set.with_context(|| output::name_text(name))?;
             }
-            for name in absent_lists(attributes, facts.kind) {
+            for name in absent_lists(attributes, node.kind) {
                 match volume.remove_attribute(nr, name) {
                     Ok(()) | Err(ext::Error::NoAttribute) => {}
                     Err(error) => return Err(error.into()),
                 }
             }
         }
-        let is_link = facts.kind == FileKind::Symlink;
+        let is_link = node.kind == FileKind::Symlink;
         // The copy then has another owner.
         let permissions = match all {
-            true => facts.permissions,
-            false => facts.permissions & !SET_ID,
+            true => node.permissions,
+            false => node.permissions & !SET_ID,
         };
         let rest = SetAttributes {
             permissions: (!is_link).then_some(permissions),
-            atime: all.then_some(SetTime::At(facts.atime)),
-            mtime: all.then_some(SetTime::At(facts.mtime)),
+            atime: all.then_some(SetTime::At(node.atime)),
+            mtime: all.then_some(SetTime::At(node.mtime)),
             ..SetAttributes::default()
         };
         Ok(volume.set_attributes(nr, &rest)?)

@@ -1,0 +1,72 @@
+//! A copy in progress: its settings and state.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use ext::volume::FileKind;
+use transfer::Node;
+
+use super::end::{End, Identity, Images};
+use super::keep::Keeper;
+
+/// Settings of a copy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct How {
+    pub(super) recursive: bool,
+    /// True to keep owner, mode and times.
+    pub(super) preserve: bool,
+    /// True to keep hard links and attributes.
+    pub(super) archive: bool,
+    /// True to leave holes for zeroes, not only for holes of the source.
+    pub(super) sparse: bool,
+    /// True to print each copy.
+    pub(super) verbose: bool,
+}
+
+/// A copy of any number of sources.
+pub(super) struct Copier<'v> {
+    pub(super) images: &'v Images,
+    pub(super) how: How,
+    keeper: Keeper<'v>,
+    /// The first copy of each file that has several names.
+    pub(super) first_names: BTreeMap<Identity, End>,
+}
+
+impl<'v> Copier<'v> {
+    pub(super) fn new(images: &'v Images, how: How) -> Self {
+        Self {
+            images,
+            how,
+            keeper: Keeper::new(images),
+            first_names: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn end(self) {
+        self.keeper.end();
+    }
+
+    /// Returns true if a copy would overwrite or remove its source, by whatever names.
+    pub(super) fn is_same(&self, source: &End, node: &Node, target: &End) -> Result<bool> {
+        let Some(there) = target.facts(self.images, false)? else {
+            return Ok(false);
+        };
+        let (own, other) = (source.identity(node), target.identity(&there));
+        let behind = |end: &End| end.identity_of(self.images, true).ok().flatten();
+        Ok(match (node.kind, there.kind) {
+            _ if own == other => true,
+            (FileKind::Symlink, FileKind::Symlink) => false,
+            // The link would replace its target.
+            (FileKind::Symlink, _) => behind(source) == other,
+            (_, FileKind::Symlink) => behind(target) == own,
+            _ => false,
+        })
+    }
+
+    /// Sets the kept properties of the source on a copy.
+    pub(super) fn adopt(&mut self, target: &End, node: &Node) -> Result<()> {
+        let attributes = self.how.archive.then_some(&node.attributes[..]);
+        self.keeper
+            .adopt(target, node, self.how.preserve, attributes)
+    }
+}
