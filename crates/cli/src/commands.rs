@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod cp;
 pub(crate) mod crash;
 pub(crate) mod export;
+mod format_arguments;
 pub(crate) mod fsck;
 pub(crate) mod info;
 pub(crate) mod journal;
@@ -18,6 +19,7 @@ pub(crate) mod mkdir;
 pub(crate) mod mkfs;
 pub(crate) mod mount;
 pub(crate) mod mv;
+mod new_device;
 pub(crate) mod replay;
 pub(crate) mod rm;
 pub(crate) mod stat;
@@ -28,8 +30,9 @@ pub(crate) mod umount;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::CommandFactory;
 
-use crate::cli::Command;
+use crate::cli::{Cli, Command};
 
 /// Runs a subcommand.
 pub(crate) fn run(command: Command, is_verbose: bool) -> Result<ExitCode> {
@@ -56,7 +59,7 @@ pub(crate) fn run(command: Command, is_verbose: bool) -> Result<ExitCode> {
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Crash(arguments) => crash::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
-        Command::Manual(arguments) => manual::run(&arguments),
-        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Manual(arguments) => manual::run(&arguments, Cli::command()),
+        Command::Completions(arguments) => completions::run(&arguments, &mut Cli::command()),
     }
 }

@@ -23,7 +23,7 @@ use layout::inode::EXTRA_SIZE;
 use serde_json::json;
 use transfer::{Filling, Origin, Tally, Times};
 
-use super::mkfs::{Format, FormatArguments};
+use super::format_arguments::{Format, FormatArguments, random_uuid};
 use crate::image::{Access, open_device};
 use crate::interrupt;
 use crate::new_file::NewFile;
@@ -143,7 +143,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let uuid = match options.uuid {
         Some(uuid) => uuid,
         None if times.clamps => digest::uuid(&origin, &options, times)?,
-        None => super::mkfs::random_uuid(),
+        None => random_uuid(),
     };
     let options = Options {
         uuid: Some(uuid),

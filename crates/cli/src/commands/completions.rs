@@ -4,10 +4,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::Shell;
-
-use crate::cli::Cli;
 
 /// Print completions for a shell: `source <(jext completions bash)`.
 #[derive(Debug, clap::Args)]
@@ -16,10 +14,10 @@ pub(crate) struct Arguments {
     shell: Shell,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments, command: &mut Command) -> Result<ExitCode> {
     // Written at once: the generator would panic if the reader stopped early.
     let mut text = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "jext", &mut text);
+    clap_complete::generate(arguments.shell, command, "jext", &mut text);
     std::io::stdout().write_all(&text)?;
     Ok(ExitCode::SUCCESS)
 }

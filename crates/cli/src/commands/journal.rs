@@ -15,8 +15,9 @@ use layout::feature::Incompatible;
 use serde_json::json;
 use uuid::Uuid;
 
+use super::format_arguments::{parse_uuid, random_uuid, source_date};
 use super::info::raw_superblock;
-use super::mkfs::parse_uuid;
+use super::new_device::{open_or_make, refuse_used};
 use crate::image::{Access, MountArguments, open_device, open_with_options};
 use crate::output;
 
@@ -33,7 +34,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Say what a journal is and which transactions it holds. Nothing is changed.
-    Show(show::Arguments),
+    Show(locate::Arguments),
     /// Replay the journal, finish what the orphan list says, and close the file system cleanly.
     Replay(SettleArguments),
     /// Drop the transactions of a log that the superblock does not call for (needs_recovery is
@@ -149,20 +150,20 @@ pub(super) fn create(arguments: &CreateArguments) -> Result<()> {
     let text = &arguments.device;
     let size = arguments.size.as_deref();
     let block_bytes = Some(arguments.block_bytes);
-    let place = super::mkfs::open_or_make("journal create", text, size, block_bytes)?;
+    let place = open_or_make("journal create", text, size, block_bytes)?;
     let device = &place.device;
     if place.less.is_some() {
         bail!("{text}: all of the device becomes the journal; leave out the size");
     }
     if !arguments.force {
-        super::mkfs::refuse_used(text, device)?;
+        refuse_used(text, device)?;
     }
-    let uuid = arguments.uuid.unwrap_or_else(super::mkfs::random_uuid);
+    let uuid = arguments.uuid.unwrap_or_else(random_uuid);
     let options = JournalDeviceOptions {
         block_bytes: arguments.block_bytes,
         uuid,
         label: arguments.label.clone().unwrap_or_default(),
-        seconds: super::mkfs::source_date()?,
+        seconds: source_date()?,
     };
     let made = mkfs::format_journal_device_as(device, &options);
     let made = made.with_context(|| text.clone())?;

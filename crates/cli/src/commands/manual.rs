@@ -4,9 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::CommandFactory;
-
-use crate::cli::Cli;
+use clap::Command;
 
 /// Write man pages: jext.1, and one for each command.
 #[derive(Debug, clap::Args)]
@@ -15,11 +13,11 @@ pub(crate) struct Arguments {
     directory: PathBuf,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: &Arguments, command: Command) -> Result<ExitCode> {
     let directory = &arguments.directory;
     std::fs::create_dir_all(directory)
         .with_context(|| format!("{}: cannot be made", directory.display()))?;
-    clap_mangen::generate_to(Cli::command(), directory)
+    clap_mangen::generate_to(command, directory)
         .with_context(|| format!("{}: cannot be written to", directory.display()))?;
     Ok(ExitCode::SUCCESS)
 }

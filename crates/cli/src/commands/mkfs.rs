@@ -1,7 +1,5 @@
 //! `jext mkfs`: a new file system, with the options of mke2fs.
 
-mod place;
-
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,21 +8,19 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use block::BlockDevice;
 use clap::Args;
-use ext::mkfs::{self, FileSystemType, JournalOption, Options, Summary, UsageType};
+use ext::mkfs::{self, Options, Summary};
 use layout::feature::Features;
 use serde_json::json;
 use transfer::{Filling, Times};
 use uuid::Uuid;
 
+use super::format_arguments::{Format, FormatArguments, JOURNAL_DEV, pairs};
+use super::new_device::{KIB, open_or_make, refuse_used};
 use crate::image::{Access, open_device};
 use crate::output;
 use crate::progress;
-pub(super) use place::{open_or_make, refuse_used};
 
 const INFALLIBLE: &str = "writing to a string does not fail";
-const KIB: u64 = 1024;
-/// The feature that makes a device a journal.
-const JOURNAL_DEV: &str = "journal_dev";
 
 /// Make an ext2 or ext3 file system on a device or in an image file.
 #[derive(Debug, Args)]
@@ -50,204 +46,6 @@ pub(crate) struct Arguments {
     /// Print what was made as JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// The settings of a new file system.
-#[derive(Debug, Clone, Default, PartialEq, Args)]
-pub(crate) struct FormatArguments {
-    /// ext2 or ext3.
-    #[arg(short = 't', value_name = "TYPE", value_parser = parse_type)]
-    file_system: Option<FileSystemType>,
-    /// With a journal (the same as -t ext3).
-    #[arg(short = 'j')]
-    with_journal: bool,
-    /// Bytes of a block: 1024, 2048 or 4096.
-    #[arg(short = 'b', value_name = "BYTES")]
-    block_bytes: Option<u32>,
-    /// One inode for so many bytes.
-    #[arg(short = 'i', value_name = "BYTES")]
-    bytes_per_inode: Option<u32>,
-    /// Bytes of an inode: 128 or 256.
-    #[arg(short = 'I', value_name = "BYTES")]
-    inode_bytes: Option<u16>,
-    /// Number of inodes.
-    #[arg(short = 'N', value_name = "COUNT")]
-    inode_count: Option<u32>,
-    /// Blocks in a group.
-    #[arg(short = 'g', value_name = "COUNT")]
-    blocks_per_group: Option<u32>,
-    /// Percent of the blocks that only the privileged may use.
-    #[arg(short = 'm', value_name = "PERCENT")]
-    reserved_percent: Option<f64>,
-    /// The label, at most 16 bytes.
-    #[arg(short = 'L', value_name = "LABEL")]
-    label: Option<String>,
-    /// The UUID.
-    #[arg(short = 'U', value_name = "UUID", value_parser = parse_uuid)]
-    uuid: Option<[u8; 16]>,
-    /// Features to add, or with ^ to take away: ^resize_inode,dir_index. journal_dev makes an
-    /// external journal.
-    #[arg(short = 'O', value_name = "FEATURES")]
-    features: Vec<String>,
-    /// The journal: size=MEGABYTES, or device=DEV for an external one.
-    #[arg(short = 'J', value_name = "OPTIONS")]
-    journal: Vec<String>,
-    /// More: root_owner[=UID:GID], the owner of the root directory, which is root's otherwise and
-    /// the caller's without numbers; hash_seed=UUID, resize=BLOCKS.
-    #[arg(short = 'E', value_name = "OPTIONS")]
-    extended: Vec<String>,
-    /// Intended use: floppy, small, default, big, huge, news, largefile, largefile4.
-    #[arg(short = 'T', value_name = "USAGE", value_parser = parse_usage)]
-    usage: Option<UsageType>,
-    /// With the defaults of 2002.
-    #[arg(long)]
-    classic2002: bool,
-}
-
-/// mkfs's options, and the device of an external journal.
-pub(crate) struct Format {
-    pub(crate) options: Options,
-    pub(crate) journal_device: Option<String>,
-}
-
-fn parse_type(text: &str) -> Result<FileSystemType, String> {
-    match text {
-        "ext2" => Ok(FileSystemType::Ext2),
-        "ext3" => Ok(FileSystemType::Ext3),
-        "ext4" => Err("ext4 is not made yet; ext2 or ext3".to_owned()),
-        _ => Err("expected ext2 or ext3".to_owned()),
-    }
-}
-
-fn parse_usage(text: &str) -> Result<UsageType, String> {
-    let expected = "expected floppy, small, default, big, huge, news, largefile or largefile4";
-    UsageType::from_name(text).ok_or_else(|| expected.to_owned())
-}
-
-/// Returns a new UUID.
-pub(super) fn random_uuid() -> [u8; 16] {
-    let random = u128::from(rt::random_u64()) << 64 | u128::from(rt::random_u64());
-    let uuid = uuid::Builder::from_random_bytes(random.to_le_bytes());
-    *uuid.as_uuid().as_bytes()
-}
-
-/// `SOURCE_DATE_EPOCH`: the time that what is made says it was made, for builds that are to be the
-/// same each time.
-pub(super) fn source_date() -> Result<Option<i64>> {
-    const VARIABLE: &str = "SOURCE_DATE_EPOCH";
-    let Ok(text) = std::env::var(VARIABLE) else {
-        return Ok(None);
-    };
-    let seconds = text.parse();
-    let seconds =
-        seconds.with_context(|| format!("{VARIABLE}={text}: expected seconds since 1970"))?;
-    Ok(Some(seconds))
-}
-
-/// Reads a UUID.
-pub(super) fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
-    Uuid::parse_str(text)
-        .map(Uuid::into_bytes)
-        .map_err(|error| error.to_string())
-}
-
-impl FormatArguments {
-    /// Returns true if an external journal is to be made, not a file system.
-    fn is_journal_device(&self) -> bool {
-        let mut names = self.features.iter().flat_map(|list| list.split(','));
-        names.any(|name| name == JOURNAL_DEV)
-    }
-
-    /// Parses the arguments.
-    pub(crate) fn parse(&self) -> Result<Format> {
-        let defaults = if self.classic2002 {
-            Options::classic2002()
-        } else {
-            Options::default()
-        };
-        let default_type = self.file_system.unwrap_or(defaults.file_system);
-        let mut options = Options {
-            file_system: if self.with_journal {
-                FileSystemType::Ext3
-            } else {
-                default_type
-            },
-            usage: self.usage,
-            block_bytes: self.block_bytes,
-            blocks_per_group: self.blocks_per_group,
-            bytes_per_inode: self.bytes_per_inode.or(defaults.bytes_per_inode),
-            inode_count: self.inode_count,
-            inode_bytes: self.inode_bytes.or(defaults.inode_bytes),
-            reserved_percent: self.reserved_percent.unwrap_or(defaults.reserved_percent),
-            label: self.label.clone().unwrap_or_default(),
-            uuid: self.uuid,
-            seconds: source_date()?,
-            ..defaults
-        };
-        for list in &self.features {
-            options
-                .features
-                .add(list)
-                .with_context(|| format!("-O {list}"))?;
-        }
-        for (name, value) in pairs(&self.extended) {
-            extend(&mut options, name, value).with_context(|| format!("-E {name}={value}"))?;
-        }
-        let mut journal_device = None;
-        for (name, value) in pairs(&self.journal) {
-            match name {
-                "size" => options.journal = JournalOption::Megabytes(megabytes(value)?),
-                "device" => journal_device = Some(value.to_owned()),
-                _ => bail!("-J {name}={value}: expected size=MEGABYTES or device=DEV"),
-            }
-        }
-        if journal_device.is_some() && options.journal != JournalOption::Default {
-            bail!("-J: an external journal is as large as its device; leave out size=");
-        }
-        Ok(Format {
-            options,
-            journal_device,
-        })
-    }
-}
-
-pub(super) fn megabytes(value: &str) -> Result<u32> {
-    let number = value.strip_suffix(['M', 'm']).unwrap_or(value);
-    number
-        .parse()
-        .with_context(|| format!("-J size={value}: expected a number of megabytes"))
-}
-
-fn extend(options: &mut Options, name: &str, value: &str) -> Result<()> {
-    match name {
-        // As mke2fs: the caller, if no owner is named.
-        "root_owner" if value.is_empty() => {
-            let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-            options.root_owner = (uid.as_raw(), gid.as_raw());
-        }
-        "root_owner" => {
-            let (uid, gid) = value.split_once(':').context("expected UID:GID")?;
-            options.root_owner = (uid.parse()?, gid.parse()?);
-        }
-        "hash_seed" => options.hash_seed = Some(parse_uuid(value).map_err(anyhow::Error::msg)?),
-        "resize" => options.resize_blocks_max = Some(value.parse()?),
-        _ => bail!("expected root_owner, hash_seed or resize"),
-    }
-    Ok(())
-}
-
-/// `name=value` pairs of lists; commas within parentheses separate nothing.
-pub(super) fn pairs(lists: &[String]) -> impl Iterator<Item = (&str, &str)> {
-    let parts = lists.iter().flat_map(|list| {
-        let mut depth = 0_i32;
-        list.split(move |letter| {
-            depth += i32::from(letter == '(') - i32::from(letter == ')');
-            letter == ',' && depth == 0
-        })
-    });
-    parts
-        .filter(|part| !part.is_empty())
-        .map(|part| part.split_once('=').unwrap_or((part, "")))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -332,14 +130,7 @@ fn make(
 /// `-O journal_dev`: the device becomes an external journal, and nothing else.
 fn run_for_journal(arguments: &Arguments) -> Result<ExitCode> {
     let format = &arguments.format;
-    let plain = FormatArguments {
-        block_bytes: format.block_bytes,
-        uuid: format.uuid,
-        label: format.label.clone(),
-        features: format.features.clone(),
-        ..FormatArguments::default()
-    };
-    if *format != plain || format.features != [JOURNAL_DEV] {
+    if !format.describes_only_a_journal() {
         bail!(
             "-O {JOURNAL_DEV} makes a journal, for which only -b, -U, -L and a size can be given"
         );
@@ -410,36 +201,4 @@ fn to_json(summary: &Summary) -> serde_json::Value {
         "journal_blocks": summary.journal_blocks,
         "warnings": summary.warnings,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_are_those_of_mke2fs() {
-        let arguments = FormatArguments {
-            journal: vec!["device=slice(a,0..8MiB)".to_owned()],
-            extended: vec!["root_owner=1000:100,resize=5000".to_owned()],
-            ..FormatArguments::default()
-        };
-        let format = arguments.parse().expect("they are right");
-        assert_eq!(format.journal_device.as_deref(), Some("slice(a,0..8MiB)"));
-        assert_eq!(format.options.root_owner, (1000, 100));
-        assert_eq!(format.options.resize_blocks_max, Some(5000));
-        let error = |journal: &str| {
-            let journal = vec![journal.to_owned()];
-            let parsed = FormatArguments {
-                journal,
-                ..FormatArguments::default()
-            }
-            .parse();
-            parsed.err().expect("wrong").to_string()
-        };
-        assert_eq!(
-            error("sise=4"),
-            "-J sise=4: expected size=MEGABYTES or device=DEV"
-        );
-        assert!(error("size=4,device=a").contains("leave out size="));
-    }
 }

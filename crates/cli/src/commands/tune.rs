@@ -11,7 +11,7 @@ use ext::tune::{self, Changes, JournalChange};
 use layout::superblock::{DefaultMountOptions, ErrorPolicy, MOUNT_COUNT_UNLIMITED, Superblock};
 use uuid::Uuid;
 
-use super::mkfs::{megabytes, pairs, parse_uuid};
+use super::format_arguments::{megabytes, pairs, parse_uuid, random_uuid};
 use crate::image::{Access, open_device};
 use crate::output;
 
@@ -229,7 +229,7 @@ fn open_journal(text: &str) -> Result<(Arc<dyn BlockDevice>, [u8; 16])> {
 
 fn uuid(text: &str) -> Result<[u8; 16]> {
     if text == RANDOM {
-        return Ok(super::mkfs::random_uuid());
+        return Ok(random_uuid());
     }
     parse_uuid(text).map_err(|error| anyhow::anyhow!("-U {text}: {error}"))
 }

@@ -44,10 +44,6 @@ use crate::circles::{Knot, knots};
 use crate::source::{Crate, FileId, Sources};
 use crate::uses::Uses;
 
-/// Crates that still have circles, with the number of files in the largest. A number here only goes
-/// down.
-const EXCEPTIONS: &[(&str, usize)] = &[("cli (main.rs)", 4)];
-
 /// A crate with its uses and circles.
 struct Report {
     tree: Crate,
@@ -166,24 +162,15 @@ fn files_do_not_import_each_other_in_circles() {
         if wanted == "all" || wanted == *name {
             report.print(name);
         }
-        let allowed = EXCEPTIONS.iter().find(|(listed, _)| listed == name);
-        let allowed = allowed.map_or(0, |(_, files)| *files);
         let largest = report.largest();
-        if largest != allowed {
-            let shortest = report.knots.first().map(|knot| report.shortest(knot));
+        if let Some(knot) = report.knots.first() {
+            let shortest = report.shortest(knot);
             writeln!(
                 wrong,
-                "{name}: {largest} files in the largest circle, and {allowed} are listed\n{}",
-                shortest.unwrap_or_default()
+                "{name}: {largest} files use each other in circles\n{shortest}"
             )
             .expect("a string takes it");
         }
     }
-    for (name, _) in EXCEPTIONS {
-        assert!(reports.contains_key(*name), "{name} is listed and no crate");
-    }
-    assert!(
-        wrong.is_empty(),
-        "{wrong}The list is EXCEPTIONS in crates/tidy/tests/imports/main.rs; a number there only goes down."
-    );
+    assert!(wrong.is_empty(), "{wrong}");
 }

@@ -12,7 +12,7 @@ use lab::targets::VolumeTarget;
 use workload::Target;
 use workload::directory::DirectoryTarget;
 
-use crate::commands::mkfs::{Format, FormatArguments};
+use crate::commands::format_arguments::{Format, FormatArguments};
 use crate::image::{Access, MountArguments, open_parsed, parse_device};
 
 /// The target of a benchmark.

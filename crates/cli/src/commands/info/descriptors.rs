@@ -9,7 +9,8 @@ use layout::group::{self, GroupDescriptor64};
 use layout::superblock::{Superblock, is_sparse_backup};
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::groups::Stretch;
+/// A range of blocks or inodes, both ends included.
+pub(super) type ClosedRange = (u64, u64);
 
 /// A group descriptor of any size.
 pub(super) struct Descriptor(pub(super) GroupDescriptor64);
@@ -147,7 +148,7 @@ impl<'s> Sizes<'s> {
     }
 
     /// Returns the descriptor blocks in a group.
-    pub(super) fn descriptors_in(&self, group: u32) -> Option<Stretch> {
+    pub(super) fn descriptors_in(&self, group: u32) -> Option<ClosedRange> {
         let per_block = self.descriptors_per_block();
         let count = self.descriptor_blocks();
         let block = self.behind_superblock(group);
@@ -160,7 +161,7 @@ impl<'s> Sizes<'s> {
     }
 
     /// Returns the reserved GDT blocks in a group.
-    pub(super) fn reserved_in(&self, group: u32) -> Option<Stretch> {
+    pub(super) fn reserved_in(&self, group: u32) -> Option<ClosedRange> {
         let count = u64::from(self.raw.s_reserved_gdt_blocks.get());
         let has = self
             .raw

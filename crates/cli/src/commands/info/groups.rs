@@ -12,7 +12,7 @@ use layout::superblock::Superblock;
 use serde_json::{Value, json};
 
 use super::INFALLIBLE;
-use super::descriptors::Sizes;
+use super::descriptors::{ClosedRange, Sizes};
 
 const FLAGS: &[(GroupFlags, &str)] = &[
     (GroupFlags::INODE_UNINIT, "INODE_UNINIT"),
@@ -20,27 +20,24 @@ const FLAGS: &[(GroupFlags, &str)] = &[
     (GroupFlags::INODE_ZEROED, "ITABLE_ZEROED"),
 ];
 
-/// A range of blocks or inodes, both ends included.
-pub(super) type Stretch = (u64, u64);
-
 /// The facts of a group.
 pub(super) struct Group {
     number: u32,
-    blocks: Stretch,
+    blocks: ClosedRange,
     checksum: Option<u16>,
     flags: Vec<&'static str>,
     superblock: Option<u64>,
-    descriptors: Option<Stretch>,
-    reserved: Option<Stretch>,
+    descriptors: Option<ClosedRange>,
+    reserved: Option<ClosedRange>,
     block_bitmap: u64,
     inode_bitmap: u64,
-    inode_table: Stretch,
+    inode_table: ClosedRange,
     free_blocks: u32,
     free_inodes: u32,
     directories: u32,
     unused_inodes: Option<u32>,
-    free_block_ranges: Vec<Stretch>,
-    free_inode_ranges: Vec<Stretch>,
+    free_block_ranges: Vec<ClosedRange>,
+    free_inode_ranges: Vec<ClosedRange>,
 }
 
 /// Returns all groups; empty for a journal device.
@@ -150,8 +147,8 @@ fn is_set(bitmap: &[u8], index: u64) -> bool {
 }
 
 /// Returns the maximal ranges of numbers for which `holds` is true.
-fn stretches(numbers: Range<u64>, holds: impl Fn(u64) -> bool) -> Vec<Stretch> {
-    let mut found: Vec<Stretch> = Vec::new();
+fn stretches(numbers: Range<u64>, holds: impl Fn(u64) -> bool) -> Vec<ClosedRange> {
+    let mut found: Vec<ClosedRange> = Vec::new();
     for number in numbers.filter(|number| holds(*number)) {
         match found.last_mut() {
             Some((_, last)) if *last + 1 == number => *last = number,
@@ -163,7 +160,7 @@ fn stretches(numbers: Range<u64>, holds: impl Fn(u64) -> bool) -> Vec<Stretch> {
 
 impl Group {
     /// Returns the blocks of the group's own metadata.
-    fn own(&self) -> Vec<Stretch> {
+    fn own(&self) -> Vec<ClosedRange> {
         let single = |block: u64| (block, block);
         let mut own = vec![
             single(self.block_bitmap),
@@ -248,7 +245,7 @@ impl Group {
     }
 }
 
-fn range((first, last): Stretch) -> String {
+fn range((first, last): ClosedRange) -> String {
     if first == last {
         first.to_string()
     } else {
@@ -256,7 +253,7 @@ fn range((first, last): Stretch) -> String {
     }
 }
 
-fn ranges(all: &[Stretch]) -> String {
+fn ranges(all: &[ClosedRange]) -> String {
     if all.is_empty() {
         return "none".to_owned();
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use block::BlockDevice;
+use clap::Args;
 use ext::{MountOptions, Volume, mkfs};
 use jbd2::{Location, LogExtent};
 use layout::feature::{Compatible, Incompatible};
@@ -13,8 +14,26 @@ use layout::{BlockNr, InodeNr};
 use uuid::Uuid;
 
 use super::super::info::raw_superblock;
-use super::show::Arguments;
-use crate::image::{Access, open_device};
+use crate::image::{Access, MountArguments, open_device};
+
+/// The journal to show, and the form.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// A file system with a journal, or a journal device.
+    #[arg(value_name = "DEVICE")]
+    pub(super) device: String,
+    /// And which blocks each transaction holds, and what each of them is.
+    #[arg(long)]
+    pub(super) blocks: bool,
+    /// The file system that uses the journal device, to say what its blocks are.
+    #[arg(long, value_name = "DEVICE")]
+    pub(super) filesystem: Option<String>,
+    /// As JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) mount: MountArguments,
+}
 
 /// A journal that was found.
 pub(super) struct Found {

@@ -4,35 +4,15 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use block::BlockDevice;
-use clap::Args;
 use jbd2::recovery;
 use layout::feature::Incompatible;
 
 use super::super::info::raw_superblock;
 use super::blocks::Blocks;
-use super::locate::{Found, locate};
+use super::locate::{Arguments, Found, locate};
 use super::render;
 use crate::advice;
-use crate::image::MountArguments;
 use crate::output;
-
-#[derive(Debug, Args)]
-pub(super) struct Arguments {
-    /// A file system with a journal, or a journal device.
-    #[arg(value_name = "DEVICE")]
-    pub(super) device: String,
-    /// And which blocks each transaction holds, and what each of them is.
-    #[arg(long)]
-    blocks: bool,
-    /// The file system that uses the journal device, to say what its blocks are.
-    #[arg(long, value_name = "DEVICE")]
-    pub(super) filesystem: Option<String>,
-    /// As JSON.
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    pub(super) mount: MountArguments,
-}
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let context = || arguments.device.clone();

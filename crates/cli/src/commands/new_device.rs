@@ -10,26 +10,28 @@ use block::text::Size;
 use block::{BlockDevice, DeviceText, FileDevice};
 use layout::feature::Incompatible;
 
-use super::super::info::raw_superblock;
-use super::KIB;
+use super::info::raw_superblock;
 use crate::foreign;
 use crate::image::{Access, open_device, open_parsed, parse_device};
 use crate::interrupt;
 use crate::new_file::NewFile;
 use crate::output;
 
+/// Bytes in the unit of sizes without one.
+pub(super) const KIB: u64 = 1024;
+
 /// The device that a command makes something on.
-pub(in crate::commands) struct Place {
-    pub(in crate::commands) device: Arc<dyn BlockDevice>,
+pub(super) struct NewDevice {
+    pub(super) device: Arc<dyn BlockDevice>,
     /// Bytes of it that were asked for, if not all of them.
-    pub(in crate::commands) less: Option<u64>,
+    pub(super) less: Option<u64>,
     /// The file, if it is made for the command. It has no name before it is whole.
     new: Option<NewFile>,
 }
 
-impl Place {
+impl NewDevice {
     /// Gives a file that was made for the command its name.
-    pub(in crate::commands) fn finish(self) -> Result<()> {
+    pub(super) fn finish(self) -> Result<()> {
         match self.new {
             Some(new) => new.finish(false),
             None => Ok(()),
@@ -39,12 +41,12 @@ impl Place {
 
 /// Opens the device for a command; a file that is not there is made with the size that was asked
 /// for.
-pub(in crate::commands) fn open_or_make(
+pub(super) fn open_or_make(
     command: &str,
     text: &str,
     size_text: Option<&str>,
     block_bytes: Option<u32>,
-) -> Result<Place> {
+) -> Result<NewDevice> {
     interrupt::watch()?;
     let bytes = match size_text {
         None => None,
@@ -67,7 +69,7 @@ pub(in crate::commands) fn open_or_make(
     if parsed.is_ephemeral() {
         // Says why.
         let device = open_device(text, Access::Write)?;
-        return Ok(Place {
+        return Ok(NewDevice {
             device,
             less: bytes,
             new: None,
@@ -80,7 +82,7 @@ pub(in crate::commands) fn open_or_make(
     {
         bail!("{text}: has {has} bytes, less than {bytes}");
     }
-    Ok(Place {
+    Ok(NewDevice {
         device,
         less: bytes.filter(|bytes| *bytes != has),
         new: None,
@@ -88,13 +90,13 @@ pub(in crate::commands) fn open_or_make(
 }
 
 /// Makes a sparse file.
-fn make(path: &str, bytes: u64) -> Result<Place> {
+fn make(path: &str, bytes: u64) -> Result<NewDevice> {
     let new = NewFile::create(Path::new(path))?;
     new.file().set_len(bytes).with_context(|| path.to_owned())?;
     let file = new.file().try_clone()?;
     let device = FileDevice::of_file(file.into(), path, &OpenOptions::default())?;
     let has = device.geometry().size_bytes;
-    Ok(Place {
+    Ok(NewDevice {
         device: Arc::new(device),
         less: Some(bytes).filter(|bytes| *bytes != has),
         new: Some(new),
@@ -121,7 +123,7 @@ fn size(text: &str, block_bytes: Option<u32>) -> Result<u64> {
 
 /// Refuses a device that holds a file system, or anything else that is known, because it may be the
 /// wrong one.
-pub(in crate::commands) fn refuse_used(text: &str, device: &Arc<dyn BlockDevice>) -> Result<()> {
+pub(super) fn refuse_used(text: &str, device: &Arc<dyn BlockDevice>) -> Result<()> {
     let Ok(found) = raw_superblock(device) else {
         let Some(found) = foreign::recognise(device) else {
             return Ok(());
