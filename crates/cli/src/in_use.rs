@@ -123,18 +123,43 @@ struct Holder {
 
 /// Returns the number and name of another process that has a file open.
 fn holder(metadata: &Metadata) -> Option<(u32, String)> {
-    let own = std::process::id();
-    let processes = fs::read_dir("/proc").ok()?.flatten();
-    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let holders = numbers
-        .filter(|number| *number != own && has_open(*number, metadata).unwrap_or(false))
-        .filter_map(|number| {
-            let parent = parent_in(&fs::read_to_string(format!("/proc/{number}/stat")).ok()?)?;
-            Some(Holder { number, parent })
-        });
+    let holders = holders(metadata).into_iter().filter_map(|number| {
+        let parent = parent_in(&fs::read_to_string(format!("/proc/{number}/stat")).ok()?)?;
+        Some(Holder { number, parent })
+    });
     let number = outermost(&holders.collect::<Vec<Holder>>())?.number;
     let name = fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
     Some((number, name.trim().to_owned()))
+}
+
+/// Returns the numbers of the other processes that have a file open.
+fn holders(metadata: &Metadata) -> Vec<u32> {
+    let own = std::process::id();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_holder = |number: &u32| *number != own && has_open(*number, metadata).unwrap_or(false);
+    numbers.filter(is_holder).collect()
+}
+
+/// The other processes that have a file or block device open at some time.
+pub(crate) struct Holders {
+    metadata: Metadata,
+    numbers: Vec<u32>,
+}
+
+impl Holders {
+    /// Returns the present holders of a path, as far as this user may see them.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        let numbers = holders(&metadata);
+        Some(Self { metadata, numbers })
+    }
+
+    /// Returns true if one of them has closed the file, or if there was none.
+    pub(crate) fn has_shrunk(&self) -> bool {
+        let is_holder = |number: &u32| has_open(*number, &self.metadata).unwrap_or(false);
+        self.numbers.is_empty() || !self.numbers.iter().all(is_holder)
+    }
 }
 
 fn has_open(number: u32, metadata: &Metadata) -> Option<bool> {

@@ -6,11 +6,19 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use rustix::fs::FlockOperation;
 use rustix::mount::UnmountFlags;
+
+use crate::in_use::Holders;
+
+/// The time that the process of a read-only mount may take to close its image.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Interval at which it is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Unmount a file system that `jext mount` has mounted, and wait until its image is closed.
 #[derive(Debug, Args)]
@@ -31,11 +39,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     // Opened before, so that it is the same image afterwards.
     let image = File::open(&source).ok();
+    let holders = Holders::of(source.as_ref());
     unmount(&directory).with_context(|| place.clone())?;
     if let Some(image) = image {
         rustix::fs::flock(&image, FlockOperation::LockShared).with_context(|| source.clone())?;
     }
+    if let Some(holders) = holders {
+        wait_for_one(&holders);
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits until a process has closed the image. The lock does not show that of a read-only mount,
+/// which shares it with other readers.
+fn wait_for_one(holders: &Holders) {
+    let began = Instant::now();
+    while !holders.has_shrunk() && began.elapsed() < PATIENCE {
+        std::thread::sleep(LOOK_EVERY);
+    }
 }
 
 fn unmount(directory: &std::path::Path) -> Result<()> {

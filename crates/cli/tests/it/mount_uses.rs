@@ -138,6 +138,15 @@ fn what_cannot_be_written_is_mounted_read_only_with_a_warning() {
     assert!(tool::said(&written).contains("Read-only"));
 }
 
+/// A read-only mount shares the lock of its image, so that an exclusive one shows if it was closed.
+#[test]
+fn a_read_only_image_is_closed_when_it_is_unmounted() {
+    let Some(place) = Place::new() else { return };
+    for _ in 0..20 {
+        place.good("jext mount disk.img mnt -o ro && jext umount mnt && flock -nx disk.img true");
+    }
+}
+
 /// `-m`, `resuid=` and `resgid=` hold through the mount, as on the kernel's ext3.
 #[test]
 fn the_blocks_reserved_for_root_are_left_to_root() {
