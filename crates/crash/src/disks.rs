@@ -24,7 +24,7 @@ use zerocopy::FromBytes;
 use crate::crowd::Kind as CrowdKind;
 use crate::device::ImageDevice;
 use crate::image::{BLOCK_BYTES, Image};
-use crate::setting::{Checksums, Place, Setting, Synchronous};
+use crate::setting::{Checksums, JournalPlace, Setting, Synchronous};
 use crate::tag::poison;
 use crate::timetable::MADE_AT;
 
@@ -89,8 +89,8 @@ impl Disks {
     fn format(setting: &Setting) -> Result<Self, Error> {
         let more_lanes = setting.lanes.saturating_sub(LANES);
         let blocks = match setting.cell.place {
-            Place::Internal => VOLUME_BLOCKS_WITH_JOURNAL,
-            Place::External | Place::None => VOLUME_BLOCKS,
+            JournalPlace::Internal => VOLUME_BLOCKS_WITH_JOURNAL,
+            JournalPlace::External | JournalPlace::None => VOLUME_BLOCKS,
         } + more_lanes * BLOCKS_OF_LANE;
         let home = ImageDevice::new(Image::new(u64::from(blocks) * BLOCK_BYTES as u64, poison));
         let home_device: Arc<dyn BlockDevice> = Arc::<ImageDevice>::clone(&home);
@@ -107,7 +107,7 @@ impl Disks {
         };
         let mut log = None;
         match setting.cell.place {
-            Place::External => {
+            JournalPlace::External => {
                 let bytes = u64::from(BLOCK_COUNT_MIN + 8) * BLOCK_BYTES as u64;
                 let device = ImageDevice::new(Image::new(bytes, poison));
                 let journal: Arc<dyn BlockDevice> = Arc::<ImageDevice>::clone(&device);
@@ -115,11 +115,11 @@ impl Disks {
                 mkfs::format_with_journal(&home_device, &journal, &options)?;
                 log = Some(device.image());
             }
-            Place::Internal => {
+            JournalPlace::Internal => {
                 options.journal = JournalOption::Blocks(BLOCK_COUNT_MIN);
                 mkfs::format(&home_device, &options)?;
             }
-            Place::None => {
+            JournalPlace::None => {
                 options.file_system = FileSystemType::Ext2;
                 mkfs::format(&home_device, &options)?;
             }
@@ -130,7 +130,7 @@ impl Disks {
             journal_block: EXTERNAL_SUPERBLOCK,
             journal_blocks: Arc::default(),
         };
-        if setting.cell.place == Place::Internal {
+        if setting.cell.place == JournalPlace::Internal {
             disks.find_journal()?;
         }
         Ok(disks)
@@ -149,12 +149,8 @@ impl Disks {
         let volume = Volume::open(ImageDevice::new(self.home.clone()), None, read_only)?;
         let mapped = volume.blocks_of(InodeNr::JOURNAL)?;
         volume.close()?;
-        let runs = mapped
-            .iter()
-            .filter(|(file_block, ..)| file_block.is_some());
-        let blocks: Vec<u64> = runs
-            .flat_map(|(_, first, count)| *first..*first + u64::from(*count))
-            .collect();
+        let runs = mapped.iter().filter(|extent| extent.file_block.is_some());
+        let blocks: Vec<u64> = runs.flat_map(|extent| extent.blocks()).collect();
         self.journal_block = blocks[0];
         self.journal_blocks = Arc::new(blocks);
         Ok(())

@@ -37,7 +37,7 @@ use crate::leftover::Held;
 use crate::oracle::Oracle;
 use crate::protocol::Watcher;
 use crate::recording::{Mark, Recording};
-use crate::recover::{Checked, Extent, check_closed, recover};
+use crate::recover::{Checked, Examination, check_closed, recover};
 use crate::rule::{Broken, Rule};
 use crate::setting::Schedule;
 use crate::timetable::RECOVERED_AT;
@@ -330,14 +330,14 @@ impl<'r> Explorer<'r> {
         debug_assert_eq!(hash, disks.hash(), "the hash is that of the image");
         self.current.set(vec![cut.clone()]);
         let data = self.recording.workload.setting.cell.data;
-        let extent = if self.is_chosen(hash, self.limits.use_one_in, 1) {
+        let examination = if self.is_chosen(hash, self.limits.use_one_in, 1) {
             self.tally.used += 1;
             self.tally.rules.note(Rule::U7);
-            Extent::Use
+            Examination::Use
         } else {
-            Extent::Read
+            Examination::Read
         };
-        let recovered = recover(&disks, data, extent);
+        let recovered = recover(&disks, data, examination);
         let checked = recovered
             .and_then(|checked| self.compare(&checked).map(|()| checked))
             .map_err(|broken| found(broken, vec![cut.clone()]))?;
@@ -411,8 +411,8 @@ impl<'r> Explorer<'r> {
         let data = self.recording.workload.setting.cell.data;
         loop {
             let began = rt::wall().seconds;
-            let first = recover(disks, data, Extent::Read)?;
-            let second = recover(disks, data, Extent::Read)?;
+            let first = recover(disks, data, Examination::Read)?;
+            let second = recover(disks, data, Examination::Read)?;
             if rt::wall().seconds > began {
                 continue;
             }

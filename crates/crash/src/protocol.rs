@@ -33,7 +33,7 @@ use crate::fault::{Strike, is_refused};
 use crate::image::{BLOCK_BYTES, BLOCK_SECTORS, Image, SECTOR_BYTES};
 use crate::recording::Recording;
 use crate::rule::{Broken, Rule, RuleCounts};
-use crate::setting::{Place, Setting};
+use crate::setting::{JournalPlace, Setting};
 use crate::tag::Tag;
 pub(crate) use log::LogMap;
 use log::{LogReader, Transaction};
@@ -447,7 +447,7 @@ impl Watcher {
             .expect("a block holds the journal's superblock");
         let tail = Tid::new(new.s_sequence.get());
         counts.note(Rule::T3);
-        if self.setting.cell.place == Place::External {
+        if self.setting.cell.place == JournalPlace::External {
             counts.note(Rule::T5);
         }
         for (block, images) in &self.images {

@@ -31,7 +31,7 @@ pub struct Checked {
 
 /// The further use of a recovered volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum Examination {
     /// It is read and closed.
     Read,
     /// It is used: files are made everywhere, and then everything is deleted.
@@ -45,10 +45,10 @@ pub enum Extent {
 /// - U2 if the check finds something.
 /// - E2 if an error that was noted is forgotten.
 /// - U7 if it cannot be used.
-pub fn recover(disks: &Disks, data: DataMode, extent: Extent) -> Result<Checked, Broken> {
+pub fn recover(disks: &Disks, data: DataMode, examination: Examination) -> Result<Checked, Broken> {
     let devices = disks.devices();
     let (home, log) = (devices.home_device(), devices.log_device());
-    let recovered = recover_on(Arc::clone(&home), log.clone(), &devices, data, extent)?;
+    let recovered = recover_on(Arc::clone(&home), log.clone(), &devices, data, examination)?;
     check(&*home, log.as_deref())?;
     // What was committed and is lost is noted, too, and the log may bring a note.
     let is_noted = disks.has_error() || recovered.has_lost;
@@ -84,9 +84,9 @@ pub fn recover_on(
     log: Option<Arc<dyn BlockDevice>>,
     devices: &Devices,
     data: DataMode,
-    extent: Extent,
+    examination: Examination,
 ) -> Result<Recovered, Broken> {
-    recover_as::<Tested>(home, log, devices, data, extent)
+    recover_as::<Tested>(home, log, devices, data, examination)
 }
 
 /// Recovers a volume of a file system, as [`recover_on`].
@@ -98,12 +98,12 @@ fn recover_as<E: Engine>(
     log: Option<Arc<dyn BlockDevice>>,
     devices: &Devices,
     data: DataMode,
-    extent: Extent,
+    examination: Examination,
 ) -> Result<Recovered, Broken> {
     let failed = |error: E::Error| Broken::new(Rule::U1, format!("recovery failed: {error}"));
     let (volume, recovery) = E::recover(home, log, data).map_err(failed)?;
     let recovered = look(&volume, &recovery, data);
-    if recovered.is_ok() && extent == Extent::Use {
+    if recovered.is_ok() && examination == Examination::Use {
         volume.exercise()?;
     }
     let closed = volume.close();

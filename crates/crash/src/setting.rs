@@ -14,7 +14,7 @@ use crate::mutant;
 
 /// The place of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum JournalPlace {
     /// Inside the volume.
     Internal,
     /// On a device of its own, which loses its cache independently.
@@ -29,21 +29,21 @@ pub struct Cell {
     /// `data=`
     pub data: DataMode,
     /// The place of the journal.
-    pub place: Place,
+    pub place: JournalPlace,
 }
 
 /// All cells with a journal.
 pub const CELLS: [Cell; 6] = [
-    Cell::new(DataMode::Ordered, Place::Internal),
-    Cell::new(DataMode::Ordered, Place::External),
-    Cell::new(DataMode::Writeback, Place::Internal),
-    Cell::new(DataMode::Writeback, Place::External),
-    Cell::new(DataMode::Journal, Place::Internal),
-    Cell::new(DataMode::Journal, Place::External),
+    Cell::new(DataMode::Ordered, JournalPlace::Internal),
+    Cell::new(DataMode::Ordered, JournalPlace::External),
+    Cell::new(DataMode::Writeback, JournalPlace::Internal),
+    Cell::new(DataMode::Writeback, JournalPlace::External),
+    Cell::new(DataMode::Journal, JournalPlace::Internal),
+    Cell::new(DataMode::Journal, JournalPlace::External),
 ];
 
 /// A volume without a journal, on which nothing is in order but what sync calls make.
-pub const NO_JOURNAL: Cell = Cell::new(DataMode::Writeback, Place::None);
+pub const NO_JOURNAL: Cell = Cell::new(DataMode::Writeback, JournalPlace::None);
 
 /// The task that runs next while the workload runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,13 +154,13 @@ pub const PCT_DEPTH: u32 = 3;
 
 impl Cell {
     /// A cell.
-    pub const fn new(data: DataMode, place: Place) -> Self {
+    pub const fn new(data: DataMode, place: JournalPlace) -> Self {
         Self { data, place }
     }
 
     /// Returns true if there is a journal.
     pub fn has_journal(self) -> bool {
-        self.place != Place::None
+        self.place != JournalPlace::None
     }
 }
 
@@ -200,9 +200,9 @@ impl fmt::Display for Cell {
             DataMode::Journal => "journal",
         };
         let place = match self.place {
-            Place::Internal => "internal",
-            Place::External => "external",
-            Place::None => "none",
+            JournalPlace::Internal => "internal",
+            JournalPlace::External => "external",
+            JournalPlace::None => "none",
         };
         write!(out, "{data},{place}")
     }

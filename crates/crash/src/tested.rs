@@ -157,9 +157,9 @@ fn read(volume: &Volume, inode: InodeNr, size: u64) -> Result<Vec<u8>, Error> {
 
 fn blocks_of(volume: &Volume, inode: InodeNr) -> Result<BTreeMap<u64, u64>, Error> {
     let mut blocks = BTreeMap::new();
-    for (file_block, first, count) in volume.blocks_of(inode)? {
-        if let Some(file_block) = file_block {
-            blocks.extend((file_block..).zip(first..first + u64::from(count)));
+    for extent in volume.blocks_of(inode)? {
+        if let Some(file_block) = extent.file_block {
+            blocks.extend((file_block.get()..).zip(extent.blocks()));
         }
     }
     Ok(blocks)

@@ -206,8 +206,8 @@ pub enum Corrupt {
         block: BlockNr,
     },
     /// The block map of a file contains a cycle, or has more blocks than the volume.
-    #[error("inode {inode}: the map runs in circles: it comes to block {block} again")]
-    MapCircle {
+    #[error("inode {inode}: the block map has a cycle: it reaches block {block} again")]
+    MapCycle {
         /// The inode.
         inode: InodeNr,
         /// The block met again.
@@ -267,7 +267,7 @@ impl Corrupt {
         match self {
             Self::Inode { inode, .. }
             | Self::Mapping { inode, .. }
-            | Self::MapCircle { inode, .. }
+            | Self::MapCycle { inode, .. }
             | Self::Attributes { inode, .. }
             | Self::Directory { inode, .. }
             | Self::Name { inode, .. }
@@ -283,7 +283,7 @@ impl Corrupt {
     /// Returns the block that the damage names, if there is one.
     pub(crate) fn block(&self) -> Option<BlockNr> {
         match self {
-            Self::Mapping { block, .. } | Self::MapCircle { block, .. } => Some(*block),
+            Self::Mapping { block, .. } | Self::MapCycle { block, .. } => Some(*block),
             _ => None,
         }
     }

@@ -174,7 +174,7 @@ impl FileMap {
     ///
     /// # Errors
     /// - [`Corrupt::Mapping`](crate::error::Corrupt::Mapping) and
-    ///   [`Corrupt::MapCircle`](crate::error::Corrupt::MapCircle) for an invalid block map.
+    ///   [`Corrupt::MapCycle`](crate::error::Corrupt::MapCycle) for an invalid block map.
     pub(crate) fn walk(
         self,
         core: &Core,

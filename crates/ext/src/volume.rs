@@ -7,6 +7,7 @@
 pub mod attributes;
 mod client;
 mod extended;
+mod file_extent;
 mod files;
 mod host_space;
 mod nodes;
@@ -33,6 +34,7 @@ use crate::map::FileMap;
 use crate::options::MountOptions;
 
 pub use attributes::{Attributes, SetAttributes, SetTime};
+pub use file_extent::FileExtent;
 pub use files::{FileId, OpenFlags};
 pub use layout::device::DeviceNumber;
 pub use layout::inode_flags::InodeFlags;
@@ -41,7 +43,7 @@ pub use nodes::Durability;
 pub use open_file::File;
 pub use path::AsPath;
 pub use reserve::ReserveOwner;
-pub use restore::Stretch;
+pub use restore::DeviceExtent;
 
 pub(crate) use open::{close as close_core, log_of_inode, open as open_core};
 
@@ -255,23 +257,22 @@ impl Volume {
         &self.core.options
     }
 
-    /// Returns the blocks of a file in file order: `(first file block, first block, count)`;
-    /// indirect blocks have no file block.
+    /// Returns the blocks of a file in file order, indirect blocks included.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] if the inode is not in use, and the errors of reading its block
     /// map.
-    pub fn blocks_of(&self, inode: InodeNr) -> Result<Vec<(Option<u64>, u64, u32)>> {
+    pub fn blocks_of(&self, inode: InodeNr) -> Result<Vec<FileExtent>> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inode(inode)?;
         let state = inode.state.read();
         let mut blocks = Vec::new();
         FileMap::of(&state).walk(&self.core, &inode, &state, &mut |file_block, run| {
-            blocks.push((
-                file_block.map(layout::FileBlock::get),
-                run.first.get(),
-                run.count,
-            ));
+            blocks.push(FileExtent {
+                file_block,
+                first: run.first,
+                count: run.count,
+            });
             Ok(())
         })?;
         Ok(blocks)

@@ -4,7 +4,7 @@ use layout::attribute::Entry;
 use zerocopy::FromBytes;
 
 use crate::kind::ProblemKind;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::state::State;
 
 /// Maximum number of attributes in one area; no more fit a block of 64 KiB.
@@ -102,7 +102,7 @@ pub(crate) fn check_references(state: &mut State<'_>) {
             && found != said
         {
             let kind = ProblemKind::AttributeReferencesWrong;
-            let place = Place::block(block);
+            let place = Location::block(block);
             state
                 .report
                 .add_differing(kind, place, said.into(), found.into());

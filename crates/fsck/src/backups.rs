@@ -9,7 +9,7 @@ use zerocopy::FromBytes;
 
 use crate::error::Error;
 use crate::kind::ProblemKind;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::state::State;
 
 /// Compares all backups with the primary copies.
@@ -29,7 +29,7 @@ fn check_superblock(state: &mut State<'_>, group: u32) -> Result<(), Error> {
     let copy = Superblock::ref_from_prefix(&bytes);
     let is_same = copy.is_ok_and(|(copy, _)| facts(copy) == facts(&state.raw));
     if !is_same {
-        let place = Place::group(group).at_block(block);
+        let place = Location::group(group).at_block(block);
         state.problem(ProblemKind::BackupSuperblockDiffers, place);
     }
     Ok(())
@@ -68,7 +68,7 @@ fn check_descriptors(state: &mut State<'_>, group: u32) -> Result<(), Error> {
         let copies = bytes.chunks_exact(SIZE).take(count);
         let mut pairs = copies.zip(original.chunks_exact(SIZE));
         if pairs.any(|(copy, original)| places(copy) != places(original)) {
-            let place = Place::group(group).at_block(first + index);
+            let place = Location::group(group).at_block(first + index);
             state.problem(ProblemKind::BackupDescriptorsDiffer, place);
         }
     }

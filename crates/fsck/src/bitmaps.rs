@@ -6,7 +6,7 @@ use crate::blocks;
 use crate::error::Error;
 use crate::groups;
 use crate::kind::ProblemKind;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::state::State;
 
 /// Maximum number of differences of one bitmap that are reported one by one.
@@ -39,7 +39,7 @@ fn check_blocks(state: &mut State<'_>) -> Result<(), Error> {
         if !bitset::are_equal(&bitmap, &found, count) {
             for index in differences(&bitmap, &found, count) {
                 let block = first + index as u64;
-                let place = Place::group(number).at_block(block);
+                let place = Location::group(number).at_block(block);
                 let says = u64::from(bitset::bit(&bitmap, index));
                 let kind = ProblemKind::BlockBitmapWrong;
                 state.report.add_differing(kind, place, says, 1 - says);
@@ -52,10 +52,10 @@ fn check_blocks(state: &mut State<'_>) -> Result<(), Error> {
             let (said, clear) = (group.free_blocks.into(), clear.into());
             state
                 .report
-                .add_differing(kind, Place::group(number), said, clear);
+                .add_differing(kind, Location::group(number), said, clear);
         }
         if !bitset::is_filled(&bitmap, count) && count < bits {
-            state.problem(ProblemKind::BlockBitmapPadding, Place::group(number));
+            state.problem(ProblemKind::BlockBitmapPadding, Location::group(number));
         }
     }
     state.report.statistics.used_blocks = state.geometry.block_count - free;
@@ -63,7 +63,9 @@ fn check_blocks(state: &mut State<'_>) -> Result<(), Error> {
     let is_known = state.groups.iter().all(|group| group.block_bitmap != 0);
     if said != free && is_known {
         let kind = ProblemKind::FreeBlocksWrong;
-        state.report.add_differing(kind, Place::whole(), said, free);
+        state
+            .report
+            .add_differing(kind, Location::whole(), said, free);
     }
     Ok(())
 }
@@ -99,21 +101,23 @@ fn check_inodes(state: &mut State<'_>) -> Result<(), Error> {
             ),
         ] {
             if said != counted {
-                let place = Place::group(number);
+                let place = Location::group(number);
                 state
                     .report
                     .add_differing(kind, place, said.into(), counted.into());
             }
         }
         if !bitset::is_filled(&bitmap, count) && count < bits {
-            state.problem(ProblemKind::InodeBitmapPadding, Place::group(number));
+            state.problem(ProblemKind::InodeBitmapPadding, Location::group(number));
         }
     }
     let said = u64::from(state.raw.s_free_inodes_count.get());
     let is_known = state.groups.iter().all(|group| group.inode_bitmap != 0);
     if said != free && is_known {
         let kind = ProblemKind::FreeInodesWrong;
-        state.report.add_differing(kind, Place::whole(), said, free);
+        state
+            .report
+            .add_differing(kind, Location::whole(), said, free);
     }
     Ok(())
 }
@@ -147,7 +151,7 @@ fn report_inodes(state: &mut State<'_>, group: u32, bitmap: &[u8], used: &[u8]) 
             bitset::bit(used, index as usize),
         );
         if is_used != says {
-            let mut place = Place::inode(group * count + index + 1);
+            let mut place = Location::inode(group * count + index + 1);
             place.group = Some(group);
             let kind = ProblemKind::InodeBitmapWrong;
             state

@@ -6,7 +6,7 @@ use crate::inode_states::Usage;
 use crate::inodes;
 use crate::kind::ProblemKind;
 use crate::map::{self, Next};
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::reserved_inodes::RESIZE;
 use crate::state::State;
 
@@ -39,7 +39,7 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
                 } else {
                     ProblemKind::BlockClaimedTwice
                 };
-                let place = Place::inode(number).at_file_block(visit.file_block);
+                let place = Location::inode(number).at_file_block(visit.file_block);
                 state.report.add_found(kind, place, visit.block);
             }
             if visit.level > 0 && is_metadata && number != RESIZE {

@@ -7,7 +7,7 @@ use crate::bitset::BitSet;
 use crate::directories::find;
 use crate::inode_states::{InodeState, Usage};
 use crate::kind::ProblemKind;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::reserved_inodes::{BAD_BLOCKS, ROOT};
 use crate::state::{Directory, State};
 
@@ -25,7 +25,7 @@ pub(crate) fn check(state: &mut State<'_>) {
 
 fn check_root(state: &mut State<'_>) {
     if !state.inodes[ROOT].is_used() {
-        state.problem(ProblemKind::RootMissing, Place::inode(ROOT));
+        state.problem(ProblemKind::RootMissing, Location::inode(ROOT));
     }
 }
 
@@ -43,7 +43,7 @@ fn check_parents(state: &mut State<'_>) {
             if directory.inode == ROOT {
                 break;
             }
-            let place = Place::inode(directory.inode);
+            let place = Location::inode(directory.inode);
             let Some(parent) = find_parent(state, directory.parent) else {
                 state.problem(ProblemKind::DirectoryUnconnected, place);
                 break;
@@ -56,7 +56,7 @@ fn check_parents(state: &mut State<'_>) {
         }
         let directory = state.directories[start];
         if directory.dotdot != directory.parent {
-            let place = Place::inode(directory.inode);
+            let place = Location::inode(directory.inode);
             let (found, expected) = (directory.dotdot.into(), directory.parent.into());
             let kind = ProblemKind::DotDotWrong;
             state.report.add_differing(kind, place, found, expected);
@@ -84,7 +84,7 @@ fn check_links(state: &mut State<'_>) {
     let wrong: Vec<u32> = wrong.map(|(number, _)| number).collect();
     for number in wrong {
         if state.inodes[number].references == 0 {
-            state.problem(ProblemKind::InodeUnattached, Place::inode(number));
+            state.problem(ProblemKind::InodeUnattached, Location::inode(number));
         } else {
             check_count(state, number);
         }
@@ -99,11 +99,11 @@ fn check_count(state: &mut State<'_>, number: u32) {
     let has_feature = features.contains(ReadOnlyCompatible::DIR_NLINK);
     if directory.is_some() && inode.references > LINKS_MAX && !has_feature {
         let kind = ProblemKind::LinksFeatureMissing;
-        state.problem(kind, Place::inode(number));
+        state.problem(kind, Location::inode(number));
     }
     if let Some(expected) = links_wanted(inode, directory) {
         let kind = ProblemKind::LinkCountWrong;
-        let place = Place::inode(number);
+        let place = Location::inode(number);
         state
             .report
             .add_differing(kind, place, inode.links.into(), expected.into());

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::htree::{self, Hashing, Tree};
 use crate::inode_states::Usage;
 use crate::kind::ProblemKind;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::reserved_inodes::ROOT;
 use crate::state::{Directory, State};
 use entries::Block;
@@ -90,7 +90,7 @@ fn check_directory(
 /// Reports holes: a directory has none.
 fn report_holes(state: &mut State<'_>, inode: u32, expected: u32, file_block: u32) {
     if file_block > expected {
-        let place = Place::inode(inode).at_file_block(expected.into());
+        let place = Location::inode(inode).at_file_block(expected.into());
         let count = u64::from(file_block - expected);
         state
             .report

@@ -9,7 +9,7 @@ use zerocopy::FromBytes;
 use crate::descriptor::Group;
 use crate::error::Error;
 use crate::kind::ProblemKind;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::state::State;
 
 /// Reads all descriptors, and marks superblocks, descriptors, bitmaps and tables. Returns `false`
@@ -62,7 +62,7 @@ fn decode(state: &mut State<'_>, number: u32, raw: &GroupDescriptor) -> Group {
         if block != 0 && block >= first && block + count <= end {
             return block;
         }
-        state.report.add_found(kind, Place::group(number), block);
+        state.report.add_found(kind, Location::group(number), block);
         0
     };
     let flags = GroupFlags::from_bits_retain(raw.bg_flags.get());
@@ -88,7 +88,7 @@ fn decode(state: &mut State<'_>, number: u32, raw: &GroupDescriptor) -> Group {
     };
     let has_inodes = group.free_inodes < state.geometry.inodes_per_group;
     if flags.contains(GroupFlags::INODE_UNINIT) && has_inodes {
-        state.problem(ProblemKind::GroupUninitialized, Place::group(number));
+        state.problem(ProblemKind::GroupUninitialized, Location::group(number));
     }
     group
 }
@@ -106,7 +106,7 @@ fn check_apart(state: &mut State<'_>, number: u32) {
         shared.sort_unstable();
         shared.dedup();
         for block in &shared {
-            let place = Place::group(number).at_block(*block);
+            let place = Location::group(number).at_block(*block);
             state.problem(ProblemKind::GroupMetadataOverlaps, place);
         }
         taken.push(range);

@@ -14,7 +14,7 @@ use zerocopy::FromBytes;
 use crate::entry::entry_at;
 use crate::error::Error;
 use crate::kind::ProblemKind;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::state::{Directory, State};
 
 /// Flag of the root that changes the format.
@@ -65,7 +65,7 @@ impl Tree {
         state: &mut State<'_>,
         directory: &Directory,
     ) -> Result<Option<Self>, Error> {
-        let place = Place::inode(directory.inode);
+        let place = Location::inode(directory.inode);
         let blocks = directory.first_block..directory.first_block + directory.block_count;
         let (Some((0, root)), Some((last, _))) = (
             state.directory_blocks[blocks.clone()].first().copied(),
@@ -159,7 +159,7 @@ impl Tree {
     }
 
     fn read_index(&mut self, state: &mut State<'_>, file_block: u32, bytes: &[u8]) {
-        let place = Place::inode(self.inode).at_file_block(file_block.into());
+        let place = Location::inode(self.inode).at_file_block(file_block.into());
         let Ok((head, _)) = CountLimit::ref_from_prefix(bytes) else {
             return;
         };
@@ -213,7 +213,7 @@ impl Tree {
 }
 
 /// Reports faults of the root. Returns its hash version, if it is known.
-fn check_root(state: &mut State<'_>, place: Place, info: &RootInfo) -> Option<HashVersion> {
+fn check_root(state: &mut State<'_>, place: Location, info: &RootInfo) -> Option<HashVersion> {
     let mut report = |kind, found: u8| {
         state.report.add_found(kind, place.clone(), found.into());
     };
@@ -252,7 +252,7 @@ pub(crate) fn finish(state: &mut State<'_>, mut tree: Tree) {
     tree.gather();
     state.report.statistics.indexed_directories += 1;
     for (file_block, node) in tree.nodes.iter().enumerate() {
-        let place = || Place::inode(tree.inode).at_file_block(file_block as u64);
+        let place = || Location::inode(tree.inode).at_file_block(file_block as u64);
         if !node.is_first && node.low < node.least {
             let (kind, low) = (ProblemKind::HtreeMinHash, node.low.into());
             state

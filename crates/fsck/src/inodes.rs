@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::inode_states::{InodeState, Usage};
 use crate::kind::ProblemKind;
 use crate::map::{self, Mapped};
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::reserved_inodes::ROOT;
 use crate::state::{Directory, State};
 
@@ -131,7 +131,7 @@ fn check_slot(state: &mut State<'_>, number: u32, bytes: &[u8]) -> Result<(), Er
 /// Checks the deletion time, which is set exactly if the inode is free; a small value is the next
 /// inode of an orphan list.
 fn check_deletion(state: &mut State<'_>, slot: &Slot<'_>) {
-    let place = || Place::inode(slot.number);
+    let place = || Location::inode(slot.number);
     let (links, deletion) = (slot.raw.i_links_count.get(), slot.raw.i_dtime.get());
     let is_time = deletion >= state.geometry.inode_count || !state.has_plausible_times();
     if deletion != 0 && !is_time {
@@ -163,7 +163,7 @@ fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
         usage: if has_map { Usage::Mapped } else { Usage::Used },
     };
     if slot.number == ROOT && file_type != FileType::Directory {
-        state.problem(ProblemKind::RootNotDirectory, Place::inode(ROOT));
+        state.problem(ProblemKind::RootNotDirectory, Location::inode(ROOT));
     }
     count(state, slot, file_type);
     let attribute_blocks = extra::check_block(state, slot)?;

@@ -21,7 +21,7 @@ use crate::image::Image;
 use crate::inodes;
 use crate::kind::ProblemKind;
 use crate::map::{self, Next};
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::state::State;
 use log::Log;
 
@@ -55,7 +55,7 @@ pub(crate) fn check<'a>(state: &mut State<'a>, device: Option<Image<'a>>) -> Res
             Whereabouts::Nowhere => return Ok(()),
             _ => ProblemKind::JournalWithoutFeature,
         };
-        state.problem(kind, Place::whole());
+        state.problem(kind, Location::whole());
         return Ok(());
     }
     let log = match whereabouts {
@@ -65,13 +65,13 @@ pub(crate) fn check<'a>(state: &mut State<'a>, device: Option<Image<'a>>) -> Res
             external(state, device, uuid)?
         }
         Whereabouts::Both => {
-            state.problem(ProblemKind::JournalTwice, Place::whole());
+            state.problem(ProblemKind::JournalTwice, Location::whole());
             return Ok(());
         }
         Whereabouts::Nowhere => None,
     };
     let Some(mut log) = log else {
-        state.problem(ProblemKind::JournalInvalid, Place::whole());
+        state.problem(ProblemKind::JournalInvalid, Location::whole());
         return Ok(());
     };
     let bytes = log.superblock(state)?;
@@ -161,7 +161,7 @@ fn external<'a>(
     mut image: Image<'a>,
     uuid: [u8; 16],
 ) -> Result<Option<Log<'a>>, Error> {
-    let whole = Place::whole;
+    let whole = Location::whole;
     let raw = match crate::superblock::read(&mut image, disk::OFFSET) {
         Ok(raw) => raw,
         Err(Error::NoSuperblock { .. }) => Superblock::default(),
@@ -196,7 +196,9 @@ fn external<'a>(
 /// Checks the journal's superblock. Returns true if the log can be read with it.
 fn check_superblock(state: &mut State<'_>, raw: &JournalSuperblock, log: &Log<'_>) -> bool {
     let mut report = |kind, found: u32| {
-        state.report.add_found(kind, Place::whole(), found.into());
+        state
+            .report
+            .add_found(kind, Location::whole(), found.into());
     };
     let Some(version) = raw.version() else {
         report(
@@ -223,7 +225,7 @@ fn check_superblock(state: &mut State<'_>, raw: &JournalSuperblock, log: &Log<'_
         && is_checksum_good(raw);
     if !is_good {
         let kind = ProblemKind::JournalSuperblockInvalid;
-        state.problem(kind, Place::whole());
+        state.problem(kind, Location::whole());
         return false;
     }
     check_users(state, raw, version, log);
@@ -232,7 +234,7 @@ fn check_superblock(state: &mut State<'_>, raw: &JournalSuperblock, log: &Log<'_
         let error = error.wrapping_neg().into();
         state
             .report
-            .add_found(ProblemKind::JournalError, Place::whole(), error);
+            .add_found(ProblemKind::JournalError, Location::whole(), error);
     }
     true
 }
@@ -244,17 +246,17 @@ fn check_users(state: &mut State<'_>, raw: &JournalSuperblock, version: u8, log:
     let has_fields =
         users != 0 || raw.s_feature_compat.get() != 0 || raw.s_feature_incompat.get() != 0;
     if is_internal && ((version == 1 && has_fields) || users > 1) {
-        state.problem(ProblemKind::JournalFieldsOfVersion2, Place::whole());
+        state.problem(ProblemKind::JournalFieldsOfVersion2, Location::whole());
     }
     if version == 2 && users > 1 {
         let kind = ProblemKind::JournalUsers;
         state
             .report
-            .add_differing(kind, Place::whole(), users.into(), 1);
+            .add_differing(kind, Location::whole(), users.into(), 1);
     }
     let named = &raw.s_users[..(users as usize).min(USERS_MAX)];
     if !is_internal && !named.contains(&state.raw.s_uuid) {
-        state.problem(ProblemKind::JournalOfOther, Place::whole());
+        state.problem(ProblemKind::JournalOfOther, Location::whole());
     }
 }
 
@@ -274,6 +276,8 @@ fn check_start(state: &mut State<'_>, raw: &JournalSuperblock, needs_recovery: b
     let start = raw.s_start.get();
     if start != 0 && !needs_recovery {
         let kind = ProblemKind::LogWithoutRecovery;
-        state.report.add_found(kind, Place::whole(), start.into());
+        state
+            .report
+            .add_found(kind, Location::whole(), start.into());
     }
 }

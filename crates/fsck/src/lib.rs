@@ -56,7 +56,7 @@ use block::BlockDevice;
 
 pub use error::{Error, SuperblockFault};
 pub use kind::{ProblemKind, Severity};
-pub use problem::{Place, Problem};
+pub use problem::{Location, Problem};
 pub use report::{PROBLEMS_MAX, Report, Statistics};
 
 use image::Image;

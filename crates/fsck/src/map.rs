@@ -11,7 +11,7 @@ use zerocopy::little_endian::U32;
 
 use crate::error::Error;
 use crate::kind::ProblemKind;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::reserved_inodes::{BAD_BLOCKS, RESIZE};
 use crate::state::State;
 
@@ -70,7 +70,7 @@ pub(crate) fn check(
     };
     walk(state, words, &mut |state, visit| {
         if state.is_exhausted() {
-            state.problem(ProblemKind::TooManyBadBlocks, Place::inode(inode));
+            state.problem(ProblemKind::TooManyBadBlocks, Location::inode(inode));
             return Next::Stop;
         }
         if !state.geometry.contains(visit.block) {
@@ -80,7 +80,7 @@ pub(crate) fn check(
             return Next::Skip;
         }
         if is_symlink && visit.file_block + u64::from(visit.level) > 0 {
-            let place = Place::inode(inode).at_file_block(visit.file_block);
+            let place = Location::inode(inode).at_file_block(visit.file_block);
             let kind = ProblemKind::BlockBeyondSymlink;
             state.report.add_found(kind, place, visit.block);
             return Next::Skip;
@@ -96,7 +96,7 @@ pub(crate) fn check(
         }
         state.report.statistics.map_blocks += 1;
         if inode != RESIZE && state.is_metadata(visit.block) {
-            let place = Place::inode(inode).at_file_block(visit.file_block);
+            let place = Location::inode(inode).at_file_block(visit.file_block);
             let kind = ProblemKind::BlockInMetadata;
             state.report.add_found(kind, place, visit.block);
             return Next::Skip;
@@ -117,12 +117,12 @@ pub(crate) fn is_claimed(state: &State<'_>, inode: u32, visit: Visit) -> bool {
 }
 
 fn report_bad(state: &mut State<'_>, inode: u32, visit: Visit, count: u32) {
-    let place = Place::inode(inode).at_file_block(visit.file_block);
+    let place = Location::inode(inode).at_file_block(visit.file_block);
     if count <= BAD_BLOCKS_MAX {
         let kind = ProblemKind::BlockOutOfRange;
         state.report.add_found(kind, place, visit.block);
     } else if count == BAD_BLOCKS_MAX + 1 {
-        state.problem(ProblemKind::TooManyBadBlocks, Place::inode(inode));
+        state.problem(ProblemKind::TooManyBadBlocks, Location::inode(inode));
     }
 }
 

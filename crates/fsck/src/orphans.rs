@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::error::Error;
 use crate::inodes;
 use crate::kind::ProblemKind;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::state::State;
 
 /// Follows the list.
@@ -19,16 +19,18 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
     while number != 0 {
         if !state.geometry.has_inode(number) || number < state.geometry.first_inode {
             let kind = ProblemKind::OrphanOutOfRange;
-            state.report.add_found(kind, Place::whole(), number.into());
+            state
+                .report
+                .add_found(kind, Location::whole(), number.into());
             break;
         }
         if !seen.insert(number) {
-            state.problem(ProblemKind::OrphansInCircle, Place::inode(number));
+            state.problem(ProblemKind::OrphansInCircle, Location::inode(number));
             break;
         }
         let inode = inodes::read(state, number)?;
         let Some(inode) = inode.filter(|inode| inode.i_mode.get() != 0) else {
-            state.problem(ProblemKind::OrphanFree, Place::inode(number));
+            state.problem(ProblemKind::OrphanFree, Location::inode(number));
             break;
         };
         state.report.statistics.orphans += 1;

@@ -6,7 +6,7 @@ use crate::kind::ProblemKind;
 
 /// The location of a problem. A part that does not apply is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Place {
+pub struct Location {
     /// Block group.
     pub group: Option<u32>,
     /// Inode; of the directory, if the problem is one of its entries.
@@ -27,14 +27,14 @@ pub struct Problem {
     /// Kind of problem.
     pub kind: ProblemKind,
     /// Location.
-    pub place: Place,
+    pub place: Location,
     /// Value found: a count, a block, an inode or a field, depending on the kind.
     pub found: Option<u64>,
     /// Value expected.
     pub expected: Option<u64>,
 }
 
-impl Place {
+impl Location {
     /// Returns the location of the file system as a whole.
     pub const fn whole() -> Self {
         Self {
@@ -91,7 +91,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
         let numbers = [

@@ -1,7 +1,7 @@
 //! The result of a check.
 
 use crate::kind::{ProblemKind, Severity};
-use crate::problem::{Place, Problem};
+use crate::problem::{Location, Problem};
 
 /// Maximum number of problems that are kept; the others are only counted.
 pub const PROBLEMS_MAX: usize = 10_000;
@@ -70,18 +70,18 @@ impl Report {
         kinds
     }
 
-    pub(crate) fn add(&mut self, kind: ProblemKind, place: Place) {
+    pub(crate) fn add(&mut self, kind: ProblemKind, place: Location) {
         self.push(kind, place, None, None);
     }
 
-    pub(crate) fn add_found(&mut self, kind: ProblemKind, place: Place, found: u64) {
+    pub(crate) fn add_found(&mut self, kind: ProblemKind, place: Location, found: u64) {
         self.push(kind, place, Some(found), None);
     }
 
     pub(crate) fn add_differing(
         &mut self,
         kind: ProblemKind,
-        place: Place,
+        place: Location,
         found: u64,
         expected: u64,
     ) {
@@ -89,7 +89,13 @@ impl Report {
     }
 
     #[cold]
-    fn push(&mut self, kind: ProblemKind, place: Place, found: Option<u64>, expected: Option<u64>) {
+    fn push(
+        &mut self,
+        kind: ProblemKind,
+        place: Location,
+        found: Option<u64>,
+        expected: Option<u64>,
+    ) {
         self.has_errors |= kind.severity() == Severity::Error;
         if self.problems.len() >= PROBLEMS_MAX {
             self.omitted += 1;

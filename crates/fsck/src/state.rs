@@ -13,7 +13,7 @@ use crate::geometry::Geometry;
 use crate::image::{Bytes, Image};
 use crate::inode_states::InodeStates;
 use crate::kind::ProblemKind;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::report::Report;
 use crate::superblock::Decoded;
 
@@ -161,7 +161,7 @@ impl<'a> State<'a> {
             .all(|time| time.get() == 0 || time.get() >= count)
     }
 
-    pub(crate) fn problem(&mut self, kind: ProblemKind, place: Place) {
+    pub(crate) fn problem(&mut self, kind: ProblemKind, place: Location) {
         self.report.add(kind, place);
     }
 }

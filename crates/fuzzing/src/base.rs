@@ -203,9 +203,9 @@ fn attribute_block(device: &Arc<dyn BlockDevice>, inode_at: u64) -> ext::Result<
 fn locate(volume: &Volume, device: &Arc<dyn BlockDevice>) -> ext::Result<Base> {
     let blocks_of = |nr: InodeNr, wants_map: bool| -> ext::Result<Vec<u64>> {
         let mut all = Vec::new();
-        for (file_block, first, count) in volume.blocks_of(nr)? {
-            if file_block.is_none() == wants_map {
-                all.extend((first..first + u64::from(count)).map(|block| block * BLOCK_BYTES));
+        for extent in volume.blocks_of(nr)? {
+            if extent.file_block.is_none() == wants_map {
+                all.extend(extent.blocks().map(|block| block * BLOCK_BYTES));
             }
         }
         Ok(all)

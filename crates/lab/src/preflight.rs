@@ -17,7 +17,7 @@ use workload::Load;
 
 use crate::file_system::{FileSystem, JournalPlace, size_of};
 use crate::plan::{Plan, PlanError, Spot};
-use crate::setup::{Place, Setup};
+use crate::setup::{Environment, Setup};
 use crate::trial;
 
 /// The resources of a machine.
@@ -104,7 +104,7 @@ fn check_setup(
     seen: &mut BTreeSet<String>,
 ) -> Result<(), Lack> {
     match &setup.place {
-        Place::Simulated { file_system, .. } => {
+        Environment::Simulated { file_system, .. } => {
             for (key, device) in devices(&**file_system) {
                 if seen.insert(device.to_string())
                     && let Err(error) = trial::open_simulated(device)
@@ -114,11 +114,11 @@ fn check_setup(
             }
             check_simulated(machine, &setup.workload, file_system.cache_bytes())
         }
-        Place::Process { file_system } => {
+        Environment::Process { file_system } => {
             check_devices(machine, devices(&**file_system), file_system.cache_bytes())
         }
-        Place::Directory { path } => check_directory(machine, &setup.workload, path),
-        Place::Mounted { file_system } => {
+        Environment::Directory { path } => check_directory(machine, &setup.workload, path),
+        Environment::Mounted { file_system } => {
             check_devices(machine, devices(&**file_system), 0)?;
             match trial::check_system(setup) {
                 Err(error) => lack("target", format!("{error:#}")),
@@ -226,7 +226,7 @@ fn jobs_on(machine: &dyn Offers, plan: &Plan, jobs: usize) -> usize {
     let wanted = plan.combinations().into_iter().filter_map(|combination| {
         let setup = Setup::of(&combination.settings).ok()?;
         match &setup.place {
-            Place::Simulated { file_system, .. } => {
+            Environment::Simulated { file_system, .. } => {
                 memory_wanted(&setup.workload, file_system.cache_bytes())
             }
             _ => None,

@@ -25,7 +25,7 @@ pub use options::load;
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// The place in which it runs.
-    pub place: Place,
+    pub place: Environment,
     /// The benchmark with its parameters.
     pub workload: Load,
     /// True if the first repetition has a timeline.
@@ -34,7 +34,7 @@ pub struct Setup {
 
 /// The place in which a trial runs.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum Environment {
     /// The engine in a simulated world.
     Simulated {
         /// The cost of host work.
@@ -80,7 +80,7 @@ impl Setup {
         let reader = Reader { settings };
         let workload = reader.workload()?;
         if let Some(mounted) = reader.mounted()? {
-            let place = Place::Mounted {
+            let place = Environment::Mounted {
                 file_system: Box::new(mounted),
             };
             return Ok(reader.setup(place, workload));
@@ -90,13 +90,13 @@ impl Setup {
                 let host = reader.host()?;
                 let time_max = reader.time("limit.virtual_time");
                 let file_system = reader.volume(true)?;
-                Place::Simulated {
+                Environment::Simulated {
                     host,
                     time_max,
                     file_system,
                 }
             }
-            "process" => Place::Process {
+            "process" => Environment::Process {
                 file_system: reader.volume(false)?,
             },
             directory => {
@@ -104,7 +104,7 @@ impl Setup {
                     .strip_prefix(DIRECTORY_PREFIX)
                     .unwrap_or(directory);
                 reader.check_directory()?;
-                Place::Directory {
+                Environment::Directory {
                     path: PathBuf::from(path),
                 }
             }
@@ -115,24 +115,24 @@ impl Setup {
     /// Returns true if the trial runs in a simulated world.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
-        matches!(self.place, Place::Simulated { .. })
+        matches!(self.place, Environment::Simulated { .. })
     }
 
     /// Returns true if the trial mounts something, see [`Plan::mounts`](crate::Plan::mounts).
     #[must_use]
     pub fn mounts(&self) -> bool {
-        matches!(self.place, Place::Mounted { .. })
+        matches!(self.place, Environment::Mounted { .. })
     }
 
     /// Returns the file system that is made for the trial; `None` for a directory.
     #[must_use]
     pub fn file_system(&self) -> Option<&dyn FileSystem> {
         match &self.place {
-            Place::Simulated { file_system, .. } | Place::Process { file_system } => {
+            Environment::Simulated { file_system, .. } | Environment::Process { file_system } => {
                 Some(&**file_system)
             }
-            Place::Mounted { file_system } => Some(&**file_system),
-            Place::Directory { .. } => None,
+            Environment::Mounted { file_system } => Some(&**file_system),
+            Environment::Directory { .. } => None,
         }
     }
 }
@@ -195,10 +195,10 @@ impl Reader<'_> {
         self.settings.spot(key).is_some()
     }
 
-    fn setup(&self, place: Place, workload: Load) -> Setup {
+    fn setup(&self, place: Environment, workload: Load) -> Setup {
         let has_timeline = match self.text(TIMELINE) {
             "always" => true,
-            "simulated" => matches!(place, Place::Simulated { .. }),
+            "simulated" => matches!(place, Environment::Simulated { .. }),
             _ => false,
         };
         Setup {

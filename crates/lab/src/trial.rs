@@ -23,7 +23,7 @@ use workload::{Control, Load, Outcome, Target};
 use crate::file_system::{DeviceMaker, FileSystem};
 use crate::plan::Trial;
 use crate::record::Measured;
-use crate::setup::{Place, Setup};
+use crate::setup::{Environment, Setup};
 use crate::targets::Watched;
 use crate::timeline::{Counts, Recorder};
 
@@ -49,7 +49,7 @@ pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measur
         control,
     };
     match &setup.place {
-        Place::Simulated {
+        Environment::Simulated {
             host,
             time_max,
             file_system,
@@ -61,9 +61,9 @@ pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measur
             };
             simulated::run(config, file_system, work)
         }
-        Place::Process { file_system } => on_file_system::run(&**file_system, &work),
-        Place::Directory { path } => on_directory::run(path, &work),
-        Place::Mounted { file_system } => on_file_system::run(&**file_system, &work),
+        Environment::Process { file_system } => on_file_system::run(&**file_system, &work),
+        Environment::Directory { path } => on_directory::run(path, &work),
+        Environment::Mounted { file_system } => on_file_system::run(&**file_system, &work),
     }
 }
 

@@ -6,11 +6,15 @@
 
 use parking_lot_core::{FilterOp, ParkResult, ParkToken, UnparkToken};
 
-use crate::world::{self, ParkHooks, Parked, Place, UnparkHooks, UnparkScope, Wait, Woken};
+use crate::world::{self, ParkHooks, Parked, UnparkHooks, UnparkScope, Wait, WaitPoint, Woken};
 use crate::{Nanos, clock};
 
 /// Waits at a place until unparked or until the deadline.
-pub(crate) fn park(place: Place, deadline: Option<Nanos>, hooks: &mut impl ParkHooks) -> Parked {
+pub(crate) fn park(
+    place: WaitPoint,
+    deadline: Option<Nanos>,
+    hooks: &mut impl ParkHooks,
+) -> Parked {
     match world::current() {
         Some(world) => world.park(place, deadline, hooks),
         None => real_park(place, deadline, hooks),
@@ -82,7 +86,7 @@ impl<F: FnMut(Woken) -> usize> UnparkHooks for One<F> {
     }
 }
 
-fn real_park(place: Place, deadline: Option<Nanos>, hooks: &mut impl ParkHooks) -> Parked {
+fn real_park(place: WaitPoint, deadline: Option<Nanos>, hooks: &mut impl ParkHooks) -> Parked {
     let hooks = std::cell::RefCell::new(hooks);
     let result = {
         // SAFETY: the address belongs to a lock of this crate. `validate` and `timed_out` only

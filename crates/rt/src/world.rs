@@ -78,7 +78,7 @@ pub trait World {
     }
 
     /// Suspends the calling task at `place` until it is unparked or the deadline passes.
-    fn park(&self, place: Place, deadline: Option<Nanos>, hooks: &mut dyn ParkHooks) -> Parked;
+    fn park(&self, place: WaitPoint, deadline: Option<Nanos>, hooks: &mut dyn ParkHooks) -> Parked;
 
     /// Wakes tasks parked at an address.
     fn unpark(&self, address: usize, scope: UnparkScope, hooks: &mut dyn UnparkHooks);
@@ -89,7 +89,7 @@ pub type TaskBody = Box<dyn FnOnce() + Send>;
 
 /// A place where a task waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct WaitPoint {
     /// Address of the object waited for.
     pub address: usize,
     /// Kind of wait.

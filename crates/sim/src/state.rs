@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rt::Nanos;
-use rt::world::{Place, UnparkHooks, UnparkScope, Woken};
+use rt::world::{UnparkHooks, UnparkScope, WaitPoint, Woken};
 
 use crate::chooser::Chooser;
 use crate::config::Config;
@@ -244,7 +244,7 @@ impl State {
     }
 
     /// Parks the running task at a place.
-    pub(crate) fn park(&mut self, task: u32, place: Place, deadline: Option<Nanos>) {
+    pub(crate) fn park(&mut self, task: u32, place: WaitPoint, deadline: Option<Nanos>) {
         self.trace.event(Event::Park, task, wait_number(place.wait));
         self.waiters.push(place.address, task);
         self.block(task, Status::Parked(place), deadline);

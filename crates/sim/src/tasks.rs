@@ -5,7 +5,7 @@ use std::ptr;
 
 use corosensei::Yielder;
 use rt::Nanos;
-use rt::world::{Place, Wait};
+use rt::world::{Wait, WaitPoint};
 
 use crate::watch::Role;
 
@@ -56,7 +56,7 @@ pub(crate) enum Status {
     /// Settles its debt.
     Computing,
     /// Parked.
-    Parked(Place),
+    Parked(WaitPoint),
     /// Waits for the end of another task.
     Joining(u32),
     /// Has ended; its coroutine is about to.

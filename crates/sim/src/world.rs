@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use corosensei::stack::{DefaultStack, Stack};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use rand_core::Rng;
-use rt::world::{ParkHooks, Parked, Place, TaskBody, UnparkHooks, UnparkScope, Wait, World};
+use rt::world::{ParkHooks, Parked, TaskBody, UnparkHooks, UnparkScope, Wait, WaitPoint, World};
 use rt::{Cost, Nanos, WallTime};
 
 use crate::config::Config;
@@ -421,7 +421,7 @@ impl World for SimWorld {
         self.records_lock_order && !self.is_dead.get()
     }
 
-    fn park(&self, place: Place, deadline: Option<Nanos>, hooks: &mut dyn ParkHooks) -> Parked {
+    fn park(&self, place: WaitPoint, deadline: Option<Nanos>, hooks: &mut dyn ParkHooks) -> Parked {
         let task = self.caller("wait");
         self.settle();
         if !self.quietly(|| hooks.validate()) {

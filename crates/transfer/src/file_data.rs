@@ -20,7 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Error, Result, bail};
 use block::{BlockDevice, Request};
-use ext::volume::Stretch;
+use ext::volume::DeviceExtent;
 use layout::{Block, SectorNr};
 use rustix::io::retry_on_intr;
 
@@ -58,7 +58,7 @@ struct Job<'n> {
 struct Parcel<'n> {
     jobs: Vec<Job<'n>>,
     /// Extents on the device, in whole blocks.
-    stretches: Vec<Stretch>,
+    extents: Vec<DeviceExtent>,
     bytes: u64,
 }
 
@@ -158,13 +158,18 @@ impl<'n> Queue<'n> {
 impl<'n> Jobs<'_, 'n> {
     /// Sends the data of a file to the given extents, in file order. A long file becomes several
     /// jobs.
-    pub(crate) fn send(&mut self, path: &'n [u8], bytes: u64, stretches: &[Stretch]) -> Result<()> {
+    pub(crate) fn send(
+        &mut self,
+        path: &'n [u8],
+        bytes: u64,
+        extents: &[DeviceExtent],
+    ) -> Result<()> {
         let (mut offset, mut taken) = (0, 0);
-        for stretch in stretches {
-            let mut rest = *stretch;
+        for extent in extents {
+            let mut rest = *extent;
             while rest.bytes > 0 {
                 let here = rest.bytes.min(JOB_BYTES_MAX - taken);
-                self.parcel.stretches.push(Stretch {
+                self.parcel.extents.push(DeviceExtent {
                     bytes: here,
                     ..rest
                 });
@@ -192,7 +197,7 @@ impl<'n> Jobs<'_, 'n> {
             path,
             offset,
             bytes,
-            stretches_end: parcel.stretches.len(),
+            stretches_end: parcel.extents.len(),
         });
         if parcel.jobs.len() < PARCEL_JOBS && parcel.bytes < PARCEL_BYTES {
             return Ok(());
@@ -266,28 +271,28 @@ impl<'d> Writer<'d> {
     fn copy_all(&mut self, parcel: &Parcel<'_>) -> Result<()> {
         let mut start = 0;
         for job in &parcel.jobs {
-            let stretches = &parcel.stretches[start..job.stretches_end];
-            let copied = self.copy(job, stretches);
+            let extents = &parcel.extents[start..job.stretches_end];
+            let copied = self.copy(job, extents);
             copied.with_context(|| self.at(job.path).display().to_string())?;
             start = job.stretches_end;
         }
         Ok(())
     }
 
-    fn copy(&mut self, job: &Job<'_>, stretches: &[Stretch]) -> Result<()> {
+    fn copy(&mut self, job: &Job<'_>, extents: &[DeviceExtent]) -> Result<()> {
         let file = self.open(job.path)?;
         let (mut offset, end) = (job.offset, job.offset + job.bytes);
-        for stretch in stretches {
+        for extent in extents {
             let mut done = 0;
-            while done < stretch.bytes {
-                let left = (stretch.bytes - done) as usize / self.block_bytes;
+            while done < extent.bytes {
+                let left = (extent.bytes - done) as usize / self.block_bytes;
                 let count = left.min(self.blocks.len() - self.filled);
                 let bytes = ((count * self.block_bytes) as u64).min(end - offset);
                 self.read(&file, offset, count, bytes as usize)?;
                 if let Some(count) = self.count {
                     count(bytes);
                 }
-                self.ask(stretch.device_offset + done, count)?;
+                self.ask(extent.device_offset + done, count)?;
                 offset += bytes;
                 done += (count * self.block_bytes) as u64;
             }
@@ -400,13 +405,13 @@ mod tests {
     /// blocks.
     fn copy(root: &Path, device: &Arc<dyn BlockDevice>, files: &[Data<'_>]) -> Result<()> {
         with_writers(root, device, 4096, None, |jobs| {
-            files.iter().try_for_each(|(path, bytes, stretches)| {
-                let stretch = |(first, count): &(u64, u64)| Stretch {
+            files.iter().try_for_each(|(path, bytes, extents)| {
+                let extent = |(first, count): &(u64, u64)| DeviceExtent {
                     device_offset: first * 4096,
                     bytes: count * 4096,
                 };
-                let stretches: Vec<_> = stretches.iter().map(stretch).collect();
-                jobs.send(path, *bytes, &stretches)
+                let extents: Vec<_> = extents.iter().map(extent).collect();
+                jobs.send(path, *bytes, &extents)
             })
         })
     }
@@ -425,10 +430,10 @@ mod tests {
         // The large file takes several jobs, and no job ends at the end of an extent.
         let first_count = 1500;
         let rest = (large.len() as u64).div_ceil(4096) - first_count;
-        let stretches = [(2000, first_count), (10, rest)];
+        let extents = [(2000, first_count), (10, rest)];
         let files: [Data<'_>; 2] = [
             (b"small", 11, &[(5, 1)]),
-            (b"in/large", large.len() as u64, &stretches),
+            (b"in/large", large.len() as u64, &extents),
         ];
         copy(folder.path(), &device, &files).expect("all is there");
         let found = payload_to_bytes(&device.read_blocks(0, 4096, 4096).expect("it is memory"));

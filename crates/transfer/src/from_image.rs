@@ -238,8 +238,9 @@ fn data_parts(volume: &Volume, nr: InodeNr, size: u64) -> Result<Vec<(u64, u64)>
     let mut runs: Vec<(u64, u64)> = volume
         .blocks_of(nr)?
         .into_iter()
-        .filter_map(|(first, _, count)| {
-            Some((first? * block_bytes, u64::from(count) * block_bytes))
+        .filter_map(|extent| {
+            let first = extent.file_block?.get();
+            Some((first * block_bytes, u64::from(extent.count) * block_bytes))
         })
         .collect();
     runs.sort_unstable();

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
-use ext::volume::{FileId, FileKind, NewInode, OpenFlags, Restored, SetMode, Stretch};
+use ext::volume::{DeviceExtent, FileId, FileKind, NewInode, OpenFlags, Restored, SetMode};
 use ext::{Error, Volume};
 use layout::InodeNr;
 use layout::time::InodeTime;
@@ -92,7 +92,7 @@ impl<'v> ImageSink<'v> {
 
     /// Creates a regular file with all its blocks, and returns them. The caller writes the data to
     /// the device itself.
-    pub(crate) fn laid_out(&mut self, node: &Node) -> Result<Vec<Stretch>> {
+    pub(crate) fn laid_out(&mut self, node: &Node) -> Result<Vec<DeviceExtent>> {
         self.finish_file()?;
         let (parent, name) = split_path(&node.path);
         let parent = self.directory(parent)?;

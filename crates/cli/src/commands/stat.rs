@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 use ext::Volume;
-use ext::volume::{Attributes, FileKind};
+use ext::volume::{Attributes, FileExtent, FileKind};
+use layout::FileBlock;
 use serde_json::Value;
 
 use crate::image::{ImagePath, MountArguments, with_look};
@@ -38,7 +39,7 @@ pub(crate) struct Arguments {
 struct Facts {
     attributes: Attributes,
     target: Option<String>,
-    blocks: Option<Vec<(Option<u64>, u64, u32)>>,
+    blocks: Option<Vec<FileExtent>>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -108,9 +109,10 @@ fn render(text: &mut String, name: &str, facts: &Facts) {
     if let Some(birth) = a.crtime {
         row("Birth", output::time_iso(birth));
     }
-    for (file_block, first, count) in facts.blocks.iter().flatten() {
-        let last = first + u64::from(*count) - 1;
-        let what = match file_block {
+    for extent in facts.blocks.iter().flatten() {
+        let first = extent.first;
+        let last = first.get() + u64::from(extent.count) - 1;
+        let what = match extent.file_block {
             Some(file_block) => format!("{file_block}.. at {first}-{last}"),
             None => format!("map at {first}-{last}"),
         };
@@ -123,8 +125,12 @@ fn to_json(name: &str, facts: &Facts) -> Value {
     value["name"] = Value::from(name);
     value["target"] = Value::from(facts.target.clone());
     if let Some(blocks) = &facts.blocks {
-        let runs = blocks.iter().map(|(file_block, first, count)| {
-            serde_json::json!({ "file_block": file_block, "first": first, "count": count })
+        let runs = blocks.iter().map(|extent| {
+            serde_json::json!({
+                "file_block": extent.file_block.map(FileBlock::get),
+                "first": extent.first.get(),
+                "count": extent.count,
+            })
         });
         value["blocks"] = Value::from(runs.collect::<Vec<_>>());
     }

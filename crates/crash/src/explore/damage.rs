@@ -25,7 +25,7 @@ use zerocopy::FromBytes;
 use super::Explorer;
 use crate::disks::{Disks, quiet};
 use crate::protocol::log::LogMap;
-use crate::recover::{Extent, recover};
+use crate::recover::{Examination, recover};
 use crate::rule::{Broken, Rule};
 use crate::setting::Checksums;
 
@@ -202,7 +202,7 @@ impl Explorer<'_> {
         if !harm.is_last {
             return Err(broken("nobody noticed"));
         }
-        let checked = recover(&harm.disks, setting.cell.data, Extent::Read)
+        let checked = recover(&harm.disks, setting.cell.data, Examination::Read)
             .map_err(|found| broken(&found.to_string()))?;
         if checked.recovered.last.next() != tid {
             return Err(broken("it was not dropped"));

@@ -16,7 +16,7 @@ use crate::judge;
 use crate::oracle::Recovered;
 use crate::protocol::LogMap;
 use crate::recording::Recording;
-use crate::recover::{Extent, recover, recover_on};
+use crate::recover::{Examination, recover, recover_on};
 use crate::rule::{Broken, Rule};
 use crate::suspect::{Suspect, suspects};
 
@@ -132,7 +132,7 @@ impl Explorer<'_> {
         let home = attach(devices.home_device());
         let log = devices.log_device().map(attach);
         let data = self.recording.workload.setting.cell.data;
-        recover_on(home, log, &devices, data, Extent::Read)?;
+        recover_on(home, log, &devices, data, Examination::Read)?;
         Ok(each(&trace.events()))
     }
 
@@ -174,7 +174,7 @@ impl Explorer<'_> {
         if hides_record && self.watcher.has_gone_on() {
             return Ok(());
         }
-        let mut again = recover(&devices.disks(disks), data, Extent::Read)?;
+        let mut again = recover(&devices.disks(disks), data, Examination::Read)?;
         // What is committed while a volume is opened comes after what was recovered.
         again.recovered.last = last.unwrap_or(again.recovered.last);
         if hides_record && again.recovered.last.next() == wanted.last {

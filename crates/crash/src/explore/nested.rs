@@ -11,7 +11,7 @@ use crate::cut::{Cut, Moment};
 use crate::disks::Disks;
 use crate::image::Image;
 use crate::oracle::Recovered;
-use crate::recover::{Extent, recover, recover_on};
+use crate::recover::{Examination, recover, recover_on};
 use crate::rule::{Broken, Rule};
 
 /// Depth to which recoveries are interrupted.
@@ -48,7 +48,7 @@ pub(crate) fn record(
         replays.push(Replay::on(1, log.geometry(), image));
     }
     let log = log.map(|log| -> Arc<dyn BlockDevice> { log });
-    recover_on(home, log, &devices, data, Extent::Read)?;
+    recover_on(home, log, &devices, data, Examination::Read)?;
     Ok(RecordedRecovery {
         events: trace.events(),
         replays,
@@ -93,7 +93,7 @@ impl Explorer<'_> {
             self.current.set(cuts.clone());
             self.tally.nested += 1;
             self.tally.rules.note(Rule::U6);
-            let again = recover(&left, setting.cell.data, Extent::Read)
+            let again = recover(&left, setting.cell.data, Examination::Read)
                 .and_then(|again| same(wanted, &again.recovered))
                 .map_err(|broken| found(broken, cuts.clone()));
             again?;

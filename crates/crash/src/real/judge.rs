@@ -15,7 +15,7 @@ use crate::history::{Bounds, History};
 use crate::leftover::Held;
 use crate::oracle::Oracle;
 use crate::recording::{Mark, Outcome};
-use crate::recover::{Extent, recover};
+use crate::recover::{Examination, recover};
 use crate::rule::{Broken, Rule, RuleCounts};
 use crate::setting::Schedule;
 use crate::timetable::RECOVERED_AT;
@@ -82,15 +82,15 @@ pub(super) fn judge(
         if !known.insert(disks.hash()) {
             continue;
         }
-        let extent = match random.below(USE_ONE_IN) {
-            0 => Extent::Use,
-            _ => Extent::Read,
+        let examination = match random.below(USE_ONE_IN) {
+            0 => Examination::Use,
+            _ => Examination::Read,
         };
         let is_asked = e2fsck_one_in > 0 && random.below(e2fsck_one_in) == 0;
         tally.images += 1;
         tally.unsettled += u64::from(disks.hash() != durable(round).hash());
         tally.e2fsck += u64::from(is_asked);
-        compare(round, &disks, extent, is_asked, (&histories, &bounds)).map_err(|broken| {
+        compare(round, &disks, examination, is_asked, (&histories, &bounds)).map_err(|broken| {
             Box::new(Evidence {
                 left: Some(disks),
                 ..*Evidence::of(recording.clone(), broken)
@@ -145,14 +145,14 @@ fn draw(round: &Round, number: u64, random: &mut SplitMix) -> Disks {
 fn compare(
     round: &Round,
     disks: &Disks,
-    extent: Extent,
+    examination: Examination,
     is_asked: bool,
     (histories, bounds): (&[History], &Bounds),
 ) -> Result<(), Broken> {
     let data = round.recording.workload.setting.cell.data;
     let inside = disks.clone();
     let run = sim::run(world(Schedule::Fair, RECOVERED_AT, None), move || {
-        recover(&inside, data, extent)
+        recover(&inside, data, examination)
     });
     let checked = run.map_err(|error| Broken::new(Rule::U1, error.to_string()))?;
     let checked = checked.value?;

@@ -14,7 +14,7 @@ use crash::mode::DataMode;
 use crash::real::Session;
 use crash::rule::Rule;
 use crash::run::{prepare, record_on};
-use crash::setting::{CELLS, Cell, Place};
+use crash::setting::{CELLS, Cell, JournalPlace};
 
 /// The planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ fn hunt(cell: Cell, bug: Bug, watches: bool) -> (Rule, u64) {
 
 #[test]
 fn missing_flushes_are_found() {
-    for place in [Place::Internal, Place::External] {
+    for place in [JournalPlace::Internal, JournalPlace::External] {
         for data in [DataMode::Ordered, DataMode::Writeback, DataMode::Journal] {
             let cell = Cell::new(data, place);
             let (rule, recovered) = hunt(cell, Bug::NoFlush, true);
@@ -130,7 +130,7 @@ fn missing_flushes_are_found_on_real_threads() {
 
 #[test]
 fn missing_forced_writes_are_found() {
-    for place in [Place::Internal, Place::External] {
+    for place in [JournalPlace::Internal, JournalPlace::External] {
         let cell = Cell::new(DataMode::Ordered, place);
         let (rule, _) = hunt(cell, Bug::NoForce, true);
         assert!(rule >= Rule::T1, "{cell}: {rule}");

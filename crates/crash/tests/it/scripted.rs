@@ -7,7 +7,7 @@ use crash::explore::{Limits, explore};
 use crash::mode::DataMode;
 use crash::op::Op;
 use crash::run::{prepare, record};
-use crash::setting::{CELLS, Cell, Place, Setting};
+use crash::setting::{CELLS, Cell, JournalPlace, Setting};
 use crash::workload::Workload;
 
 fn ops(text: &str) -> Vec<Op> {
@@ -45,7 +45,7 @@ fn a_short_workload_in_every_cell() {
 /// file's indirect block.
 #[test]
 fn a_former_map_shows_in_a_new_block() {
-    for place in [Place::Internal, Place::External] {
+    for place in [JournalPlace::Internal, JournalPlace::External] {
         let setting = Setting::new(Cell::new(DataMode::Writeback, place));
         let workload = Workload {
             setting,

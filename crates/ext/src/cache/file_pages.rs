@@ -17,7 +17,7 @@ use super::read_ahead::ReadAhead;
 pub(crate) struct FilePages {
     inner: Mutex<Inner>,
     /// Notified when a write completes.
-    landed: Condvar,
+    written: Condvar,
 }
 
 /// The state that the leaf lock protects.
@@ -31,8 +31,8 @@ pub(crate) struct Inner {
     /// Number of dirty pages.
     dirty: u64,
     /// Writeback batches in flight, oldest first.
-    flights: Vec<u64>,
-    next_flight: u64,
+    batches: Vec<u64>,
+    next_batch: u64,
     /// The key in the dirty list. // Invariant: present while a page is dirty or in flight.
     pub(crate) listed: Option<Nanos>,
     /// The newest transaction with the file in its ordered set.
@@ -63,7 +63,7 @@ impl FilePages {
     pub(crate) fn new() -> Self {
         Self {
             inner: Mutex::new(Inner::default()),
-            landed: Condvar::new(),
+            written: Condvar::new(),
         }
     }
 
@@ -96,14 +96,14 @@ impl FilePages {
     /// Returns true if no page is dirty, being written or being read ahead.
     pub(crate) fn is_idle(&self) -> bool {
         let inner = self.inner.lock();
-        inner.dirty == 0 && inner.flights.is_empty() && inner.ahead.is_idle()
+        inner.dirty == 0 && inner.batches.is_empty() && inner.ahead.is_idle()
     }
 
     /// Forgets all pages, none of which may be dirty.
     pub(crate) fn evict_all(&self, counts: &PageCounts, flushes: &Flushes) {
         let mut inner = self.inner.lock();
         assert!(
-            inner.dirty == 0 && inner.flights.is_empty(),
+            inner.dirty == 0 && inner.batches.is_empty(),
             "only clean files are evicted"
         );
         inner.folios.remove_from(0);
@@ -120,17 +120,17 @@ impl FilePages {
     }
 
     /// Waits until every write now in flight has completed.
-    pub(crate) fn wait_landed(&self) {
+    pub(crate) fn wait_written(&self) {
         let mut inner = self.inner.lock();
-        let limit = inner.next_flight;
-        while inner.flights.first().is_some_and(|flight| *flight < limit) {
-            self.landed.wait(&mut inner);
+        let limit = inner.next_batch;
+        while inner.batches.first().is_some_and(|batch| *batch < limit) {
+            self.written.wait(&mut inner);
         }
     }
 
     /// Wakes the threads that wait for a write to complete.
     pub(crate) fn notify_landed(&self) {
-        self.landed.notify_all();
+        self.written.notify_all();
     }
 }
 
@@ -285,7 +285,7 @@ impl Inner {
                         image: slot.image.clone().expect("a dirty page has an image"),
                         ordered: slot.ordered,
                     };
-                    take(self.next_flight, page);
+                    take(self.next_batch, page);
                     (slot.is_dirty, slot.is_in_flight, slot.ordered) = (false, true, None);
                     taken += 1;
                     count += 1;
@@ -305,31 +305,31 @@ impl Inner {
             self.dirty_folios.remove(&index);
         }
         if count > 0 {
-            self.flights.push(self.next_flight);
-            self.next_flight += 1;
+            self.batches.push(self.next_batch);
+            self.next_batch += 1;
         }
         collected
     }
 
     /// Completes a writeback batch: marks its pages clean, or dirty again if they failed.
-    pub(crate) fn land(
+    pub(crate) fn note_results(
         &mut self,
         counts: &PageCounts,
-        flight: u64,
-        landed: impl Iterator<Item = Landed>,
+        batch: u64,
+        written: impl Iterator<Item = Written>,
     ) {
         let mut cleaned = 0;
-        for page in landed {
-            cleaned += i64::from(self.land_one(page));
+        for page in written {
+            cleaned += i64::from(self.note_result(page));
         }
-        self.flights.retain(|other| *other != flight);
+        self.batches.retain(|other| *other != batch);
         self.written_at = rt::monotonic();
         self.written_count += 1;
         counts.count_dirty(-cleaned);
     }
 
     /// Completes the write of one page. Returns true if the page no longer counts as dirty.
-    fn land_one(&mut self, page: Landed) -> bool {
+    fn note_result(&mut self, page: Written) -> bool {
         let block = page.block;
         let index = block.get() / FOLIO_PAGES;
         let folio = self.folios.get_mut(index).expect("a page in flight stays");
@@ -363,7 +363,7 @@ impl Inner {
     pub(crate) fn oldest(&mut self) -> Option<Nanos> {
         if self.dirty > 0 {
             self.oldest_dirt()
-        } else if self.flights.is_empty() {
+        } else if self.batches.is_empty() {
             None
         } else {
             self.listed
@@ -391,7 +391,7 @@ impl Inner {
     /// Returns true if a page at or after a block is in flight.
     pub(crate) fn is_busy(&mut self, from: FileBlock) -> bool {
         let from = from.get();
-        !self.flights.is_empty()
+        !self.batches.is_empty()
             && self
                 .folios
                 .range_mut(from / FOLIO_PAGES)
@@ -515,7 +515,7 @@ pub(crate) struct Taken {
 }
 
 /// A page whose write has completed.
-pub(crate) struct Landed {
+pub(crate) struct Written {
     pub(crate) block: FileBlock,
     /// The transaction that must not commit before the page is written.
     pub(crate) ordered: Option<Tid>,

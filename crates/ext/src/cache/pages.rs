@@ -10,7 +10,7 @@ use rt::atomic::{AtomicBool, AtomicU64};
 use rt::{Mutex, Nanos};
 
 use super::dirty_list::DirtyList;
-use super::file_pages::{Dirt, FilePages, Inner, Landed};
+use super::file_pages::{Dirt, FilePages, Inner, Written};
 use super::flushes::Flushes;
 use super::inode::Inode;
 use super::inodes::Position;
@@ -155,15 +155,15 @@ impl Pages {
     }
 
     /// Completes a writeback batch of a file: marks its pages clean, or dirty again if they failed.
-    pub(crate) fn land(
+    pub(crate) fn note_results(
         &self,
         inode: &Arc<Inode>,
-        flight: u64,
-        landed: impl Iterator<Item = Landed>,
+        batch: u64,
+        written: impl Iterator<Item = Written>,
     ) {
         let pages: &FilePages = &inode.pages;
         let mut inner = pages.lock();
-        inner.land(&self.counts, flight, landed);
+        inner.note_results(&self.counts, batch, written);
         self.flushes.note_written(inner.written_at);
         self.relist(&mut inner, inode);
         drop(inner);

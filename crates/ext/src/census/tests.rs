@@ -69,9 +69,9 @@ fn by_volume(device: &Arc<dyn BlockDevice>) -> (BTreeMap<u64, BlockUse>, u64) {
             assert_eq!(inode, InodeNr::RESIZE, "it has what lies at fixed places");
             continue;
         };
-        for (first_file_block, first, count) in blocks {
-            for index in 0..u64::from(count) {
-                let file_block = first_file_block.map(|block| FileBlock::new(block + index));
+        for extent in blocks {
+            for (index, block) in (0..).zip(extent.blocks()) {
+                let file_block = extent.file_block.map(|first| first + index);
                 let found = match (file_block, kind) {
                     // The volume does not report the depth of an indirect block.
                     (None, _) => BlockUse::Map { inode, depth: 0 },
@@ -81,7 +81,7 @@ fn by_volume(device: &Arc<dyn BlockDevice>) -> (BTreeMap<u64, BlockUse>, u64) {
                     (Some(_), FileKind::Symlink) => BlockUse::LinkTarget { inode },
                     (Some(file_block), _) => BlockUse::Data { inode, file_block },
                 };
-                uses.insert(first + index, found);
+                uses.insert(block, found);
             }
         }
         if let Some(block) = volume.attribute_block(inode).unwrap() {

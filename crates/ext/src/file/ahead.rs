@@ -19,7 +19,7 @@ use crate::file::spans::{map_spans, mask_tail};
 
 /// Waits for a window and puts it into the cache. Ignores failed reads: a caller that needs the
 /// block reads it again.
-pub(super) fn land(core: &Core, inode: &Inode, state: &InodeState, pending: Pending) {
+pub(super) fn complete(core: &Core, inode: &Inode, state: &InodeState, pending: Pending) {
     let results = pending.ticket.wait();
     let mut inner = inode.pages.lock();
     for (span, result) in pending.spans.iter().zip(results) {
@@ -92,5 +92,5 @@ pub(super) fn extend(core: &Core, inode: &Arc<Inode>, state: &InodeState) {
         return;
     }
     drop(inner);
-    land(core, inode, state, pending);
+    complete(core, inode, state, pending);
 }

@@ -94,7 +94,7 @@ fn drop_range(core: &Core, inode: &Arc<Inode>, first: FileBlock, count: u64) -> 
         cause,
     })?;
     loop {
-        inode.pages.wait_landed();
+        inode.pages.wait_written();
         let mut inner = inode.pages.lock();
         if !inner.is_busy(first) {
             let end = Some(first + count);

@@ -270,7 +270,7 @@ fn drop_pages<'c>(
     credits: Credits,
 ) -> Result<Handle<'c>> {
     loop {
-        inode.pages.wait_landed();
+        inode.pages.wait_written();
         let handle = core.begin(credits)?;
         let mut inner = inode.pages.lock();
         if !inner.is_busy(block) {

@@ -189,7 +189,7 @@ fn fetch(
         (pending, inner.absent(block, count))
     };
     if let Some(pending) = pending {
-        ahead::land(core, inode, state, pending);
+        ahead::complete(core, inode, state, pending);
         return Ok(Fetched::Again);
     }
     let found = FileMap::of(state).find(

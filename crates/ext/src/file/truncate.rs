@@ -169,7 +169,7 @@ fn drop_pages<'c>(
     from: FileBlock,
 ) -> Result<Handle<'c>> {
     loop {
-        inode.pages.wait_landed();
+        inode.pages.wait_written();
         let handle = core.begin(credits_to_shrink(map))?;
         let mut inner = inode.pages.lock();
         if !inner.is_busy(from) {

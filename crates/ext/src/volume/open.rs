@@ -248,7 +248,7 @@ fn check_disjoint(nr: InodeNr, extents: &[LogExtent]) -> Result<()> {
     sorted.sort_unstable_by_key(|extent| extent.first);
     let is_twice = |pair: &&[&LogExtent]| pair[0].first + u64::from(pair[0].count) > pair[1].first;
     match sorted.windows(2).find(is_twice) {
-        Some(pair) => Err(Corrupt::MapCircle {
+        Some(pair) => Err(Corrupt::MapCycle {
             inode: nr,
             block: pair[1].first,
         }

@@ -10,7 +10,7 @@ use crate::file::Restored;
 
 /// A part of a file on the device, in whole blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stretch {
+pub struct DeviceExtent {
     /// Offset of its start in bytes from the start of the device.
     pub device_offset: u64,
     /// Length in bytes.
@@ -26,16 +26,21 @@ impl Volume {
     /// - [`crate::Error::NoSpace`] and [`crate::Error::FileTooLarge`]; the file stays empty.
     /// - [`crate::Error::Invalid`] if the file is not empty, or the volume is not open with
     ///   `is_being_made`.
-    pub fn lay_out(&self, nr: InodeNr, size: u64, restored: &Restored) -> Result<Vec<Stretch>> {
+    pub fn lay_out(
+        &self,
+        nr: InodeNr,
+        size: u64,
+        restored: &Restored,
+    ) -> Result<Vec<DeviceExtent>> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inode(nr)?;
         let runs = crate::file::lay_out(&self.core, &inode, size, restored)?;
         let block_bytes = u64::from(self.core.geometry().block_bytes);
-        let stretch = |run: &crate::disk::run::Run| Stretch {
+        let extent = |run: &crate::disk::run::Run| DeviceExtent {
             device_offset: run.first.get() * block_bytes,
             bytes: u64::from(run.count) * block_bytes,
         };
-        Ok(runs.iter().map(stretch).collect())
+        Ok(runs.iter().map(extent).collect())
     }
 
     /// Sets the fields of an inode to those of its original, in one step. An access control list is

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use block::DeviceError;
 use layout::Tid;
 
-use super::pages::{Outgoing, write_files};
+use super::pages::{PageBatch, write_files};
 use crate::cache::file_pages::Which;
 use crate::cache::ordered::OrderedSet;
 use crate::core::Core;
@@ -39,7 +39,7 @@ pub(crate) fn write_ordered(core: &Core, tid: Tid) -> Result<bool, DeviceError> 
 fn write(core: &Core, set: &OrderedSet) -> Result<(), DeviceError> {
     let mut result = Ok(());
     for _ in 0..ATTEMPTS {
-        let mut loose = Outgoing::default();
+        let mut loose = PageBatch::default();
         for (nr, image) in &set.loose {
             loose.push_loose(*nr, Arc::clone(image));
         }

@@ -15,7 +15,7 @@ use layout::{Block, BlockNr, FileBlock, SectorNr};
 use rt::Nanos;
 
 use crate::awaited::awaited_with;
-use crate::cache::file_pages::{Landed, Taken, Which};
+use crate::cache::file_pages::{Taken, Which, Written};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::error::Result;
@@ -27,19 +27,19 @@ const FILES_AT_A_TIME: usize = 64;
 
 /// Pages to be written.
 #[derive(Default)]
-pub(crate) struct Outgoing {
+pub(crate) struct PageBatch {
     items: Vec<Item>,
-    flights: Vec<Flight>,
+    files: Vec<FileBatch>,
 }
 
 struct Item {
     page: Taken,
-    flight: usize,
+    file: usize,
 }
 
 impl Item {
-    fn landed(&self, error: Option<DeviceError>) -> Landed {
-        Landed {
+    fn written(&self, error: Option<DeviceError>) -> Written {
+        Written {
             block: self.page.block,
             ordered: self.page.ordered,
             error,
@@ -48,27 +48,27 @@ impl Item {
 }
 
 /// The pages of one file in a batch.
-struct Flight {
+struct FileBatch {
     inode: Arc<Inode>,
     id: u64,
 }
 
-impl Outgoing {
+impl PageBatch {
     /// Index for images that no longer belong to a file.
     const LOOSE: usize = usize::MAX;
 
     /// Adds a page of a file to its writeback batch, which is the newest one unless this is its
     /// first page.
     fn push(&mut self, inode: &Arc<Inode>, id: u64, page: Taken) {
-        let is_newest = |flight: &Flight| flight.id == id && Arc::ptr_eq(&flight.inode, inode);
-        if !self.flights.last().is_some_and(is_newest) {
-            self.flights.push(Flight {
+        let is_newest = |file: &FileBatch| file.id == id && Arc::ptr_eq(&file.inode, inode);
+        if !self.files.last().is_some_and(is_newest) {
+            self.files.push(FileBatch {
                 inode: Arc::clone(inode),
                 id,
             });
         }
         self.items.push(Item {
-            flight: self.flights.len() - 1,
+            file: self.files.len() - 1,
             page,
         });
     }
@@ -82,7 +82,7 @@ impl Outgoing {
             ordered: None,
         };
         self.items.push(Item {
-            flight: Self::LOOSE,
+            file: Self::LOOSE,
             page,
         });
     }
@@ -122,17 +122,17 @@ impl Outgoing {
         let submit = |_: &mut Self| core.device.submit(batch);
         Submitted {
             ticket: awaited_with(&mut self, submit, |pages| pages.abandon(core)),
-            outgoing: self,
+            batch: self,
             spans,
         }
     }
 
     /// Completes the writeback batches after a panic: the state of their writes is unknown.
     fn abandon(&mut self, core: &Core) {
-        for (index, flight) in self.flights.drain(..).enumerate() {
-            let own = self.items.iter().filter(|item| item.flight == index);
-            let landed = own.map(|item| item.landed(Some(DeviceError::Gone)));
-            core.pages.land(&flight.inode, flight.id, landed);
+        for (index, file) in self.files.drain(..).enumerate() {
+            let own = self.items.iter().filter(|item| item.file == index);
+            let written = own.map(|item| item.written(Some(DeviceError::Gone)));
+            core.pages.note_results(&file.inode, file.id, written);
         }
         self.items.clear();
     }
@@ -141,7 +141,7 @@ impl Outgoing {
 /// Pages in flight.
 struct Submitted {
     ticket: Ticket,
-    outgoing: Outgoing,
+    batch: PageBatch,
     /// Number of pages in each request.
     spans: Vec<usize>,
 }
@@ -149,44 +149,45 @@ struct Submitted {
 impl Submitted {
     /// Waits, and completes the writeback batches.
     fn finish(mut self, core: &Core) -> Result<(), DeviceError> {
-        let wait = |_: &mut Outgoing| self.ticket.wait();
-        let results = awaited_with(&mut self.outgoing, wait, |pages| pages.abandon(core));
-        let Outgoing { items, flights } = self.outgoing;
+        let wait = |_: &mut PageBatch| self.ticket.wait();
+        let results = awaited_with(&mut self.batch, wait, |pages| pages.abandon(core));
+        let PageBatch { items, files } = self.batch;
         assert_eq!(results.len(), self.spans.len(), "a result for each request");
         let per_request = results.into_iter().map(Result::err).zip(self.spans);
         let mut errors = per_request.flat_map(|(error, count)| vec![error; count]);
-        let mut landed: Vec<Vec<Landed>> = Vec::new();
-        landed.resize_with(flights.len(), Vec::new);
+        let mut written: Vec<Vec<Written>> = Vec::new();
+        written.resize_with(files.len(), Vec::new);
         let mut first_error = None;
         for item in items {
             let error = errors.next().flatten();
             if first_error.is_none() {
                 first_error.clone_from(&error);
             }
-            match landed.get_mut(item.flight) {
-                Some(list) => list.push(item.landed(error)),
+            match written.get_mut(item.file) {
+                Some(list) => list.push(item.written(error)),
                 // The image no longer belongs to a file, but a commit may wait for it all the same.
                 None => core.pages.flushes.note_written(rt::monotonic()),
             }
         }
-        for (flight, list) in flights.into_iter().zip(landed) {
-            core.pages.land(&flight.inode, flight.id, list.into_iter());
+        for (file, list) in files.into_iter().zip(written) {
+            core.pages
+                .note_results(&file.inode, file.id, list.into_iter());
         }
         first_error.map_or(Ok(()), Err)
     }
 }
 
 /// A series of batches.
-struct Convoy<'c> {
+struct Pipeline<'c> {
     core: &'c Core,
-    filling: Outgoing,
+    filling: PageBatch,
     underway: VecDeque<Submitted>,
     error: Option<DeviceError>,
     sent: usize,
 }
 
-impl<'c> Convoy<'c> {
-    fn new(core: &'c Core, filling: Outgoing) -> Self {
+impl<'c> Pipeline<'c> {
+    fn new(core: &'c Core, filling: PageBatch) -> Self {
         Self {
             core,
             filling,
@@ -198,10 +199,10 @@ impl<'c> Convoy<'c> {
 
     /// Runs `work` on a series of batches. If it panics, batches in flight are waited for, and the
     /// rest is not written.
-    fn run<T>(core: &'c Core, filling: Outgoing, work: impl FnOnce(&mut Self) -> T) -> T {
-        awaited_with(&mut Self::new(core, filling), work, |convoy| {
-            convoy.filling.abandon(core);
-            convoy.reap_all();
+    fn run<T>(core: &'c Core, filling: PageBatch, work: impl FnOnce(&mut Self) -> T) -> T {
+        awaited_with(&mut Self::new(core, filling), work, |pipeline| {
+            pipeline.filling.abandon(core);
+            pipeline.reap_all();
         })
     }
 
@@ -220,8 +221,8 @@ impl<'c> Convoy<'c> {
             }
             let filling = &mut self.filling;
             let room = self.core.tuning.batch_pages.saturating_sub(filling.len());
-            let collected = inner.collect(which, from, room, |flight, page| {
-                filling.push(inode, flight, page);
+            let collected = inner.collect(which, from, room, |id, page| {
+                filling.push(inode, id, page);
             });
             self.core.pages.relist(&mut inner, inode);
             drop(inner);
@@ -250,9 +251,9 @@ impl<'c> Convoy<'c> {
         if self.underway.len() >= self.core.tuning.batches_max {
             self.reap();
         }
-        let outgoing = std::mem::take(&mut self.filling);
-        self.sent += outgoing.len();
-        self.underway.push_back(outgoing.submit(self.core));
+        let batch = std::mem::take(&mut self.filling);
+        self.sent += batch.len();
+        self.underway.push_back(batch.submit(self.core));
     }
 
     fn reap(&mut self) {
@@ -290,7 +291,7 @@ pub(crate) fn write_files(
     core: &Core,
     files: &[Arc<Inode>],
     which: Which,
-    loose: Outgoing,
+    loose: PageBatch,
 ) -> Result<(), DeviceError> {
     let first = Pass::run(core, files.iter(), which, loose);
     let mut left = first.busy;
@@ -298,7 +299,7 @@ pub(crate) fn write_files(
     if left.is_empty() {
         return first.result;
     }
-    let second = Pass::run(core, left.iter().copied(), which, Outgoing::default());
+    let second = Pass::run(core, left.iter().copied(), which, PageBatch::default());
     let last = second.failed_elsewhere.first();
     let failure = last.and_then(|inode| inode.pages.last_error().1);
     first
@@ -321,18 +322,18 @@ impl<'f> Pass<'f> {
         core: &Core,
         files: impl Iterator<Item = &'f Arc<Inode>> + Clone,
         which: Which,
-        loose: Outgoing,
+        loose: PageBatch,
     ) -> Self {
         let mut busy: Vec<&Arc<Inode>> = Vec::new();
         let counts = files.clone().map(|inode| inode.pages.error_count());
         let counts: Vec<u64> = counts.collect();
-        let written = Convoy::run(core, loose, |convoy| {
-            busy.extend(files.clone().filter(|inode| convoy.add(inode, which)));
-            convoy.finish()
+        let written = Pipeline::run(core, loose, |pipeline| {
+            busy.extend(files.clone().filter(|inode| pipeline.add(inode, which)));
+            pipeline.finish()
         });
         let mut failed_elsewhere = Vec::new();
         for (inode, before) in files.zip(counts) {
-            inode.pages.wait_landed();
+            inode.pages.wait_written();
             let is_busy = || busy.iter().any(|other| Arc::ptr_eq(other, inode));
             let has_failed = written.is_ok() && inode.pages.error_count() != before;
             if has_failed && !is_busy() {
@@ -353,9 +354,9 @@ pub(crate) fn write_pages(
     inode: &Arc<Inode>,
     which: Which,
 ) -> Result<usize, DeviceError> {
-    Convoy::run(core, Outgoing::default(), |convoy| {
-        convoy.add(inode, which);
-        convoy.finish()
+    Pipeline::run(core, PageBatch::default(), |pipeline| {
+        pipeline.add(inode, which);
+        pipeline.finish()
     })
 }
 
@@ -365,7 +366,7 @@ pub(crate) fn write_file(core: &Core, inode: &Arc<Inode>, which: Which) -> Resul
         core,
         std::slice::from_ref(inode),
         which,
-        Outgoing::default(),
+        PageBatch::default(),
     )
 }
 
@@ -376,7 +377,7 @@ pub(crate) fn write_everything(core: &Core) -> Result<(), DeviceError> {
     loop {
         let files = core.pages.list.all();
         for files in files.chunks(FILES_AT_A_TIME * 16) {
-            result = result.and(write_files(core, files, Which::All, Outgoing::default()));
+            result = result.and(write_files(core, files, Which::All, PageBatch::default()));
         }
         if files.is_empty() || !rt::mutant!("sync/follows-writers") {
             return result;
@@ -392,18 +393,18 @@ pub(super) fn write_oldest(
     which: Which,
     is_enough: impl Fn(usize) -> bool,
 ) -> Result<usize, DeviceError> {
-    Convoy::run(core, Outgoing::default(), |convoy| {
+    Pipeline::run(core, PageBatch::default(), |pipeline| {
         let mut last = None;
         loop {
             let files = core.pages.list.after(last, before, FILES_AT_A_TIME);
             let Some((key, _)) = files.last() else {
-                return convoy.finish();
+                return pipeline.finish();
             };
             last = Some(*key);
             for (_, inode) in &files {
-                convoy.add(inode, which);
-                if is_enough(convoy.sent + convoy.filling.len()) {
-                    return convoy.finish();
+                pipeline.add(inode, which);
+                if is_enough(pipeline.sent + pipeline.filling.len()) {
+                    return pipeline.finish();
                 }
             }
         }

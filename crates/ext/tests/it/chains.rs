@@ -8,7 +8,7 @@ use block::BlockDevice;
 use block::memory::MemoryDevice;
 use ext::error::Corrupt;
 use ext::options::DataMode;
-use ext::volume::{InodeFlags, NewInode, SetAttributes};
+use ext::volume::{FileExtent, InodeFlags, NewInode, SetAttributes};
 use ext::{Error, Volume};
 use layout::InodeNr;
 
@@ -49,7 +49,7 @@ impl Image {
                 .expect("create");
         }
         let spare = volume.resolve("/spare", true).expect("it is there");
-        let spare = volume.blocks_of(spare).expect("blocks")[0].1;
+        let spare = volume.blocks_of(spare).expect("blocks")[0].first.get();
         volume.close().expect("close");
         Self { rig, spare }
     }
@@ -109,8 +109,7 @@ impl Image {
         let nr = volume.resolve(path, false).expect("it is there");
         let blocks = volume.blocks_of(nr).expect("blocks");
         volume.close().expect("close");
-        let of_run = |(_, first, count): &(_, u64, u32)| *first..*first + u64::from(*count);
-        blocks.iter().flat_map(of_run).collect()
+        blocks.into_iter().flat_map(FileExtent::blocks).collect()
     }
 
     fn set_map(&self, nr: InodeNr, word: u64, value: u32) {
@@ -129,7 +128,7 @@ impl Image {
 fn is_map_damage(error: &Error) -> bool {
     matches!(
         error,
-        Error::Corrupt(Corrupt::Mapping { .. } | Corrupt::MapCircle { .. })
+        Error::Corrupt(Corrupt::Mapping { .. } | Corrupt::MapCycle { .. })
     )
 }
 

@@ -205,7 +205,7 @@ fn populated() -> Populated {
     let directory = volume.create_directory("/d").expect("mkdir");
     volume.write_file("/d/inner", &[3; 100]).expect("write");
     let [file, large] = ["/file", "/large"].map(|path| volume.resolve(path, true).expect("there"));
-    let directory_block = volume.blocks_of(directory).expect("blocks")[0].1 as usize;
+    let directory_block = volume.blocks_of(directory).expect("blocks")[0].first.get() as usize;
     volume.close().expect("close");
     Populated {
         bytes: rig.home.to_bytes(),
@@ -338,7 +338,7 @@ fn a_map_that_leads_to_itself_loses_no_block_that_it_still_has() {
     let volume = open();
     let cut = volume.create_file("/large", &Default::default()).map(drop);
     assert!(
-        matches!(cut, Err(Error::Corrupt(Corrupt::MapCircle { .. }))),
+        matches!(cut, Err(Error::Corrupt(Corrupt::MapCycle { .. }))),
         "{cut:?}"
     );
     drop(volume.close());

@@ -248,7 +248,7 @@ fn bad_sectors_fail_what_needs_them() {
     volume.write_file("/half", &[3; 12_288]).expect("write");
     let first_block = |path: &str| {
         let nr = volume.resolve(path, true).expect("it is there");
-        volume.blocks_of(nr).expect("blocks")[0].1
+        volume.blocks_of(nr).expect("blocks")[0].first.get()
     };
     let (directory, half) = (first_block("/bad"), first_block("/half"));
     volume.close().expect("close");
@@ -303,9 +303,9 @@ fn a_write_that_fails_on_its_way_is_short() {
         .expect("write");
     let nr = volume.resolve("/f", true).expect("it is there");
     let blocks = volume.blocks_of(nr).expect("blocks");
-    let bad = blocks.iter().find_map(|(first, block, count)| {
-        let index = (LAST as u64).checked_sub((*first)?)?;
-        (index < u64::from(*count)).then_some(block + index)
+    let bad = blocks.into_iter().find_map(|extent| {
+        let index = LAST.checked_sub(extent.file_block?.get() as usize)?;
+        extent.blocks().nth(index)
     });
     let bad = bad.expect("the file has all its blocks");
     volume.close().expect("close");

@@ -97,18 +97,16 @@ fn base(block_bytes: u32, place: Place, data: DataMode, is_closed: bool) -> Base
         let is_file = volume.attributes(nr).expect("attributes").kind == FileKind::Regular;
         let matters = blocks
             .iter()
-            .filter(|(at, ..)| !is_file || at.is_none_or(|at| at < 2));
-        used.extend(matters.map(|(_, block, _)| *block));
+            .filter(|extent| !is_file || extent.file_block.is_none_or(|at| at.get() < 2));
+        used.extend(matters.map(|extent| extent.first.get()));
     }
     let log = match place {
         Place::Internal => {
             let blocks = volume.blocks_of(InodeNr::JOURNAL).expect("blocks");
-            let maps = blocks.iter().filter(|(at, ..)| at.is_none());
-            used.extend(maps.map(|(_, block, _)| *block));
-            let of_log = blocks.iter().filter(|(at, ..)| at.is_some());
-            of_log
-                .flat_map(|(_, block, count)| *block..*block + u64::from(*count))
-                .collect()
+            let maps = blocks.iter().filter(|extent| extent.file_block.is_none());
+            used.extend(maps.map(|extent| extent.first.get()));
+            let of_log = blocks.iter().filter(|extent| extent.file_block.is_some());
+            of_log.flat_map(|extent| extent.blocks()).collect()
         }
         Place::External => (1..80).collect(),
         Place::None => Vec::new(),

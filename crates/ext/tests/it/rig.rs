@@ -7,7 +7,7 @@ use block::memory::MemoryDevice;
 use ext::mkfs::{self, FileSystemType, JournalOption};
 use ext::options::{DataMode, Memory};
 use ext::{MountOptions, Volume};
-use layout::InodeNr;
+use layout::{FileBlock, InodeNr};
 use rt::Nanos;
 use testkit::tool;
 
@@ -147,8 +147,8 @@ impl Rig {
                     .expect("the journal is mapped");
                 let first = blocks
                     .iter()
-                    .find(|(file_block, ..)| *file_block == Some(0));
-                let first = first.expect("the journal has a first block").1;
+                    .find(|extent| extent.file_block == Some(FileBlock::new(0)));
+                let first = first.expect("the journal has a first block").first.get();
                 volume.close().expect("close");
                 first
             }

@@ -124,7 +124,7 @@ fn overwritten_data_is_written_when_it_is_old() {
 
 fn data_block(volume: &Volume, path: &str) -> u64 {
     let nr = volume.resolve(path, true).expect("it is there");
-    volume.blocks_of(nr).expect("blocks")[0].1
+    volume.blocks_of(nr).expect("blocks")[0].first.get()
 }
 
 /// Committed metadata, and metadata of a volume without a journal, is written back by age, too.

@@ -6,7 +6,7 @@ use super::find;
 use crate::entry::Entry;
 use crate::inode_states::{InodeState, Usage};
 use crate::kind::ProblemKind;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::reserved_inodes::ROOT;
 use crate::state::State;
 
@@ -24,13 +24,13 @@ pub(super) struct Block<'b> {
 }
 
 impl Block<'_> {
-    pub(super) fn place(&self) -> Place {
-        Place::inode(self.inode)
+    pub(super) fn place(&self) -> Location {
+        Location::inode(self.inode)
             .at_block(self.block)
             .at_file_block(self.file_block.into())
     }
 
-    fn place_of(&self, entry: &Entry<'_>) -> Place {
+    fn place_of(&self, entry: &Entry<'_>) -> Location {
         self.place().at_entry(entry.offset, entry.name)
     }
 }

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::inode_states::InodeState;
 use crate::kind::ProblemKind;
 use crate::map::{self, Next};
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::reserved_inodes::{BAD_BLOCKS, ROOT};
 use crate::state::State;
 
@@ -41,9 +41,9 @@ pub(super) fn lose(state: &mut State<'_>, first: u32, count: u32) {
     state.report.statistics.used_inodes += count;
     if numbers.contains(&BAD_BLOCKS) {
         let kind = ProblemKind::BadBlocksInodeInvalid;
-        state.problem(kind, Place::inode(BAD_BLOCKS));
+        state.problem(kind, Location::inode(BAD_BLOCKS));
     }
     if numbers.contains(&ROOT) {
-        state.problem(ProblemKind::RootMissing, Place::inode(ROOT));
+        state.problem(ProblemKind::RootMissing, Location::inode(ROOT));
     }
 }

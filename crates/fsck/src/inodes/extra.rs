@@ -11,7 +11,7 @@ use super::Slot;
 use crate::attributes;
 use crate::error::Error;
 use crate::kind::ProblemKind;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::reserved_inodes::ROOT;
 use crate::state::State;
 
@@ -27,7 +27,7 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) {
     if size == 0 {
         return;
     }
-    let place = || Place::inode(slot.number);
+    let place = || Location::inode(slot.number);
     if size < 4 || size > slot.rest.len() || !size.is_multiple_of(4) {
         let kind = ProblemKind::ExtraSizeInvalid;
         let expected = EXTRA_SIZE as u64;
@@ -51,7 +51,7 @@ pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64,
     if block == 0 {
         return Ok(0);
     }
-    let place = || Place::inode(slot.number).at_block(block);
+    let place = || Location::inode(slot.number).at_block(block);
     let has_attributes = state.features.compatible.contains(Compatible::EXT_ATTR);
     if !has_attributes || !state.geometry.contains(block) {
         // As in e2fsck, which leaves reserved inodes unchanged.

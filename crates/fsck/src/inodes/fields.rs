@@ -8,7 +8,7 @@ use super::Slot;
 use crate::error::Error;
 use crate::kind::ProblemKind;
 use crate::map::Mapped;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::state::State;
 
 /// Flags of features that this checker does not support.
@@ -60,7 +60,7 @@ pub(super) fn is_fast_symlink(raw: &Inode) -> bool {
 }
 
 fn check_flags(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
-    let place = || Place::inode(slot.number);
+    let place = || Location::inode(slot.number);
     let flags = slot.raw.flags();
     let mut foreign = flags & FOREIGN_FLAGS;
     let is_directory = file_type == FileType::Directory;
@@ -85,7 +85,7 @@ fn check_flags(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
 }
 
 fn check_type(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) -> Result<bool, Error> {
-    let place = || Place::inode(slot.number);
+    let place = || Location::inode(slot.number);
     let raw = slot.raw;
     match file_type {
         FileType::Regular | FileType::Directory => {}
@@ -184,7 +184,7 @@ fn check_words(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
     ];
     for (kind, word, applies) in words {
         if word != 0 && applies {
-            let place = Place::inode(slot.number);
+            let place = Location::inode(slot.number);
             state.report.add_differing(kind, place, word.into(), 0);
         }
     }
@@ -203,7 +203,7 @@ pub(super) fn check_sizes(
     mapped: &Mapped,
     attribute_blocks: u64,
 ) {
-    let place = || Place::inode(slot.number);
+    let place = || Location::inode(slot.number);
     let block_bytes = state.geometry.block_bytes as u64;
     let size = whole_size(slot.raw);
     let end = mapped.last.map_or(0, |last| last + 1);
@@ -248,7 +248,7 @@ pub(super) fn check_held(state: &mut State<'_>, slot: &Slot<'_>, blocks: u64) {
     let expected = blocks * (block_bytes / 512);
     if found != expected {
         let kind = ProblemKind::BlockCountWrong;
-        let place = Place::inode(slot.number);
+        let place = Location::inode(slot.number);
         state.report.add_differing(kind, place, found, expected);
     }
 }

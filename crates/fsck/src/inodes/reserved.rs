@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::inode_states::{InodeState, Usage};
 use crate::kind::ProblemKind;
 use crate::map;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::reserved_inodes::{BAD_BLOCKS, JOURNAL, RESIZE};
 use crate::state::State;
 
@@ -86,7 +86,7 @@ fn check_mode(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
         _ => (mode != 0).then_some(ProblemKind::ReservedInodeMode),
     };
     if let Some(kind) = kind {
-        let place = Place::inode(slot.number);
+        let place = Location::inode(slot.number);
         state.report.add_found(kind, place, mode.into());
     }
 }

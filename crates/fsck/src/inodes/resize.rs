@@ -9,7 +9,7 @@ use zerocopy::little_endian::U32;
 
 use crate::error::Error;
 use crate::kind::ProblemKind;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::reserved_inodes::RESIZE;
 use crate::state::State;
 
@@ -25,7 +25,7 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
         None => false,
     };
     if !is_good {
-        state.problem(ProblemKind::ResizeInodeInvalid, Place::inode(RESIZE));
+        state.problem(ProblemKind::ResizeInodeInvalid, Location::inode(RESIZE));
     }
     Ok(())
 }

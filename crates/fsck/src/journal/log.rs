@@ -9,7 +9,7 @@ use layout::tag::TagFormat;
 use crate::error::Error;
 use crate::image::{Bytes, Image};
 use crate::kind::ProblemKind;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::state::State;
 
 /// The location of the log's blocks.
@@ -71,7 +71,9 @@ pub(super) fn check<'a>(
     }
     if !(first..length).contains(&start) {
         let kind = ProblemKind::LogStartOutOfRange;
-        state.report.add_found(kind, Place::whole(), start.into());
+        state
+            .report
+            .add_found(kind, Location::whole(), start.into());
         return Ok(0);
     }
     let format = TagFormat::from_features(raw.incompatible());
@@ -99,7 +101,7 @@ pub(super) fn check<'a>(
             BlockType::Commit => {
                 sequence = sequence.wrapping_add(1);
                 for fault in faults.drain(..) {
-                    let place = Place::block(fault.block.into());
+                    let place = Location::block(fault.block.into());
                     state.report.add_found(fault.kind, place, fault.found);
                 }
             }

@@ -3,7 +3,7 @@
 use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible};
 
 use crate::kind::ProblemKind;
-use crate::problem::Place;
+use crate::problem::Location;
 use crate::state::State;
 
 /// Checks an accepted superblock. Returns `false` if the rest cannot be checked.
@@ -14,7 +14,7 @@ pub(crate) fn check(state: &mut State<'_>) -> bool {
     statistics.blocks = geometry.block_count;
     statistics.inodes = geometry.inode_count;
     if let Some(block) = state.copy {
-        let place = Place::group(1).at_block(block);
+        let place = Location::group(1).at_block(block);
         state.report.add(ProblemKind::CopyChecked, place);
     }
     let statistics = &mut state.report.statistics;
@@ -27,13 +27,13 @@ pub(crate) fn check(state: &mut State<'_>) -> bool {
         let (kind, count) = (ProblemKind::DeviceTooSmall, geometry.block_count);
         state
             .report
-            .add_differing(kind, Place::whole(), count, on_device);
+            .add_differing(kind, Location::whole(), count, on_device);
         return false;
     }
     let said = state.raw.s_inodes_count.get();
     if said != geometry.inode_count {
         let (kind, expected) = (ProblemKind::InodeCountWrong, geometry.inode_count);
-        let place = Place::whole();
+        let place = Location::whole();
         state
             .report
             .add_differing(kind, place, said.into(), expected.into());
@@ -52,7 +52,9 @@ fn check_times(state: &mut State<'_>) {
         (ProblemKind::WriteTimeInFuture, state.raw.s_wtime.get()),
     ] {
         if i64::from(seconds) > now {
-            state.report.add_found(kind, Place::whole(), seconds.into());
+            state
+                .report
+                .add_found(kind, Location::whole(), seconds.into());
         }
     }
 }
@@ -63,7 +65,7 @@ fn check_reserved_descriptors(state: &mut State<'_>) {
     let has_inode = state.features.compatible.contains(Compatible::RESIZE_INODE);
     if reserved != 0 && !has_inode {
         let kind = ProblemKind::ReservedDescriptorsWithoutInode;
-        let place = Place::whole();
+        let place = Location::whole();
         state.report.add_differing(kind, place, reserved.into(), 0);
     }
 }
@@ -72,6 +74,6 @@ fn check_reserved_descriptors(state: &mut State<'_>) {
 pub(crate) fn check_large_files(state: &mut State<'_>) {
     let features = state.features.read_only_compatible;
     if state.has_large_file && !features.contains(ReadOnlyCompatible::LARGE_FILE) {
-        state.problem(ProblemKind::LargeFileFeatureMissing, Place::whole());
+        state.problem(ProblemKind::LargeFileFeatureMissing, Location::whole());
     }
 }

@@ -152,7 +152,7 @@ fn mounted(changes: &[(&'static str, Value)]) -> Result<MountedSetup, String> {
         .map_err(|error| error.message)?
         .place
     {
-        Place::Mounted { file_system } => Ok(*file_system),
+        Environment::Mounted { file_system } => Ok(*file_system),
         other => panic!("{other:?}"),
     }
 }

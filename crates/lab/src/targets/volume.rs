@@ -408,14 +408,14 @@ impl Target for VolumeTarget {
         // Runs that go on where the one before ends are one: a block of the map may lie between
         // them only on the device.
         let mut extents: Vec<Extent> = Vec::new();
-        for (file_block, place, count) in blocks {
-            let Some(file_block) = file_block else {
+        for mapped in blocks {
+            let Some(file_block) = mapped.file_block else {
                 continue;
             };
             let next = Extent {
-                offset: file_block * block_bytes,
-                place: place * block_bytes,
-                length: u64::from(count) * block_bytes,
+                offset: file_block.get() * block_bytes,
+                place: mapped.first.get() * block_bytes,
+                length: u64::from(mapped.count) * block_bytes,
             };
             match extents.last_mut() {
                 Some(last)

@@ -6,7 +6,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex, Notify};
 
 use crate::Nanos;
-use crate::world::{ParkHooks, Parked, Place, UnparkHooks, Woken};
+use crate::world::{ParkHooks, Parked, WaitPoint, UnparkHooks, Woken};
 
 loom::lazy_static! {
     static ref QUEUE: Mutex<VecDeque<Arc<Waiter>>> = Mutex::new(VecDeque::new());
@@ -18,7 +18,7 @@ loom::lazy_static! {
 const NOT_WOKEN: usize = usize::MAX;
 
 struct Waiter {
-    place: Place,
+    place: WaitPoint,
     token: AtomicUsize,
     wake: Notify,
 }
@@ -43,7 +43,7 @@ impl Spin {
     pub fn reset(&mut self) {}
 }
 
-pub fn park(place: Place, deadline: Option<Nanos>, hooks: &mut impl ParkHooks) -> Parked {
+pub fn park(place: WaitPoint, deadline: Option<Nanos>, hooks: &mut impl ParkHooks) -> Parked {
     assert!(deadline.is_none(), "a model has no clock");
     let waiter = {
         let mut queue = QUEUE.lock().unwrap();
@@ -87,7 +87,7 @@ pub fn unpark_while_wanted(address: usize, hooks: &mut impl UnparkHooks) {
 fn unpark(
     address: usize,
     count_max: usize,
-    mut wants: impl FnMut(Place) -> bool,
+    mut wants: impl FnMut(WaitPoint) -> bool,
     mut found: impl FnMut(Woken) -> usize,
 ) {
     let mut queue = QUEUE.lock().unwrap();

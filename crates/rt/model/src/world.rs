@@ -2,7 +2,7 @@
 
 /// A place where a thread waits.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct WaitPoint {
     /// Address of the object waited for.
     pub address: usize,
     /// Kind of wait.

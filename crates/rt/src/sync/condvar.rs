@@ -5,7 +5,7 @@ use crate::Nanos;
 use crate::home::Home;
 use crate::parking;
 use crate::primitive::{AtomicBool, Ordering};
-use crate::world::{ParkHooks, Parked, Place, UnparkHooks, Wait, Woken, point};
+use crate::world::{ParkHooks, Parked, UnparkHooks, Wait, WaitPoint, Woken, point};
 
 /// A condition variable.
 ///
@@ -51,7 +51,7 @@ impl Condvar {
     pub(super) fn wait_unlocked(&self, mutex: &RawMutex, deadline: Option<Nanos>) -> bool {
         self.home.check();
         point();
-        let place = Place {
+        let place = WaitPoint {
             address: self.address(),
             wait: Wait::Condvar,
         };

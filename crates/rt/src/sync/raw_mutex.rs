@@ -19,7 +19,7 @@
 use crate::home::Home;
 use crate::parking::{self, Spin};
 use crate::primitive::{AtomicU8, Ordering};
-use crate::world::{ParkHooks, Parked, Place, Wait, point};
+use crate::world::{ParkHooks, Parked, Wait, WaitPoint, point};
 
 const LOCKED: u8 = 1;
 const PARKED: u8 = 2;
@@ -130,7 +130,7 @@ impl RawMutex {
     }
 
     fn park(&self) -> Parked {
-        let place = Place {
+        let place = WaitPoint {
             address: self.address(),
             wait: Wait::Mutex,
         };

@@ -19,7 +19,7 @@
 use crate::home::Home;
 use crate::parking::{self, Spin};
 use crate::primitive::{AtomicUsize, Ordering, fence};
-use crate::world::{ParkHooks, Parked, Place, UnparkHooks, Wait, Woken, point};
+use crate::world::{ParkHooks, Parked, UnparkHooks, Wait, WaitPoint, Woken, point};
 
 const WRITER: usize = 1;
 const PARKED: usize = 2;
@@ -121,7 +121,7 @@ impl RawRwLock {
                     continue;
                 }
             }
-            let place = Place {
+            let place = WaitPoint {
                 address: self.address(),
                 wait,
             };

@@ -49,7 +49,7 @@ impl Place {
             settings.set(key.name, value, None);
         }
         match Setup::of(&settings)?.place {
-            setup::Place::Mounted { file_system } => Ok(Self::Mounted {
+            setup::Environment::Mounted { file_system } => Ok(Self::Mounted {
                 setup: file_system,
                 target: target.clone(),
                 device: device.clone(),

@@ -8,9 +8,9 @@ use block::BlockDevice;
 use clap::Args;
 use ext::{MountOptions, Volume, mkfs};
 use jbd2::{Location, LogExtent};
+use layout::InodeNr;
 use layout::feature::{Compatible, Incompatible};
 use layout::superblock::Superblock;
-use layout::{BlockNr, InodeNr};
 use uuid::Uuid;
 
 use super::super::info::raw_superblock;
@@ -114,10 +114,10 @@ fn inside(device: &Arc<dyn BlockDevice>, number: InodeNr) -> Result<Location> {
     let blocks = volume.blocks_of(number)?;
     let block_bytes = volume.superblock().geometry.block_bytes;
     volume.close()?;
-    let extents = blocks.into_iter().filter_map(|(file_block, first, count)| {
-        file_block.map(|_| LogExtent {
-            first: BlockNr::new(first),
-            count,
+    let extents = blocks.into_iter().filter_map(|extent| {
+        extent.file_block.map(|_| LogExtent {
+            first: extent.first,
+            count: extent.count,
         })
     });
     Ok(Location {

@@ -40,9 +40,9 @@ pub(super) fn tasks() -> Vec<Box<dyn Task>> {
 
 /// A path of the crowd, and what belongs to it.
 #[derive(Clone, Copy)]
-struct Place(u8);
+struct Slot(u8);
 
-impl Place {
+impl Slot {
     fn any(random: &mut SplitMix) -> Self {
         Self(random.below(FILES) as u8)
     }
@@ -73,7 +73,7 @@ struct Maker;
 
 impl Task for Maker {
     fn call(&mut self, volume: &Volume, random: &mut SplitMix, _: &mut RuleCounts) -> Step {
-        let place = Place::any(random);
+        let place = Slot::any(random);
         let path = place.path();
         let called = match random.below(5) {
             0 | 1 => {
@@ -110,7 +110,7 @@ impl ByPath {
 
     fn look(
         volume: &Volume,
-        place: Place,
+        place: Slot,
         nr: InodeNr,
         random: &mut SplitMix,
     ) -> Result<Result<(), Broken>, Error> {
@@ -138,7 +138,7 @@ impl ByPath {
 
     fn change(
         volume: &Volume,
-        place: Place,
+        place: Slot,
         nr: InodeNr,
         random: &mut SplitMix,
     ) -> Result<(), Error> {
@@ -163,7 +163,7 @@ impl ByPath {
 
 impl Task for ByPath {
     fn call(&mut self, volume: &Volume, random: &mut SplitMix, counts: &mut RuleCounts) -> Step {
-        let place = Place::any(random);
+        let place = Slot::any(random);
         let looked = volume.with_inode_at(&place.path(), true, |nr| {
             if random.below(SLOW_ONE_IN) == 0 {
                 rt::sleep(Nanos::from_millis(1));
@@ -190,7 +190,7 @@ struct ByNumber {
 impl Task for ByNumber {
     fn call(&mut self, volume: &Volume, random: &mut SplitMix, _: &mut RuleCounts) -> Step {
         if self.seen.is_empty() || random.below(4) == 0 {
-            if let Ok(found) = volume.metadata(&Place::any(random).path(), true)
+            if let Ok(found) = volume.metadata(&Slot::any(random).path(), true)
                 && !self.seen.contains(&found.inode)
             {
                 self.seen.push(found.inode);

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use ext::volume::FileKind;
 use ext::{Error, Volume};
-use layout::InodeNr;
 use layout::group::{self, GroupDescriptor};
 use layout::superblock::Superblock;
+use layout::{FileBlock, InodeNr};
 use zerocopy::FromBytes;
 
 use super::look::Sight;
@@ -156,15 +156,15 @@ impl Territory {
         contents: Option<Part>,
         map: Part,
     ) -> Result<(), Error> {
-        for (file_block, first, count) in volume.blocks_of(nr)? {
-            let part = match file_block {
+        for extent in volume.blocks_of(nr)? {
+            let part = match extent.file_block {
                 Some(_) => contents,
                 None => Some(map),
             };
-            for index in 0..u64::from(count) {
+            for (index, block) in (0..).zip(extent.blocks()) {
                 if let Some(part) = part {
-                    let place = file_block.unwrap_or(0) + index;
-                    self.claim(first + index, part, Some(nr), place);
+                    let place = extent.file_block.map_or(0, FileBlock::get) + index;
+                    self.claim(block, part, Some(nr), place);
                 }
             }
         }

@@ -183,9 +183,9 @@ fn change_range(
     match volume.change_range(nr, bytes(from), bytes(count), what, keeps_size) {
         Ok(()) => Ok(Outcome::Done),
         Err(Error::NoSpace) => {
-            let blocks = volume.blocks_of(nr)?.into_iter();
-            let blocks = blocks.filter_map(|(first, _, count)| Some((first?, u64::from(count))));
-            let mapped: BTreeSet<u64> = blocks
+            let extents = volume.blocks_of(nr)?.into_iter();
+            let mapped: BTreeSet<u64> = extents
+                .filter_map(|extent| Some((extent.file_block?.get(), u64::from(extent.count))))
                 .flat_map(|(first, count)| first..first + count)
                 .collect();
             let is_mapped =

@@ -269,7 +269,7 @@ impl Pruner<'_, '_> {
         let mut way = self.pending.iter().map(|pending| pending.indirect.block);
         match way.find(|block| *block >= run.first && *block < run.end()) {
             None => Ok(()),
-            Some(block) => Err(self.core.damaged(Corrupt::MapCircle {
+            Some(block) => Err(self.core.damaged(Corrupt::MapCycle {
                 inode: self.inode.nr,
                 block,
             })),

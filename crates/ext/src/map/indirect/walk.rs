@@ -21,7 +21,7 @@ use crate::error::{Corrupt, Result};
 /// and indirect blocks (`None`).
 ///
 /// # Errors
-/// - [`Corrupt::Mapping`], [`Corrupt::MapCircle`] for an invalid block map.
+/// - [`Corrupt::Mapping`], [`Corrupt::MapCycle`] for an invalid block map.
 pub(in crate::map) fn walk(
     core: &Core,
     inode: &Inode,
@@ -102,7 +102,7 @@ impl Walk<'_> {
 
     fn circle(&self, block: BlockNr) -> crate::error::Error {
         let inode = self.inode.nr;
-        self.core.damaged(Corrupt::MapCircle { inode, block })
+        self.core.damaged(Corrupt::MapCycle { inode, block })
     }
 }
 

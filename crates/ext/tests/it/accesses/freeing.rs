@@ -1,7 +1,7 @@
 //! Operations that free blocks, on files with all complications: two groups, indirect blocks,
 //! journaled data, unshared and shared attribute blocks.
 
-use ext::volume::{InodeFlags, RangeChange, RenameMode, SetMode};
+use ext::volume::{FileExtent, InodeFlags, RangeChange, RenameMode, SetMode};
 use ext::{Error, Volume};
 
 use super::operations::{
@@ -105,7 +105,7 @@ pub(super) fn prepare(volume: &Volume, place: Place) {
 fn blocks(volume: &Volume, path: &str) -> impl Iterator<Item = u64> {
     let nr = volume.resolve(path, true).expect("it is there");
     let runs = volume.blocks_of(nr).expect("blocks").into_iter();
-    runs.flat_map(|(_, first, count)| first..first + u64::from(count))
+    runs.flat_map(FileExtent::blocks)
 }
 
 /// Fills the first group with a file, except for a few blocks.

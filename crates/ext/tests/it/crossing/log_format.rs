@@ -10,7 +10,7 @@ use jbd2::{Location, LogExtent};
 use layout::journal::{
     BlockType, ChecksumType, Header, JournalCompatible, JournalIncompatible, JournalSuperblock,
 };
-use layout::{Block, BlockNr, InodeNr, checksum};
+use layout::{Block, InodeNr, checksum};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::image::{Image, look_at};
@@ -85,12 +85,10 @@ pub fn location(image: &Image) -> Location {
         .blocks_of(InodeNr::JOURNAL)
         .expect("the journal is mapped");
     volume.close().expect("close");
-    let data = blocks
-        .iter()
-        .filter(|(file_block, ..)| file_block.is_some());
-    let extents = data.map(|(_, first, count)| LogExtent {
-        first: BlockNr::new(*first),
-        count: *count,
+    let data = blocks.iter().filter(|extent| extent.file_block.is_some());
+    let extents = data.map(|extent| LogExtent {
+        first: extent.first,
+        count: extent.count,
     });
     Location {
         device,

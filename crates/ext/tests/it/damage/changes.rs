@@ -63,8 +63,8 @@ fn names_for_scattered_leaf() {
         create(&volume, format!("some-longer-name-{number:05}")).expect("create");
     }
     let blocks = volume.blocks_of(directory).expect("blocks");
-    let in_order = blocks.iter().filter(|(at, ..)| at.is_some());
-    let mut in_order = in_order.flat_map(|(_, block, count)| (*block..).take(*count as usize));
+    let in_order = blocks.iter().filter(|extent| extent.file_block.is_some());
+    let mut in_order = in_order.flat_map(|extent| extent.blocks());
     let leaf = in_order.nth(1).expect("a leaf") as usize;
     volume.close().expect("close");
     let mut bytes = rig.home.to_bytes();

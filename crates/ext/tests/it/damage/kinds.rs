@@ -42,7 +42,7 @@ fn with_names() -> (Vec<u8>, InodeNr, usize) {
         let path = format!("/d/{name}");
         volume.write_file(&path, name.as_bytes()).expect("write");
     }
-    let block = volume.blocks_of(directory).expect("blocks")[0].1 as usize;
+    let block = volume.blocks_of(directory).expect("blocks")[0].first.get() as usize;
     volume.close().expect("close");
     let dots = 24;
     let second = block * BLOCK_BYTES + dots + ENTRY_BYTES;

@@ -29,7 +29,7 @@ fn bad_bitmap(place: Place) -> Rig {
     let volume = rig.open(quiet(DataMode::Ordered));
     volume.write_file("/a", &[1; 40_960]).expect("write");
     let nr = volume.resolve("/a", true).expect("there");
-    let block = volume.blocks_of(nr).expect("blocks")[0].1 as usize;
+    let block = volume.blocks_of(nr).expect("blocks")[0].first.get() as usize;
     volume.close().expect("close");
     let mut bytes = rig.home.to_bytes();
     let descriptor = &bytes[BLOCK_BYTES..BLOCK_BYTES + 4];
