@@ -24,6 +24,7 @@ use ext::volume::DeviceExtent;
 use layout::{Block, SectorNr};
 use rustix::io::retry_on_intr;
 
+use super::host::ScannedFile;
 use super::{Counter, host, split_path, worker_count};
 
 /// Error text for a file that has shrunk since it was scanned.
@@ -43,8 +44,7 @@ const JOB_BYTES_MAX: u64 = 4 << 20;
 
 /// Copies a part of a file to a device.
 struct Job<'n> {
-    /// Path of the file, relative to the root.
-    path: &'n [u8],
+    file: ScannedFile<'n>,
     /// Offset of the part in the file, in bytes.
     offset: u64,
     bytes: u64,
@@ -160,7 +160,7 @@ impl<'n> Jobs<'_, 'n> {
     /// jobs.
     pub(crate) fn send(
         &mut self,
-        path: &'n [u8],
+        file: ScannedFile<'n>,
         bytes: u64,
         extents: &[DeviceExtent],
     ) -> Result<()> {
@@ -177,24 +177,24 @@ impl<'n> Jobs<'_, 'n> {
                 rest.bytes -= here;
                 taken += here;
                 if taken == JOB_BYTES_MAX {
-                    self.push(path, offset, taken.min(bytes - offset))?;
+                    self.push(file, offset, taken.min(bytes - offset))?;
                     offset += taken;
                     taken = 0;
                 }
             }
         }
         if taken > 0 {
-            self.push(path, offset, taken.min(bytes - offset))?;
+            self.push(file, offset, taken.min(bytes - offset))?;
         }
         Ok(())
     }
 
     /// Adds a job for the extents that belong to no job of the parcel yet.
-    fn push(&mut self, path: &'n [u8], offset: u64, bytes: u64) -> Result<()> {
+    fn push(&mut self, file: ScannedFile<'n>, offset: u64, bytes: u64) -> Result<()> {
         let parcel = &mut self.parcel;
         parcel.bytes += bytes;
         parcel.jobs.push(Job {
-            path,
+            file,
             offset,
             bytes,
             stretches_end: parcel.extents.len(),
@@ -273,14 +273,14 @@ impl<'d> Writer<'d> {
         for job in &parcel.jobs {
             let extents = &parcel.extents[start..job.stretches_end];
             let copied = self.copy(job, extents);
-            copied.with_context(|| self.at(job.path).display().to_string())?;
+            copied.with_context(|| self.at(job.file.path).display().to_string())?;
             start = job.stretches_end;
         }
         Ok(())
     }
 
     fn copy(&mut self, job: &Job<'_>, extents: &[DeviceExtent]) -> Result<()> {
-        let file = self.open(job.path)?;
+        let file = self.open(job.file)?;
         let (mut offset, end) = (job.offset, job.offset + job.bytes);
         for extent in extents {
             let mut done = 0;
@@ -300,8 +300,8 @@ impl<'d> Writer<'d> {
         Ok(())
     }
 
-    fn open(&mut self, path: &[u8]) -> Result<OwnedFd> {
-        let (parent, name) = split_path(path);
+    fn open(&mut self, file: ScannedFile<'_>) -> Result<OwnedFd> {
+        let (parent, _) = split_path(file.path);
         let is_known = self
             .directory
             .as_ref()
@@ -313,7 +313,7 @@ impl<'d> Writer<'d> {
         let Some((_, directory)) = &self.directory else {
             bail!("a file lies in a directory");
         };
-        host::open_data_in(directory, name)
+        host::open_data_in(directory, file)
     }
 
     /// Fills the next blocks with bytes of a file, and zeroes the rest of them.
@@ -411,7 +411,11 @@ mod tests {
                     bytes: count * 4096,
                 };
                 let extents: Vec<_> = extents.iter().map(extent).collect();
-                jobs.send(path, *bytes, &extents)
+                let file = ScannedFile {
+                    path,
+                    identity: None,
+                };
+                jobs.send(file, *bytes, &extents)
             })
         })
     }

@@ -105,7 +105,7 @@ impl DirectorySource {
         if node.path.is_empty() {
             return Ok(File::open(&self.root)?);
         }
-        host::open_data(&self.root, &node.path).map(File::from)
+        host::open_data(&self.root, node.into()).map(File::from)
     }
 
     /// Makes a file with data. The data becomes a job unless the file has holes.
@@ -124,7 +124,7 @@ impl DirectorySource {
                 return send_parts(&file, size, &mut |item| sink.take(item));
             }
         }
-        jobs.send(&node.path, size, &sink.laid_out(node)?)
+        jobs.send(node.into(), size, &sink.laid_out(node)?)
     }
 }
 
@@ -238,6 +238,9 @@ mod tests {
         let source = DirectorySource::open(&at("tree"), Scope::WHOLE).expect("it is there");
         assert_eq!(read(&source).expect("it is as it was"), b"contents");
         let file = at("tree/d/file");
+        fs::rename(&file, at("moved")).expect("it is there");
+        fs::write(&file, b"replaced").expect("there is room");
+        read(&source).expect_err("another file in the place of the file");
         fs::remove_file(&file).expect("it is there");
         symlink(at("secret/file"), &file).expect("there is room");
         read(&source).expect_err("a link in the place of the file");

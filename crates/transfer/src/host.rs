@@ -127,12 +127,30 @@ impl AttributeReader {
     }
 }
 
+/// A regular file that was scanned, below the root of its tree.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ScannedFile<'n> {
+    pub(crate) path: &'n [u8],
+    /// Device and inode number.
+    pub(crate) identity: Option<(u64, u64)>,
+}
+
+impl<'n> From<&'n Node> for ScannedFile<'n> {
+    fn from(node: &'n Node) -> Self {
+        Self {
+            path: &node.path,
+            identity: node.identity,
+        }
+    }
+}
+
 /// Opens a regular file below a directory for reading its data. The file was scanned earlier, so
 /// the open follows no symbolic link and does not block on a FIFO if the file or a directory on its
-/// path was replaced since.
-pub(crate) fn open_data(root: &Path, path: &[u8]) -> Result<OwnedFd> {
-    let directory = open_below(root, split_path(path).0)?;
-    open_data_in(&directory, split_path(path).1)
+/// path was replaced since. Another file in its place is refused: it would get the owner, the mode
+/// and the attributes of the scanned one.
+pub(crate) fn open_data(root: &Path, file: ScannedFile<'_>) -> Result<OwnedFd> {
+    let directory = open_below(root, split_path(file.path).0)?;
+    open_data_in(&directory, file)
 }
 
 /// Opens a directory below another one without following symbolic links.
@@ -152,12 +170,17 @@ pub(crate) fn open_below(root: &Path, path: &[u8]) -> Result<OwnedFd, Errno> {
 }
 
 /// Opens a regular file in an open directory, as [`open_data`] does.
-pub(crate) fn open_data_in(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd> {
+pub(crate) fn open_data_in(directory: &OwnedFd, scanned: ScannedFile<'_>) -> Result<OwnedFd> {
+    let name = split_path(scanned.path).1;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = retry_on_intr(|| rustix::fs::openat(directory, name, flags, Mode::empty()))?;
-    let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
-    if kind != FileType::RegularFile {
+    let stat = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         bail!("it is no regular file any more");
+    }
+    let found = (stat.st_dev, stat.st_ino);
+    if scanned.identity.is_some_and(|identity| identity != found) {
+        bail!("another file has replaced it while the tree was read");
     }
     Ok(file)
 }
