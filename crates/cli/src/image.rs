@@ -378,7 +378,7 @@ pub(crate) fn needs_recovery(device: &Arc<dyn BlockDevice>) -> bool {
         return false;
     };
     let incompatible = superblock.features().incompatible;
-    superblock.s_magic.get() == disk::MAGIC
+    superblock.magic.get() == disk::MAGIC
         && incompatible.contains(Incompatible::NEEDS_RECOVERY)
         && !incompatible.contains(Incompatible::JOURNAL_DEV)
 }

@@ -163,9 +163,9 @@ impl Disks {
         let mut block = Block::clone(image.block(self.journal_block));
         let (superblock, _) = JournalSuperblock::mut_from_prefix(&mut block)
             .expect("a block holds the journal's superblock");
-        let first = superblock.s_first.get();
-        superblock.s_maxlen = (first + setting.log_blocks).into();
-        superblock.s_sequence = setting.tid.into();
+        let first = superblock.first_block.get();
+        superblock.length = (first + setting.log_blocks).into();
+        superblock.sequence = setting.tid.into();
         let mut compatible = superblock.compatible();
         compatible.set(
             JournalCompatible::CHECKSUM,
@@ -185,11 +185,11 @@ impl Disks {
         ] {
             incompatible.set(feature, is_on);
         }
-        superblock.s_feature_compat = compatible.bits().into();
-        superblock.s_feature_incompat = incompatible.bits().into();
+        superblock.compatible_bits = compatible.bits().into();
+        superblock.incompatible_bits = incompatible.bits().into();
         if matches!(setting.checksums, Checksums::V2 | Checksums::V3) {
-            superblock.s_checksum_type = ChecksumType::Crc32c.raw();
-            superblock.s_checksum = checksum::journal_superblock(superblock).into();
+            superblock.checksum_type = ChecksumType::Crc32c.raw();
+            superblock.checksum = checksum::journal_superblock(superblock).into();
         }
         image.set_block(self.journal_block, block.into_arc());
     }
@@ -217,7 +217,7 @@ impl Disks {
         let log = self.log.as_ref().unwrap_or(&self.home);
         let is_noted = || {
             let superblock = journal_superblock(log.block(self.journal_block));
-            superblock.s_errno.get() != 0
+            superblock.error.get() != 0
         };
         has_error(self.home.block(SUPERBLOCK)) || self.has_journal() && is_noted()
     }
@@ -228,7 +228,7 @@ impl Disks {
         let own = superblock(self.home.block(SUPERBLOCK));
         (0..log.size_bytes() / BLOCK_BYTES as u64).any(|nr| {
             let logged = superblock(log.block(nr));
-            let is_own = logged.s_magic == own.s_magic && logged.s_uuid == own.s_uuid;
+            let is_own = logged.magic == own.magic && logged.uuid == own.uuid;
             is_own && logged.state().contains(State::ERROR)
         })
     }

@@ -91,9 +91,9 @@ pub fn list(permissions: u16) -> Vec<u8> {
         (acl::OTHER, permissions, acl::NO_ID),
     ] {
         let entry = acl::Entry {
-            e_tag: tag.into(),
-            e_perm: (bits & 0o7).into(),
-            e_id: id.into(),
+            tag: tag.into(),
+            permissions: (bits & 0o7).into(),
+            id: id.into(),
         };
         bytes.extend_from_slice(entry.as_bytes());
     }

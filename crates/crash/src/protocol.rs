@@ -244,10 +244,10 @@ impl Watcher {
     /// Returns true if a block of the log belongs to a transaction that a recovery would need.
     fn is_live(&self, at: u32, replays: &[Replay<Image>]) -> bool {
         let durable = self.superblock(replays);
-        let start = durable.s_start.get();
+        let start = durable.start.get();
         let (head, first) = (self.reader.head(), self.reader.first());
         start != 0 && start != head && {
-            let length = durable.s_maxlen.get() - first;
+            let length = durable.length.get() - first;
             let from = |block: u32| (block + length - start) % length;
             from(at) < from(head)
         }
@@ -256,9 +256,9 @@ impl Watcher {
     /// Returns true if the tail has durably passed all transactions that brought a block.
     fn is_behind_tail(&self, block: u64, replays: &[Replay<Image>]) -> bool {
         let durable = self.superblock(replays);
-        let tail = Tid::new(durable.s_sequence.get());
+        let tail = Tid::new(durable.sequence.get());
         let newest = self.images.get(&block).and_then(|images| images.last());
-        let is_passed = |tid: Tid| durable.s_start.get() == 0 || !tid.is_at_or_after(tail);
+        let is_passed = |tid: Tid| durable.start.get() == 0 || !tid.is_at_or_after(tail);
         newest.is_none_or(|(tid, _)| is_passed(*tid))
     }
 
@@ -352,7 +352,7 @@ impl Watcher {
     ) -> Check {
         counts.note(Rule::T7);
         let tid = transaction.tid;
-        if self.superblock(replays).s_start.get() == 0 {
+        if self.superblock(replays).start.get() == 0 {
             let what = format!(
                 "transaction {tid} is committed, but the journal says durably that it is empty"
             );
@@ -445,7 +445,7 @@ impl Watcher {
     ) -> Check {
         let (new, _) = JournalSuperblock::read_from_prefix(write.image)
             .expect("a block holds the journal's superblock");
-        let tail = Tid::new(new.s_sequence.get());
+        let tail = Tid::new(new.sequence.get());
         counts.note(Rule::T3);
         if self.setting.cell.place == JournalPlace::External {
             counts.note(Rule::T5);
@@ -466,7 +466,7 @@ impl Watcher {
                 return Err(Broken::new(Rule::T3, what));
             }
         }
-        if new.s_start.get() == 0 {
+        if new.start.get() == 0 {
             self.reader.emptied();
             // All of them are at home: blocks may become what the log knows nothing of, such as
             // data of a file that leaves journaling.

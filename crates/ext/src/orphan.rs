@@ -47,7 +47,7 @@ pub(crate) fn add(
     let next = list.newest().map_or(0, InodeNr::get);
     let (table, _) = core.table_of(nr)?;
     set_next(core, handle, nr, &table, next)?;
-    core.with_superblock(handle, |raw| raw.s_last_orphan.set(nr.get()))?;
+    core.with_superblock(handle, |raw| raw.first_orphan.set(nr.get()))?;
     list.push(nr, table);
     state.is_orphan = true;
     Ok(())
@@ -68,7 +68,7 @@ pub(crate) fn remove(
     let next = list.older(nr).map_or(0, InodeNr::get);
     match list.newer(nr) {
         Some((newer, table)) => set_next(core, handle, newer, table, next)?,
-        None => core.with_superblock(handle, |raw| raw.s_last_orphan.set(next))?,
+        None => core.with_superblock(handle, |raw| raw.first_orphan.set(next))?,
     }
     list.take(nr);
     state.is_orphan = false;
@@ -88,7 +88,7 @@ fn set_next(
     let mut bytes = handle.write(table)?;
     let (base, _) =
         Base::mut_from_prefix(&mut bytes[offset..]).expect("an inode lies in its block");
-    base.i_dtime.set(next);
+    base.deletion_time.set(next);
     Ok(())
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn take_left(core: &Core) -> BTreeSet<InodeNr> {
 fn read_chain(core: &Core) -> Result<Vec<(InodeNr, Arc<Buffer>)>> {
     let mut chain = Vec::new();
     let mut seen = BTreeSet::new();
-    let mut next = core.superblock.raw.s_last_orphan.get();
+    let mut next = core.superblock.raw.first_orphan.get();
     while next != 0 {
         let nr = InodeNr::new(next);
         let corrupt = |why| core.damaged(Corrupt::Orphan { inode: nr, why });
@@ -149,10 +149,10 @@ fn read_chain(core: &Core) -> Result<Vec<(InodeNr, Arc<Buffer>)>> {
         let bytes = buffer.read();
         let (base, _) =
             Base::ref_from_prefix(&bytes[offset..]).expect("an inode lies in its block");
-        if base.i_mode.get() == 0 {
+        if base.mode.get() == 0 {
             return Err(corrupt("the inode is free"));
         }
-        next = base.i_dtime.get();
+        next = base.deletion_time.get();
         drop(bytes);
         chain.push((nr, buffer));
     }

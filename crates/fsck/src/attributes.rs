@@ -25,16 +25,16 @@ pub(crate) fn are_good(entries: &[u8], skipped: usize) -> bool {
         let Ok((entry, _)) = Entry::ref_from_prefix(&entries[at..]) else {
             return false;
         };
-        let length = usize::from(entry.e_name_len);
+        let length = usize::from(entry.name_length);
         let end = at + (size_of::<Entry>() + length).next_multiple_of(4);
         // Access control lists have a prefix and no name after it.
-        let has_prefix = skipped == 0 || entry.e_name_index != 0;
-        if !has_prefix || end > entries.len() || entry.e_value_inum.get() != 0 {
+        let has_prefix = skipped == 0 || entry.name_index != 0;
+        if !has_prefix || end > entries.len() || entry.value_inode.get() != 0 {
             return false;
         }
         let (start, size) = (
-            usize::from(entry.e_value_offs.get()),
-            entry.e_value_size.get() as usize,
+            usize::from(entry.value_offset.get()),
+            entry.value_size.get() as usize,
         );
         if size > entries.len() || (size != 0 && start + size > entries.len() + skipped) {
             return false;
@@ -53,7 +53,7 @@ pub(crate) fn are_good(entries: &[u8], skipped: usize) -> bool {
             let value = &entries[start - skipped..];
             &value[..size.next_multiple_of(4).min(value.len())]
         };
-        if !is_hash_good(entry.e_hash.get(), name, value, skipped == 0) {
+        if !is_hash_good(entry.hash.get(), name, value, skipped == 0) {
             return false;
         }
         at = end;

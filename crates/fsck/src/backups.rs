@@ -42,19 +42,19 @@ fn facts(raw: &Superblock) -> ([u32; 11], [u8; 16]) {
     let incompatible = features.incompatible - Incompatible::NEEDS_RECOVERY;
     let compatible = features.compatible - Compatible::EXT_ATTR;
     let words = [
-        raw.s_magic.get().into(),
-        raw.s_inodes_count.get(),
-        raw.s_blocks_count_lo.get(),
-        raw.s_first_data_block.get(),
-        raw.s_log_block_size.get(),
-        raw.s_blocks_per_group.get(),
-        raw.s_inodes_per_group.get(),
-        raw.s_rev_level.get(),
-        raw.s_inode_size.get().into(),
+        raw.magic.get().into(),
+        raw.inodes_count.get(),
+        raw.blocks_count_low.get(),
+        raw.first_data_block.get(),
+        raw.log_block_size.get(),
+        raw.blocks_per_group.get(),
+        raw.inodes_per_group.get(),
+        raw.revision.get(),
+        raw.dynamic_inode_size.get().into(),
         compatible.bits(),
         incompatible.bits(),
     ];
-    (words, raw.s_uuid)
+    (words, raw.uuid)
 }
 
 fn check_descriptors(state: &mut State<'_>, group: u32) -> Result<(), Error> {
@@ -78,8 +78,8 @@ fn check_descriptors(state: &mut State<'_>, group: u32) -> Result<(), Error> {
 fn places(bytes: &[u8]) -> Option<[u32; 3]> {
     let raw = GroupDescriptor::ref_from_bytes(bytes).ok()?;
     Some([
-        raw.bg_block_bitmap_lo.get(),
-        raw.bg_inode_bitmap_lo.get(),
-        raw.bg_inode_table_lo.get(),
+        raw.block_bitmap_low.get(),
+        raw.inode_bitmap_low.get(),
+        raw.inode_table_low.get(),
     ])
 }

@@ -111,7 +111,7 @@ fn check_inodes(state: &mut State<'_>) -> Result<(), Error> {
             state.problem(ProblemKind::InodeBitmapPadding, Location::group(number));
         }
     }
-    let said = u64::from(state.raw.s_free_inodes_count.get());
+    let said = u64::from(state.raw.free_inodes_count.get());
     let is_known = state.groups.iter().all(|group| group.inode_bitmap != 0);
     if said != free && is_known {
         let kind = ProblemKind::FreeInodesWrong;

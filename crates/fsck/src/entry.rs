@@ -16,8 +16,8 @@ pub(crate) struct Entry<'b> {
 /// Returns the entry at an offset, if its length is valid.
 pub(crate) fn entry_at(block: &[u8], offset: usize) -> Option<Entry<'_>> {
     let (header, rest) = EntryHeader::ref_from_prefix(block.get(offset..)?).ok()?;
-    let record_length = decode_record_length(header.rec_len.get(), block.len());
-    let name_length = usize::from(header.name_len);
+    let record_length = decode_record_length(header.record_length.get(), block.len());
+    let name_length = usize::from(header.name_length);
     let left = block.len() - offset;
     let is_good = record_length >= RECORD_LENGTH_MIN
         && record_length.is_multiple_of(4)

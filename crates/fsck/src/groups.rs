@@ -65,26 +65,26 @@ fn decode(state: &mut State<'_>, number: u32, raw: &GroupDescriptor) -> Group {
         state.report.add_found(kind, Location::group(number), block);
         0
     };
-    let flags = GroupFlags::from_bits_retain(raw.bg_flags.get());
+    let flags = GroupFlags::from_bits_retain(raw.flag_bits.get());
     let group = Group {
         block_bitmap: place(
             ProblemKind::BlockBitmapMisplaced,
-            raw.bg_block_bitmap_lo.get(),
+            raw.block_bitmap_low.get(),
             1,
         ),
         inode_bitmap: place(
             ProblemKind::InodeBitmapMisplaced,
-            raw.bg_inode_bitmap_lo.get(),
+            raw.inode_bitmap_low.get(),
             1,
         ),
         inode_table: place(
             ProblemKind::InodeTableMisplaced,
-            raw.bg_inode_table_lo.get(),
+            raw.inode_table_low.get(),
             table_blocks,
         ),
-        free_blocks: raw.bg_free_blocks_count_lo.get().into(),
-        free_inodes: raw.bg_free_inodes_count_lo.get().into(),
-        directories: raw.bg_used_dirs_count_lo.get().into(),
+        free_blocks: raw.free_blocks_count_low.get().into(),
+        free_inodes: raw.free_inodes_count_low.get().into(),
+        directories: raw.directories_count_low.get().into(),
     };
     let has_inodes = group.free_inodes < state.geometry.inodes_per_group;
     if flags.contains(GroupFlags::INODE_UNINIT) && has_inodes {

@@ -115,13 +115,13 @@ fn check_slot(state: &mut State<'_>, number: u32, bytes: &[u8]) -> Result<(), Er
     if number < state.geometry.first_inode && number != ROOT {
         return reserved::check(state, &slot);
     }
-    let (links, deletion) = (raw.i_links_count.get(), raw.i_dtime.get());
-    if links == 0 && deletion == 0 && raw.i_mode.get() == 0 {
+    let (links, deletion) = (raw.links_count.get(), raw.deletion_time.get());
+    if links == 0 && deletion == 0 && raw.mode.get() == 0 {
         return Ok(());
     }
     check_deletion(state, &slot);
     if links == 0 {
-        let file_type = FileType::from_mode(raw.i_mode.get());
+        let file_type = FileType::from_mode(raw.mode.get());
         state.inodes[number].file_type = file_type.raw();
         return Ok(());
     }
@@ -132,7 +132,7 @@ fn check_slot(state: &mut State<'_>, number: u32, bytes: &[u8]) -> Result<(), Er
 /// inode of an orphan list.
 fn check_deletion(state: &mut State<'_>, slot: &Slot<'_>) {
     let place = || Location::inode(slot.number);
-    let (links, deletion) = (slot.raw.i_links_count.get(), slot.raw.i_dtime.get());
+    let (links, deletion) = (slot.raw.links_count.get(), slot.raw.deletion_time.get());
     let is_time = deletion >= state.geometry.inode_count || !state.has_plausible_times();
     if deletion != 0 && !is_time {
         let kind = ProblemKind::DeletionTimeIsInode;
@@ -141,13 +141,13 @@ fn check_deletion(state: &mut State<'_>, slot: &Slot<'_>) {
     if deletion != 0 && links != 0 {
         let kind = ProblemKind::InodeInUseHasDeletionTime;
         state.report.add_found(kind, place(), deletion.into());
-    } else if deletion == 0 && links == 0 && slot.raw.i_mode.get() != 0 {
+    } else if deletion == 0 && links == 0 && slot.raw.mode.get() != 0 {
         state.problem(ProblemKind::DeletedInodeWithoutTime, place());
     }
 }
 
 fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
-    let file_type = FileType::from_mode(slot.raw.i_mode.get());
+    let file_type = FileType::from_mode(slot.raw.mode.get());
     let is_good = fields::check(state, slot, file_type)?;
     extra::check(state, slot);
     let code = if is_good {
@@ -158,7 +158,7 @@ fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
     let has_map = fields::has_map(slot.raw, file_type);
     state.inodes[slot.number] = InodeState {
         references: 0,
-        links: slot.raw.i_links_count.get(),
+        links: slot.raw.links_count.get(),
         file_type: code,
         usage: if has_map { Usage::Mapped } else { Usage::Used },
     };

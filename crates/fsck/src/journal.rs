@@ -89,7 +89,7 @@ pub(crate) fn check<'a>(state: &mut State<'a>, device: Option<Image<'a>>) -> Res
 }
 
 fn whereabouts(state: &State<'_>) -> Whereabouts {
-    let (inode, uuid) = (state.raw.s_journal_inum.get(), state.raw.s_journal_uuid);
+    let (inode, uuid) = (state.raw.journal_inode.get(), state.raw.journal_uuid);
     match (inode, uuid == [0; 16]) {
         (0, true) => Whereabouts::Nowhere,
         (0, false) => Whereabouts::Device(uuid),
@@ -135,8 +135,8 @@ fn is_journal(state: &State<'_>, inode: &Inode) -> bool {
     let least = u64::from(layout::journal::BLOCK_COUNT_MIN) * block_bytes;
     let words = inode.map();
     let direct = words.iter().take(layout::inode::DIRECT_BLOCKS);
-    inode.i_links_count.get() != 0
-        && FileType::from_mode(inode.i_mode.get()) == FileType::Regular
+    inode.links_count.get() != 0
+        && FileType::from_mode(inode.mode.get()) == FileType::Regular
         && inode.size(false) >= least
         && direct
             .into_iter()
@@ -145,11 +145,11 @@ fn is_journal(state: &State<'_>, inode: &Inode) -> bool {
 
 /// Returns the copy of the journal's block map in the superblock.
 fn backup(state: &State<'_>) -> Option<[u32; MAP_WORDS]> {
-    if state.raw.s_jnl_backup_type != JOURNAL_BACKUP_BLOCKS {
+    if state.raw.journal_backup_type != JOURNAL_BACKUP_BLOCKS {
         return None;
     }
     let mut words = [0; MAP_WORDS];
-    for (word, copy) in words.iter_mut().zip(&state.raw.s_jnl_blocks) {
+    for (word, copy) in words.iter_mut().zip(&state.raw.journal_backup) {
         *word = copy.get();
     }
     state.geometry.contains(words[0].into()).then_some(words)
@@ -168,7 +168,7 @@ fn external<'a>(
         Err(error) => return Err(error),
     };
     let block_bytes = state.geometry.block_bytes;
-    let is_journal = raw.s_magic.get() == disk::MAGIC
+    let is_journal = raw.magic.get() == disk::MAGIC
         && raw
             .features()
             .incompatible
@@ -178,7 +178,7 @@ fn external<'a>(
         state.problem(ProblemKind::JournalDeviceInvalid, whole());
         return Ok(None);
     }
-    if raw.s_uuid != uuid {
+    if raw.uuid != uuid {
         state.problem(ProblemKind::JournalUuidWrong, whole());
         return Ok(None);
     }
@@ -203,13 +203,13 @@ fn check_superblock(state: &mut State<'_>, raw: &JournalSuperblock, log: &Log<'_
     let Some(version) = raw.version() else {
         report(
             ProblemKind::JournalSuperblockInvalid,
-            raw.s_header.h_magic.get(),
+            raw.header.magic.get(),
         );
         return false;
     };
     let unknown = raw.incompatible().difference(INCOMPATIBLE).bits();
     let read_only = if version == 2 {
-        raw.s_feature_ro_compat.get()
+        raw.read_only_compatible_bits.get()
     } else {
         0
     };
@@ -217,8 +217,8 @@ fn check_superblock(state: &mut State<'_>, raw: &JournalSuperblock, log: &Log<'_
         report(ProblemKind::JournalFeatures, unknown | read_only);
         return false;
     }
-    let (length, first) = (raw.s_maxlen.get(), raw.s_first.get());
-    let is_good = raw.s_blocksize.get() as usize == state.geometry.block_bytes
+    let (length, first) = (raw.length.get(), raw.first_block.get());
+    let is_good = raw.block_size.get() as usize == state.geometry.block_bytes
         && u64::from(length) <= log.count()
         && first != 0
         && first < length
@@ -229,7 +229,7 @@ fn check_superblock(state: &mut State<'_>, raw: &JournalSuperblock, log: &Log<'_
         return false;
     }
     check_users(state, raw, version, log);
-    let error = raw.s_errno.get();
+    let error = raw.error.get();
     if error != 0 {
         let error = error.wrapping_neg().into();
         state
@@ -241,10 +241,10 @@ fn check_superblock(state: &mut State<'_>, raw: &JournalSuperblock, log: &Log<'_
 
 /// Checks the users: a journal has one file system, and an external one names it.
 fn check_users(state: &mut State<'_>, raw: &JournalSuperblock, version: u8, log: &Log<'_>) {
-    let users = raw.s_nr_users.get();
+    let users = raw.user_count.get();
     let is_internal = matches!(log, Log::Internal { .. });
     let has_fields =
-        users != 0 || raw.s_feature_compat.get() != 0 || raw.s_feature_incompat.get() != 0;
+        users != 0 || raw.compatible_bits.get() != 0 || raw.incompatible_bits.get() != 0;
     if is_internal && ((version == 1 && has_fields) || users > 1) {
         state.problem(ProblemKind::JournalFieldsOfVersion2, Location::whole());
     }
@@ -254,8 +254,8 @@ fn check_users(state: &mut State<'_>, raw: &JournalSuperblock, version: u8, log:
             .report
             .add_differing(kind, Location::whole(), users.into(), 1);
     }
-    let named = &raw.s_users[..(users as usize).min(USERS_MAX)];
-    if !is_internal && !named.contains(&state.raw.s_uuid) {
+    let named = &raw.users[..(users as usize).min(USERS_MAX)];
+    if !is_internal && !named.contains(&state.raw.uuid) {
         state.problem(ProblemKind::JournalOfOther, Location::whole());
     }
 }
@@ -266,14 +266,14 @@ fn is_checksum_good(raw: &JournalSuperblock) -> bool {
         return true;
     }
     const _: () = assert!(size_of::<JournalSuperblock>() == SUPERBLOCK_SIZE);
-    raw.s_checksum_type == ChecksumType::Crc32c.raw()
-        && raw.s_checksum.get() == checksum::journal_superblock(raw)
+    raw.checksum_type == ChecksumType::Crc32c.raw()
+        && raw.checksum.get() == checksum::journal_superblock(raw)
 }
 
 /// Checks that the log needs recovery exactly if the file system says so. An empty log with the
 /// flag is allowed: an interrupted mount leaves it.
 fn check_start(state: &mut State<'_>, raw: &JournalSuperblock, needs_recovery: bool) {
-    let start = raw.s_start.get();
+    let start = raw.start.get();
     if start != 0 && !needs_recovery {
         let kind = ProblemKind::LogWithoutRecovery;
         state

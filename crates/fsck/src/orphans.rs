@@ -11,7 +11,7 @@ use crate::state::State;
 
 /// Follows the list.
 pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
-    let mut number = state.raw.s_last_orphan.get();
+    let mut number = state.raw.first_orphan.get();
     if number == 0 {
         return Ok(());
     }
@@ -29,12 +29,12 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
             break;
         }
         let inode = inodes::read(state, number)?;
-        let Some(inode) = inode.filter(|inode| inode.i_mode.get() != 0) else {
+        let Some(inode) = inode.filter(|inode| inode.mode.get() != 0) else {
             state.problem(ProblemKind::OrphanFree, Location::inode(number));
             break;
         };
         state.report.statistics.orphans += 1;
-        number = inode.i_dtime.get();
+        number = inode.deletion_time.get();
     }
     Ok(())
 }

@@ -155,7 +155,11 @@ impl<'a> State<'a> {
     /// time.
     pub(crate) fn has_plausible_times(&self) -> bool {
         let count = self.geometry.inode_count;
-        let times = [self.raw.s_mkfs_time, self.raw.s_wtime, self.raw.s_mtime];
+        let times = [
+            self.raw.creation_time,
+            self.raw.write_time,
+            self.raw.mount_time,
+        ];
         times
             .iter()
             .all(|time| time.get() == 0 || time.get() >= count)

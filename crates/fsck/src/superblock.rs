@@ -50,8 +50,8 @@ pub(crate) fn find(image: &mut Image<'_>) -> Result<Decoded, Error> {
 /// Finds the backup in the second group. The primary superblock gives the size of groups if its
 /// magic is valid, else groups have their usual size.
 pub(crate) fn find_copy(image: &mut Image<'_>, first: &Superblock) -> Option<Decoded> {
-    let said = (first.s_magic.get() == disk::MAGIC)
-        .then(|| first.block_size().zip(Some(first.s_blocks_per_group.get())));
+    let said = (first.magic.get() == disk::MAGIC)
+        .then(|| first.block_size().zip(Some(first.blocks_per_group.get())));
     let log_sizes = 0..=(BLOCK_BYTES_MAX / disk::BLOCK_SIZE_MIN).ilog2();
     let usual = log_sizes.map(|log| {
         let block_bytes = disk::BLOCK_SIZE_MIN << log;
@@ -88,7 +88,7 @@ pub(crate) fn read(image: &mut Image<'_>, offset: u64) -> Result<Superblock, Err
 
 /// Validates a superblock.
 pub(crate) fn decode(raw: Superblock) -> Result<Decoded, Error> {
-    let magic = raw.s_magic.get();
+    let magic = raw.magic.get();
     if magic != disk::MAGIC {
         let why = SuperblockFault::Magic { found: magic };
         return Err(Error::NoSuperblock { why });
@@ -138,21 +138,21 @@ fn check_features(features: Features) -> Result<(), Error> {
 }
 
 fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, SuperblockFault> {
-    let log = raw.s_log_block_size.get();
+    let log = raw.log_block_size.get();
     let block_bytes = raw.block_size().filter(|bytes| *bytes <= BLOCK_BYTES_MAX);
     let why = "blocks have 1 KiB to 64 KiB";
     let block_bytes = block_bytes.ok_or(bad("s_log_block_size", log, why))?;
-    within("s_log_cluster_size", raw.s_log_cluster_size.get(), log, log)?;
+    within("s_log_cluster_size", raw.log_cluster_size.get(), log, log)?;
     let first_block = u32::from(block_bytes == disk::BLOCK_SIZE_MIN);
     within(
         "s_first_data_block",
-        raw.s_first_data_block.get(),
+        raw.first_data_block.get(),
         first_block,
         first_block,
     )?;
-    let block_count = raw.s_blocks_count_lo.get();
+    let block_count = raw.blocks_count_low.get();
     within("s_blocks_count", block_count, first_block + 1, u32::MAX)?;
-    let blocks_per_group = raw.s_blocks_per_group.get();
+    let blocks_per_group = raw.blocks_per_group.get();
     let bits = block_bytes * 8;
     within(
         "s_blocks_per_group",
@@ -170,7 +170,7 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
     if !inode_bytes.is_power_of_two() {
         return Err(bad("s_inode_size", inode_bytes, "it is a power of two"));
     }
-    let inodes_per_group = raw.s_inodes_per_group.get();
+    let inodes_per_group = raw.inodes_per_group.get();
     let per_block = block_bytes / inode_bytes;
     within("s_inodes_per_group", inodes_per_group, per_block, bits)?;
     let group_count = (block_count - first_block).div_ceil(blocks_per_group);
@@ -187,7 +187,7 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
         inode_bytes: inode_bytes as usize,
         inode_count,
         first_inode: raw.first_inode(),
-        reserved_descriptor_blocks: raw.s_reserved_gdt_blocks.get().into(),
+        reserved_descriptor_blocks: raw.reserved_descriptor_blocks.get().into(),
         has_sparse_super: features
             .read_only_compatible
             .contains(ReadOnlyCompatible::SPARSE_SUPER),
@@ -198,12 +198,12 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
 
 /// Checks that counts and numbers are possible with the geometry.
 fn check_limits(raw: &Superblock, geometry: &Geometry) -> Result<(), SuperblockFault> {
-    within("s_inodes_count", raw.s_inodes_count.get(), 1, u32::MAX)?;
+    within("s_inodes_count", raw.inodes_count.get(), 1, u32::MAX)?;
     let first_inode = geometry.first_inode;
     let least = disk::GOOD_OLD_FIRST_INODE;
     within("s_first_ino", first_inode, least, geometry.inode_count)?;
-    let reserved = raw.s_r_blocks_count_lo.get();
-    let most = raw.s_blocks_count_lo.get() / 2;
+    let reserved = raw.reserved_blocks_count_low.get();
+    let most = raw.blocks_count_low.get() / 2;
     within("s_r_blocks_count", reserved, 0, most)?;
     let descriptors = geometry.reserved_descriptor_blocks;
     let most = geometry.pointers_per_block() as u32;

@@ -197,7 +197,7 @@ fn attribute_block(device: &Arc<dyn BlockDevice>, inode_at: u64) -> ext::Result<
     let (inode, _) =
         layout::inode::Inode::read_from_prefix(&block[(inode_at % BLOCK_BYTES) as usize..])
             .expect("a block holds an inode");
-    Ok(u64::from(inode.i_file_acl_lo.get()) * BLOCK_BYTES)
+    Ok(u64::from(inode.attribute_block_low.get()) * BLOCK_BYTES)
 }
 
 fn locate(volume: &Volume, device: &Arc<dyn BlockDevice>) -> ext::Result<Base> {
@@ -214,7 +214,7 @@ fn locate(volume: &Volume, device: &Arc<dyn BlockDevice>) -> ext::Result<Base> {
     let descriptor = device.read_block(DESCRIPTORS_AT, BLOCK_BYTES as u32)?;
     let (descriptor, _) =
         GroupDescriptor::read_from_prefix(&descriptor).expect("a block holds a descriptor");
-    let table = u64::from(descriptor.bg_inode_table_lo.get()) * BLOCK_BYTES;
+    let table = u64::from(descriptor.inode_table_low.get()) * BLOCK_BYTES;
     let inode_at = |nr: InodeNr| table + u64::from(nr.get() - 1) * INODE_BYTES;
     let has_journal = volume.journal_stats().is_some();
     Ok(Base {

@@ -88,7 +88,7 @@ impl Superblock {
         let version = raw.version().ok_or(Corrupt::NoSuperblock)?;
         if version == 2 && has_leftovers(&raw) {
             clear_after_version_1(&mut raw);
-            raw.s_nr_users = 1.into();
+            raw.user_count = 1.into();
         }
         let checksums = if version == 2 {
             check_features(&raw)?
@@ -102,14 +102,14 @@ impl Superblock {
                 why,
             })
         };
-        if raw.s_blocksize.get() != block_bytes {
+        if raw.block_size.get() != block_bytes {
             return Err(field(
                 "block size",
-                raw.s_blocksize.get(),
+                raw.block_size.get(),
                 "the file system has another one",
             ));
         }
-        let length = raw.s_maxlen.get();
+        let length = raw.length.get();
         if u64::from(length) > mapped {
             return Err(Corrupt::Unmapped {
                 mapped,
@@ -117,7 +117,7 @@ impl Superblock {
             }
             .into());
         }
-        let (first, start) = (raw.s_first.get(), raw.s_start.get());
+        let (first, start) = (raw.first_block.get(), raw.start.get());
         if first == 0 || first >= length {
             return Err(field("first block", first, "it lies outside the log"));
         }
@@ -136,13 +136,13 @@ impl Superblock {
     /// A superblock of a new, empty log of version 2.
     pub(crate) fn new(block_bytes: u32, length: u32, first: u32, uuid: [u8; 16]) -> Self {
         let mut raw = JournalSuperblock::new_zeroed();
-        raw.s_header = Header::new(BlockType::SuperblockV2, 0);
-        raw.s_blocksize = block_bytes.into();
-        raw.s_maxlen = length.into();
-        raw.s_first = first.into();
-        raw.s_sequence = 1.into();
-        raw.s_uuid = uuid;
-        raw.s_nr_users = 1.into();
+        raw.header = Header::new(BlockType::SuperblockV2, 0);
+        raw.block_size = block_bytes.into();
+        raw.length = length.into();
+        raw.first_block = first.into();
+        raw.sequence = 1.into();
+        raw.uuid = uuid;
+        raw.user_count = 1.into();
         Self {
             raw,
             checksums: Checksums::None,
@@ -151,8 +151,8 @@ impl Superblock {
 
     /// Makes it one of version 1, which has no features and no UUID.
     pub(crate) fn set_version_1(&mut self) {
-        let sequence = self.raw.s_header.h_sequence.get();
-        self.raw.s_header = Header::new(BlockType::SuperblockV1, sequence);
+        let sequence = self.raw.header.sequence.get();
+        self.raw.header = Header::new(BlockType::SuperblockV1, sequence);
         clear_after_version_1(&mut self.raw);
     }
 
@@ -165,9 +165,9 @@ impl Superblock {
         incompatible.set(JournalIncompatible::CHECKSUM_V3, checksums == Checksums::V3);
         let mut compatible = JournalCompatible::empty();
         compatible.set(JournalCompatible::CHECKSUM, checksums == Checksums::V1);
-        self.raw.s_feature_incompat = incompatible.bits().into();
-        self.raw.s_feature_compat = compatible.bits().into();
-        self.raw.s_checksum_type = if checksums.cover_each_block() {
+        self.raw.incompatible_bits = incompatible.bits().into();
+        self.raw.compatible_bits = compatible.bits().into();
+        self.raw.checksum_type = if checksums.cover_each_block() {
             ChecksumType::Crc32c.raw()
         } else {
             0
@@ -179,9 +179,9 @@ impl Superblock {
     pub(crate) fn encode(&self) -> Block {
         let mut raw = self.raw;
         if self.checksums.cover_each_block() {
-            raw.s_checksum = checksum::journal_superblock(&raw).into();
+            raw.checksum = checksum::journal_superblock(&raw).into();
         }
-        let size = usize::try_from(self.raw.s_blocksize.get()).expect("a block fits into memory");
+        let size = usize::try_from(self.raw.block_size.get()).expect("a block fits into memory");
         let mut block = Block::zeroed(size);
         block[..journal::SUPERBLOCK_SIZE].copy_from_slice(raw.as_bytes());
         block
@@ -190,11 +190,11 @@ impl Superblock {
     /// Returns the format in which blocks are written and read.
     pub(crate) fn format(&self) -> LogFormat {
         LogFormat {
-            block_bytes: self.raw.s_blocksize.get(),
+            block_bytes: self.raw.block_size.get(),
             tags: TagFormat::from_features(self.raw.incompatible()),
             checksums: self.checksums,
-            seed: checksum::journal_seed(&self.raw.s_uuid),
-            uuid: self.raw.s_uuid,
+            seed: checksum::journal_seed(&self.raw.uuid),
+            uuid: self.raw.uuid,
             is_async: self
                 .raw
                 .incompatible()
@@ -224,44 +224,44 @@ impl Superblock {
 
     /// Blocks of the journal, this one included.
     pub(crate) fn length(&self) -> u32 {
-        self.raw.s_maxlen.get()
+        self.raw.length.get()
     }
 
     /// The first block of the log proper.
     pub(crate) fn first(&self) -> u32 {
-        self.raw.s_first.get()
+        self.raw.first_block.get()
     }
 
     /// The first block of the oldest transaction that may have to be replayed; none if the log is
     /// empty.
     pub(crate) fn start(&self) -> Option<u32> {
-        Some(self.raw.s_start.get()).filter(|start| *start != 0)
+        Some(self.raw.start.get()).filter(|start| *start != 0)
     }
 
     /// The number of that transaction.
     pub(crate) fn sequence(&self) -> Tid {
-        Tid::new(self.raw.s_sequence.get())
+        Tid::new(self.raw.sequence.get())
     }
 
     /// The journal's UUID.
     pub(crate) fn uuid(&self) -> [u8; 16] {
-        self.raw.s_uuid
+        self.raw.uuid
     }
 
     /// The error that an aborted journal left, as it stands there (a negative errno).
     pub(crate) fn noted_error(&self) -> Option<i32> {
-        Some(self.raw.s_errno.get().cast_signed()).filter(|error| *error != 0)
+        Some(self.raw.error.get().cast_signed()).filter(|error| *error != 0)
     }
 
     /// Sets the first block of the log; `None` for an empty log.
     pub(crate) fn set_tail(&mut self, start: Option<u32>, sequence: Tid) {
-        self.raw.s_start = start.unwrap_or(0).into();
-        self.raw.s_sequence = sequence.get().into();
+        self.raw.start = start.unwrap_or(0).into();
+        self.raw.sequence = sequence.get().into();
     }
 
     /// Notes that the journal has aborted, or that this has been dealt with.
     pub(crate) fn set_error(&mut self, has_error: bool) {
-        self.raw.s_errno = if has_error { ERRNO_IO } else { 0 }.into();
+        self.raw.error = if has_error { ERRNO_IO } else { 0 }.into();
     }
 
     /// Returns true if there may be revoke blocks.
@@ -274,31 +274,31 @@ impl Superblock {
     /// Says that there may be revoke blocks, for which a log of version 1 becomes one of version 2.
     pub(crate) fn enable_revoke(&mut self) {
         if self.version() == 1 {
-            let sequence = self.raw.s_header.h_sequence.get();
-            self.raw.s_header = Header::new(BlockType::SuperblockV2, sequence);
+            let sequence = self.raw.header.sequence.get();
+            self.raw.header = Header::new(BlockType::SuperblockV2, sequence);
             clear_after_version_1(&mut self.raw);
-            self.raw.s_nr_users = 1.into();
+            self.raw.user_count = 1.into();
         }
         let features = self.raw.incompatible() | JournalIncompatible::REVOKE;
-        self.raw.s_feature_incompat = features.bits().into();
+        self.raw.incompatible_bits = features.bits().into();
     }
 
     /// The UUIDs of the file systems that use the journal.
     pub(crate) fn users(&self) -> &[[u8; 16]] {
-        let count = usize::try_from(self.raw.s_nr_users.get()).unwrap_or(usize::MAX);
-        &self.raw.s_users[..count.min(journal::USERS_MAX)]
+        let count = usize::try_from(self.raw.user_count.get()).unwrap_or(usize::MAX);
+        &self.raw.users[..count.min(journal::USERS_MAX)]
     }
 
     /// Returns the number of users by the superblock.
     pub(crate) fn user_count(&self) -> u32 {
-        self.raw.s_nr_users.get()
+        self.raw.user_count.get()
     }
 
     /// Sets the users.
     pub(crate) fn set_users(&mut self, users: &[[u8; 16]]) {
-        self.raw.s_users = [[0; 16]; journal::USERS_MAX];
-        self.raw.s_users[..users.len()].copy_from_slice(users);
-        self.raw.s_nr_users = u32::try_from(users.len()).expect("at most 48").into();
+        self.raw.users = [[0; 16]; journal::USERS_MAX];
+        self.raw.users[..users.len()].copy_from_slice(users);
+        self.raw.user_count = u32::try_from(users.len()).expect("at most 48").into();
     }
 }
 
@@ -306,17 +306,17 @@ impl Superblock {
 /// version 2.
 fn has_leftovers(raw: &JournalSuperblock) -> bool {
     let features = [
-        raw.s_feature_compat,
-        raw.s_feature_incompat,
-        raw.s_feature_ro_compat,
+        raw.compatible_bits,
+        raw.incompatible_bits,
+        raw.read_only_compatible_bits,
     ];
-    raw.s_nr_users.get() as usize > journal::USERS_MAX
+    raw.user_count.get() as usize > journal::USERS_MAX
         && features.iter().all(|word| word.get() == 0)
 }
 
 /// Clears the fields that version 1 does not have.
 fn clear_after_version_1(raw: &mut JournalSuperblock) {
-    let end = core::mem::offset_of!(JournalSuperblock, s_feature_compat);
+    let end = core::mem::offset_of!(JournalSuperblock, compatible_bits);
     raw.as_mut_bytes()[end..].fill(0);
 }
 
@@ -329,8 +329,8 @@ fn check_features(raw: &JournalSuperblock) -> Result<Checksums> {
             "incompatible features {unknown:#x}"
         )));
     }
-    if raw.s_feature_ro_compat.get() != 0 {
-        let bits = raw.s_feature_ro_compat.get();
+    if raw.read_only_compatible_bits.get() != 0 {
+        let bits = raw.read_only_compatible_bits.get();
         return Err(Error::Unsupported(format!(
             "read-only compatible features {bits:#x}"
         )));
@@ -363,11 +363,11 @@ fn check_features(raw: &JournalSuperblock) -> Result<Checksums> {
         ));
     }
     if checksums.cover_each_block() {
-        if ChecksumType::from_raw(raw.s_checksum_type) != Some(ChecksumType::Crc32c) {
-            let kind = raw.s_checksum_type;
+        if ChecksumType::from_raw(raw.checksum_type) != Some(ChecksumType::Crc32c) {
+            let kind = raw.checksum_type;
             return Err(Error::Unsupported(format!("checksums of type {kind}")));
         }
-        let (stored, computed) = (raw.s_checksum.get(), checksum::journal_superblock(raw));
+        let (stored, computed) = (raw.checksum.get(), checksum::journal_superblock(raw));
         if stored != computed {
             return Err(Corrupt::SuperblockChecksum { stored, computed }.into());
         }

@@ -39,8 +39,8 @@ pub const OTHER: u16 = 0x20;
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Header {
-    /// [`VERSION_OF_PROGRAMS`] or [`VERSION_OF_EXT`].
-    pub a_version: U32,
+    /// `a_version`: [`VERSION_OF_PROGRAMS`] or [`VERSION_OF_EXT`].
+    pub version: U32,
 }
 
 const _: () = assert!(size_of::<Header>() == 4);
@@ -49,10 +49,10 @@ const _: () = assert!(size_of::<Header>() == 4);
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct ShortEntry {
-    /// Tag: the user or group that the entry applies to.
-    pub e_tag: U16,
-    /// Permissions: read 4, write 2, execute 1.
-    pub e_perm: U16,
+    /// `e_tag`: the user or group that the entry applies to.
+    pub tag: U16,
+    /// `e_perm`: permissions: read 4, write 2, execute 1.
+    pub permissions: U16,
 }
 
 const _: () = assert!(size_of::<ShortEntry>() == 4);
@@ -61,12 +61,12 @@ const _: () = assert!(size_of::<ShortEntry>() == 4);
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Entry {
-    /// Tag: the user or group that the entry applies to.
-    pub e_tag: U16,
-    /// Permissions: read 4, write 2, execute 1.
-    pub e_perm: U16,
-    /// User or group; [`NO_ID`] if the tag takes none.
-    pub e_id: U32,
+    /// `e_tag`: the user or group that the entry applies to.
+    pub tag: U16,
+    /// `e_perm`: permissions: read 4, write 2, execute 1.
+    pub permissions: U16,
+    /// `e_id`: user or group; [`NO_ID`] if the tag takes none.
+    pub id: U32,
 }
 
 const _: () = assert!(size_of::<Entry>() == 8);

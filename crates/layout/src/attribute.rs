@@ -18,18 +18,18 @@ pub const REFCOUNT_MAX: u32 = 1024;
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct BlockHeader {
-    /// [`MAGIC`].
-    pub h_magic: U32,
-    /// Inodes that share the block.
-    pub h_refcount: U32,
-    /// Blocks; always 1.
-    pub h_blocks: U32,
-    /// Hash of all attributes.
-    pub h_hash: U32,
-    /// crc32c (`metadata_csum`).
-    pub h_checksum: U32,
-    /// Padding.
-    pub h_reserved: [U32; 3],
+    /// `h_magic`: [`MAGIC`].
+    pub magic: U32,
+    /// `h_refcount`: inodes that share the block.
+    pub reference_count: U32,
+    /// `h_blocks`: blocks; always 1.
+    pub block_count: U32,
+    /// `h_hash`: hash of all attributes.
+    pub hash: U32,
+    /// `h_checksum`: crc32c (`metadata_csum`).
+    pub checksum: U32,
+    /// `h_reserved`: padding.
+    pub reserved: [U32; 3],
 }
 
 const _: () = assert!(size_of::<BlockHeader>() == 32);
@@ -38,8 +38,8 @@ const _: () = assert!(size_of::<BlockHeader>() == 32);
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct InodeHeader {
-    /// [`MAGIC`].
-    pub h_magic: U32,
+    /// `h_magic`: [`MAGIC`].
+    pub magic: U32,
 }
 
 const _: () = assert!(size_of::<InodeHeader>() == 4);
@@ -48,18 +48,19 @@ const _: () = assert!(size_of::<InodeHeader>() == 4);
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Entry {
-    /// Length of the name in bytes.
-    pub e_name_len: u8,
-    /// Prefix of the name; see [`index`].
-    pub e_name_index: u8,
-    /// Offset of the value from the start of the block, or from the first entry within an inode.
-    pub e_value_offs: U16,
-    /// Inode of the value (`ea_inode`), or 0.
-    pub e_value_inum: U32,
-    /// Size of the value in bytes.
-    pub e_value_size: U32,
-    /// Hash of name and value.
-    pub e_hash: U32,
+    /// `e_name_len`: length of the name in bytes.
+    pub name_length: u8,
+    /// `e_name_index`: prefix of the name; see [`index`].
+    pub name_index: u8,
+    /// `e_value_offs`: offset of the value from the start of the block, or from the first entry
+    /// within an inode.
+    pub value_offset: U16,
+    /// `e_value_inum`: inode of the value (`ea_inode`), or 0.
+    pub value_inode: U32,
+    /// `e_value_size`: size of the value in bytes.
+    pub value_size: U32,
+    /// `e_hash`: hash of name and value.
+    pub hash: U32,
 }
 
 const _: () = assert!(size_of::<Entry>() == 16);

@@ -33,14 +33,14 @@ pub fn journal_seed(uuid: &[u8; 16]) -> u32 {
 /// Returns the journal superblock's `s_checksum` (v2, v3): crc32c of its 1024 bytes from [`START`],
 /// with `s_checksum` as zero.
 pub fn journal_superblock(superblock: &JournalSuperblock) -> u32 {
-    let at = offset_of!(JournalSuperblock, s_checksum);
+    let at = offset_of!(JournalSuperblock, checksum);
     crc32c_with_hole(START, superblock.as_bytes(), at)
 }
 
 /// Returns a commit block's `h_chksum[0]` (v2, v3): crc32c of the whole block from the journal's
 /// seed, with `h_chksum[0]` as zero.
 pub fn commit_block(seed: u32, block: &[u8]) -> u32 {
-    crc32c_with_hole(seed, block, offset_of!(CommitBlock, h_chksum))
+    crc32c_with_hole(seed, block, offset_of!(CommitBlock, checksums))
 }
 
 /// Returns the `t_checksum` at the end of a descriptor or revoke block (v2, v3): crc32c of the
@@ -88,7 +88,7 @@ pub fn crc16(seed: u16, bytes: &[u8]) -> u16 {
 /// Returns the file system's `s_checksum` (`metadata_csum`): crc32c from [`START`] of the
 /// superblock's bytes before it.
 pub fn superblock(superblock: &Superblock) -> u32 {
-    let at = offset_of!(Superblock, s_checksum);
+    let at = offset_of!(Superblock, checksum);
     crc32c(START, &superblock.as_bytes()[..at])
 }
 
@@ -98,7 +98,7 @@ pub fn superblock(superblock: &Superblock) -> u32 {
 /// It is crc16 from 0xFFFF of the file system's UUID, then of the little-endian group number, then
 /// of the descriptor's 32 or 64 bytes except `bg_checksum` itself.
 pub fn group_descriptor_crc16(uuid: &[u8; 16], group: u32, descriptor: &[u8]) -> u16 {
-    let at = offset_of!(GroupDescriptor, bg_checksum);
+    let at = offset_of!(GroupDescriptor, checksum);
     let crc = crc16(crc16(0xFFFF, uuid), &group.to_le_bytes());
     let crc = crc16(crc, &descriptor[..at]);
     crc16(crc, &descriptor[at + 2..])

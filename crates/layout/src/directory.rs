@@ -39,10 +39,10 @@ const RECORD_LENGTH_WHOLE_RAW: u16 = 65535;
 pub struct EntryHeader {
     /// Inode number, or 0 if the entry is unused.
     pub inode: U32,
-    /// Bytes to the next entry.
-    pub rec_len: U16,
-    /// Length of the name in bytes.
-    pub name_len: u8,
+    /// `rec_len`: bytes to the next entry.
+    pub record_length: U16,
+    /// `name_len`: length of the name in bytes.
+    pub name_length: u8,
     /// [`FileType`] (`filetype`), else 0.
     pub file_type: u8,
 }
@@ -54,16 +54,16 @@ const _: () = assert!(size_of::<EntryHeader>() == HEADER_SIZE);
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct EntryTail {
-    /// Zero, in the place of an entry's inode.
-    pub det_reserved_zero1: U32,
-    /// 12.
-    pub det_rec_len: U16,
-    /// Zero, in the place of an entry's name length.
-    pub det_reserved_zero2: u8,
-    /// 0xDE, in the place of an entry's file type.
-    pub det_reserved_ft: u8,
-    /// crc32c.
-    pub det_checksum: U32,
+    /// `det_reserved_zero1`: zero, in the place of an entry's inode.
+    pub reserved_inode: U32,
+    /// `det_rec_len`: 12.
+    pub record_length: U16,
+    /// `det_reserved_zero2`: zero, in the place of an entry's name length.
+    pub reserved_name_length: u8,
+    /// `det_reserved_ft`: 0xDE, in the place of an entry's file type.
+    pub reserved_kind: u8,
+    /// `det_checksum`: crc32c.
+    pub checksum: U32,
 }
 
 const _: () = assert!(size_of::<EntryTail>() == 12);
@@ -253,8 +253,8 @@ fn check(block: &[u8], inode_count: u32, offset: usize) -> Result<Entry<'_>, Ent
             left,
         });
     };
-    let record_length = decode_record_length(header.rec_len.get(), block.len());
-    let name_length = usize::from(header.name_len);
+    let record_length = decode_record_length(header.record_length.get(), block.len());
+    let name_length = usize::from(header.name_length);
     if !record_length.is_multiple_of(ALIGNMENT) {
         return Err(EntryFault::Unaligned { record_length });
     }
@@ -315,8 +315,8 @@ pub fn write(block: &mut [u8], entry: &Entry<'_>) {
     let record = &mut block[entry.offset..entry.offset + entry.record_length];
     let header = EntryHeader {
         inode: U32::new(entry.inode.map_or(0, InodeNr::get)),
-        rec_len: U16::new(encode_record_length(entry.record_length)),
-        name_len: entry.name.len() as u8,
+        record_length: U16::new(encode_record_length(entry.record_length)),
+        name_length: entry.name.len() as u8,
         file_type: entry.file_type.raw(),
     };
     record[..HEADER_SIZE].copy_from_slice(header.as_bytes());
@@ -348,7 +348,7 @@ pub fn write_empty(block: &mut [u8]) {
 /// Panics if there is no room for an entry at `offset`, or no entry can have the length.
 pub fn set_record_length(block: &mut [u8], offset: usize, length: usize) {
     header_mut(block, offset)
-        .rec_len
+        .record_length
         .set(encode_record_length(length));
 }
 

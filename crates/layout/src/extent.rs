@@ -20,16 +20,16 @@ pub const LENGTH_MAX: u16 = 32768;
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Header {
-    /// [`MAGIC`].
-    pub eh_magic: U16,
-    /// Number of entries.
-    pub eh_entries: U16,
-    /// Capacity in entries.
-    pub eh_max: U16,
-    /// Levels below this node.
-    pub eh_depth: U16,
-    /// Generation (not used).
-    pub eh_generation: U32,
+    /// `eh_magic`: [`MAGIC`].
+    pub magic: U16,
+    /// `eh_entries`: number of entries.
+    pub entry_count: U16,
+    /// `eh_max`: capacity in entries.
+    pub entry_max: U16,
+    /// `eh_depth`: levels below this node.
+    pub depth: U16,
+    /// `eh_generation`: generation (not used).
+    pub generation: U32,
 }
 
 const _: () = assert!(size_of::<Header>() == 12);
@@ -38,14 +38,14 @@ const _: () = assert!(size_of::<Header>() == 12);
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Extent {
-    /// First block within the file.
-    pub ee_block: U32,
-    /// Number of blocks; above [`LENGTH_MAX`] the extent is unwritten.
-    pub ee_len: U16,
-    /// First block on the device, upper half.
-    pub ee_start_hi: U16,
-    /// First block on the device, lower half.
-    pub ee_start_lo: U32,
+    /// `ee_block`: first block within the file.
+    pub file_block: U32,
+    /// `ee_len`: number of blocks; above [`LENGTH_MAX`] the extent is unwritten.
+    pub length: U16,
+    /// `ee_start_hi`: first block on the device, upper half.
+    pub start_high: U16,
+    /// `ee_start_lo`: first block on the device, lower half.
+    pub start_low: U32,
 }
 
 const _: () = assert!(size_of::<Extent>() == 12);
@@ -54,14 +54,14 @@ const _: () = assert!(size_of::<Extent>() == 12);
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Index {
-    /// First block within the file that the node covers.
-    pub ei_block: U32,
-    /// Block of the node, lower half.
-    pub ei_leaf_lo: U32,
-    /// Block of the node, upper half.
-    pub ei_leaf_hi: U16,
-    /// Padding.
-    pub ei_unused: U16,
+    /// `ei_block`: first block within the file that the node covers.
+    pub file_block: U32,
+    /// `ei_leaf_lo`: block of the node, lower half.
+    pub leaf_low: U32,
+    /// `ei_leaf_hi`: block of the node, upper half.
+    pub leaf_high: U16,
+    /// `ei_unused`: padding.
+    pub unused: U16,
 }
 
 const _: () = assert!(size_of::<Index>() == 12);

@@ -35,30 +35,30 @@ bitflags! {
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct GroupDescriptor {
-    /// Block of the block bitmap.
-    pub bg_block_bitmap_lo: U32,
-    /// Block of the inode bitmap.
-    pub bg_inode_bitmap_lo: U32,
-    /// First block of the inode table.
-    pub bg_inode_table_lo: U32,
-    /// Number of free blocks.
-    pub bg_free_blocks_count_lo: U16,
-    /// Number of free inodes.
-    pub bg_free_inodes_count_lo: U16,
-    /// Number of directories.
-    pub bg_used_dirs_count_lo: U16,
-    /// [`GroupFlags`].
-    pub bg_flags: U16,
-    /// Block of the exclusion bitmap for snapshots (never merged).
-    pub bg_exclude_bitmap_lo: U32,
-    /// crc32c of the block bitmap, lower half.
-    pub bg_block_bitmap_csum_lo: U16,
-    /// crc32c of the inode bitmap, lower half.
-    pub bg_inode_bitmap_csum_lo: U16,
-    /// Number of never used inodes at the end of the table.
-    pub bg_itable_unused_lo: U16,
-    /// Checksum of the descriptor.
-    pub bg_checksum: U16,
+    /// `bg_block_bitmap_lo`: block of the block bitmap.
+    pub block_bitmap_low: U32,
+    /// `bg_inode_bitmap_lo`: block of the inode bitmap.
+    pub inode_bitmap_low: U32,
+    /// `bg_inode_table_lo`: first block of the inode table.
+    pub inode_table_low: U32,
+    /// `bg_free_blocks_count_lo`: number of free blocks.
+    pub free_blocks_count_low: U16,
+    /// `bg_free_inodes_count_lo`: number of free inodes.
+    pub free_inodes_count_low: U16,
+    /// `bg_used_dirs_count_lo`: number of directories.
+    pub directories_count_low: U16,
+    /// `bg_flags`: [`GroupFlags`].
+    pub flag_bits: U16,
+    /// `bg_exclude_bitmap_lo`: block of the exclusion bitmap for snapshots (never merged).
+    pub exclude_bitmap_low: U32,
+    /// `bg_block_bitmap_csum_lo`: crc32c of the block bitmap, lower half.
+    pub block_bitmap_checksum_low: U16,
+    /// `bg_inode_bitmap_csum_lo`: crc32c of the inode bitmap, lower half.
+    pub inode_bitmap_checksum_low: U16,
+    /// `bg_itable_unused_lo`: number of never used inodes at the end of the table.
+    pub unused_inodes_count_low: U16,
+    /// `bg_checksum`: checksum of the descriptor.
+    pub checksum: U16,
 }
 
 const _: () = assert!(size_of::<GroupDescriptor>() == SIZE);
@@ -66,7 +66,7 @@ const _: () = assert!(size_of::<GroupDescriptor>() == SIZE);
 impl GroupDescriptor {
     /// Returns `bg_flags`.
     pub fn flags(&self) -> GroupFlags {
-        GroupFlags::from_bits_retain(self.bg_flags.get())
+        GroupFlags::from_bits_retain(self.flag_bits.get())
     }
 }
 
@@ -76,28 +76,28 @@ impl GroupDescriptor {
 pub struct GroupDescriptor64 {
     /// The lower halves.
     pub base: GroupDescriptor,
-    /// Block of the block bitmap, upper half.
-    pub bg_block_bitmap_hi: U32,
-    /// Block of the inode bitmap, upper half.
-    pub bg_inode_bitmap_hi: U32,
-    /// First block of the inode table, upper half.
-    pub bg_inode_table_hi: U32,
-    /// Free blocks, upper half.
-    pub bg_free_blocks_count_hi: U16,
-    /// Free inodes, upper half.
-    pub bg_free_inodes_count_hi: U16,
-    /// Directories, upper half.
-    pub bg_used_dirs_count_hi: U16,
-    /// Inodes never used, upper half.
-    pub bg_itable_unused_hi: U16,
-    /// Block of the exclusion bitmap, upper half.
-    pub bg_exclude_bitmap_hi: U32,
-    /// crc32c of the block bitmap, upper half.
-    pub bg_block_bitmap_csum_hi: U16,
-    /// crc32c of the inode bitmap, upper half.
-    pub bg_inode_bitmap_csum_hi: U16,
-    /// Padding.
-    pub bg_reserved: U32,
+    /// `bg_block_bitmap_hi`: block of the block bitmap, upper half.
+    pub block_bitmap_high: U32,
+    /// `bg_inode_bitmap_hi`: block of the inode bitmap, upper half.
+    pub inode_bitmap_high: U32,
+    /// `bg_inode_table_hi`: first block of the inode table, upper half.
+    pub inode_table_high: U32,
+    /// `bg_free_blocks_count_hi`: free blocks, upper half.
+    pub free_blocks_count_high: U16,
+    /// `bg_free_inodes_count_hi`: free inodes, upper half.
+    pub free_inodes_count_high: U16,
+    /// `bg_used_dirs_count_hi`: directories, upper half.
+    pub directories_count_high: U16,
+    /// `bg_itable_unused_hi`: inodes never used, upper half.
+    pub unused_inodes_count_high: U16,
+    /// `bg_exclude_bitmap_hi`: block of the exclusion bitmap, upper half.
+    pub exclude_bitmap_high: U32,
+    /// `bg_block_bitmap_csum_hi`: crc32c of the block bitmap, upper half.
+    pub block_bitmap_checksum_high: U16,
+    /// `bg_inode_bitmap_csum_hi`: crc32c of the inode bitmap, upper half.
+    pub inode_bitmap_checksum_high: U16,
+    /// `bg_reserved`: padding.
+    pub reserved: U32,
 }
 
 const _: () = assert!(size_of::<GroupDescriptor64>() == SIZE_64BIT);

@@ -81,10 +81,10 @@ const _: () = assert!(size_of::<CountLimit>() == 4);
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Tail {
-    /// Zero.
-    pub dt_reserved: U32,
-    /// crc32c.
-    pub dt_checksum: U32,
+    /// `dt_reserved`: zero.
+    pub reserved: U32,
+    /// `dt_checksum`: crc32c.
+    pub checksum: U32,
 }
 
 const _: () = assert!(size_of::<Tail>() == 8);

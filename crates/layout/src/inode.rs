@@ -41,52 +41,52 @@ pub const LINK_MAX_EXT4: u16 = 65000;
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Inode {
-    /// Type and permissions; see [`crate::mode`].
-    pub i_mode: U16,
-    /// Owner, lower half.
-    pub i_uid: U16,
-    /// Size in bytes, lower half.
-    pub i_size_lo: U32,
-    /// Last access, in seconds.
-    pub i_atime: U32,
-    /// Last change of the inode, in seconds.
-    pub i_ctime: U32,
-    /// Last change of the contents, in seconds.
-    pub i_mtime: U32,
-    /// Deletion, in seconds; or the next orphan.
-    pub i_dtime: U32,
-    /// Group, lower half.
-    pub i_gid: U16,
-    /// Number of links.
-    pub i_links_count: U16,
-    /// Allocated blocks, lower half, in units of 512 bytes.
-    pub i_blocks_lo: U32,
-    /// [`InodeFlags`].
-    pub i_flags: U32,
-    /// Version, lower half (`osd1`).
-    pub l_i_version: U32,
-    /// Block map, extent tree root, symbolic link target or device number.
-    pub i_block: [U32; MAP_WORDS],
-    /// Generation, for NFS.
-    pub i_generation: U32,
-    /// Block of extended attributes, lower half.
-    pub i_file_acl_lo: U32,
-    /// Size in bytes, upper half, of a regular file (`i_dir_acl` of other files).
-    pub i_size_high: U32,
-    /// Fragment address (never used).
-    pub i_obso_faddr: U32,
-    /// Allocated blocks, upper half (`huge_file`).
-    pub l_i_blocks_high: U16,
-    /// Block of extended attributes, upper half (`64bit`).
-    pub l_i_file_acl_high: U16,
-    /// Owner, upper half.
-    pub l_i_uid_high: U16,
-    /// Group, upper half.
-    pub l_i_gid_high: U16,
-    /// crc32c, lower half (`metadata_csum`).
-    pub l_i_checksum_lo: U16,
-    /// Padding.
-    pub l_i_reserved: U16,
+    /// `i_mode`: type and permissions; see [`crate::mode`].
+    pub mode: U16,
+    /// `i_uid`: owner, lower half.
+    pub uid_low: U16,
+    /// `i_size_lo`: size in bytes, lower half.
+    pub size_low: U32,
+    /// `i_atime`: last access, in seconds.
+    pub access_time: U32,
+    /// `i_ctime`: last change of the inode, in seconds.
+    pub change_time: U32,
+    /// `i_mtime`: last change of the contents, in seconds.
+    pub modification_time: U32,
+    /// `i_dtime`: deletion, in seconds; or the next orphan.
+    pub deletion_time: U32,
+    /// `i_gid`: group, lower half.
+    pub gid_low: U16,
+    /// `i_links_count`: number of links.
+    pub links_count: U16,
+    /// `i_blocks_lo`: allocated blocks, lower half, in units of 512 bytes.
+    pub blocks_low: U32,
+    /// `i_flags`: [`InodeFlags`].
+    pub flag_bits: U32,
+    /// `l_i_version`: version, lower half (`osd1`).
+    pub version_low: U32,
+    /// `i_block`: block map, extent tree root, symbolic link target or device number.
+    pub map_words: [U32; MAP_WORDS],
+    /// `i_generation`: generation, for NFS.
+    pub generation: U32,
+    /// `i_file_acl_lo`: block of extended attributes, lower half.
+    pub attribute_block_low: U32,
+    /// `i_size_high`: size in bytes, upper half, of a regular file (`i_dir_acl` of other files).
+    pub size_high: U32,
+    /// `i_obso_faddr`: fragment address (never used).
+    pub fragment_address: U32,
+    /// `l_i_blocks_high`: allocated blocks, upper half (`huge_file`).
+    pub blocks_high: U16,
+    /// `l_i_file_acl_high`: block of extended attributes, upper half (`64bit`).
+    pub attribute_block_high: U16,
+    /// `l_i_uid_high`: owner, upper half.
+    pub uid_high: U16,
+    /// `l_i_gid_high`: group, upper half.
+    pub gid_high: U16,
+    /// `l_i_checksum_lo`: crc32c, lower half (`metadata_csum`).
+    pub checksum_low: U16,
+    /// `l_i_reserved`: padding.
+    pub reserved: U16,
 }
 
 const _: () = assert!(size_of::<Inode>() == BASE_SIZE);
@@ -95,24 +95,24 @@ const _: () = assert!(size_of::<Inode>() == BASE_SIZE);
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct InodeExtra {
-    /// Size of the extra part in bytes, this field included.
-    pub i_extra_isize: U16,
-    /// crc32c, upper half (`metadata_csum`).
-    pub i_checksum_hi: U16,
-    /// Last change of the inode: nanoseconds and epoch.
-    pub i_ctime_extra: U32,
-    /// Last change of the contents: nanoseconds and epoch.
-    pub i_mtime_extra: U32,
-    /// Last access: nanoseconds and epoch.
-    pub i_atime_extra: U32,
-    /// Birth, in seconds.
-    pub i_crtime: U32,
-    /// Birth: nanoseconds and epoch.
-    pub i_crtime_extra: U32,
-    /// Version, upper half.
-    pub i_version_hi: U32,
-    /// Project id.
-    pub i_projid: U32,
+    /// `i_extra_isize`: size of the extra part in bytes, this field included.
+    pub extra_size: U16,
+    /// `i_checksum_hi`: crc32c, upper half (`metadata_csum`).
+    pub checksum_high: U16,
+    /// `i_ctime_extra`: last change of the inode: nanoseconds and epoch.
+    pub change_time_extra: U32,
+    /// `i_mtime_extra`: last change of the contents: nanoseconds and epoch.
+    pub modification_time_extra: U32,
+    /// `i_atime_extra`: last access: nanoseconds and epoch.
+    pub access_time_extra: U32,
+    /// `i_crtime`: birth, in seconds.
+    pub creation_time: U32,
+    /// `i_crtime_extra`: birth: nanoseconds and epoch.
+    pub creation_time_extra: U32,
+    /// `i_version_hi`: version, upper half.
+    pub version_high: U32,
+    /// `i_projid`: project id.
+    pub project: U32,
 }
 
 const _: () = assert!(size_of::<InodeExtra>() == EXTRA_SIZE);
@@ -120,40 +120,40 @@ const _: () = assert!(size_of::<InodeExtra>() == EXTRA_SIZE);
 impl Inode {
     /// Returns `i_flags`.
     pub fn flags(&self) -> InodeFlags {
-        InodeFlags::from_bits_retain(self.i_flags.get())
+        InodeFlags::from_bits_retain(self.flag_bits.get())
     }
 
     /// Stores `i_flags`.
     pub fn set_flags(&mut self, flags: InodeFlags) {
-        self.i_flags.set(flags.bits());
+        self.flag_bits.set(flags.bits());
     }
 
     /// Returns the owner.
     pub fn uid(&self) -> u32 {
-        join16(self.i_uid, self.l_i_uid_high)
+        join16(self.uid_low, self.uid_high)
     }
 
     /// Stores the owner.
     pub fn set_uid(&mut self, uid: u32) {
-        (self.i_uid, self.l_i_uid_high) = split16(uid);
+        (self.uid_low, self.uid_high) = split16(uid);
     }
 
     /// Returns the group.
     pub fn gid(&self) -> u32 {
-        join16(self.i_gid, self.l_i_gid_high)
+        join16(self.gid_low, self.gid_high)
     }
 
     /// Stores the group.
     pub fn set_gid(&mut self, gid: u32) {
-        (self.i_gid, self.l_i_gid_high) = split16(gid);
+        (self.gid_low, self.gid_high) = split16(gid);
     }
 
     /// Returns the size in bytes. Only regular files have an upper half; directories have one with
     /// the feature `large_dir`.
     pub fn size(&self, has_large_dir: bool) -> u64 {
-        let low = u64::from(self.i_size_lo.get());
+        let low = u64::from(self.size_low.get());
         if self.has_size_high(has_large_dir) {
-            low | (u64::from(self.i_size_high.get()) << 32)
+            low | (u64::from(self.size_high.get()) << 32)
         } else {
             low
         }
@@ -165,16 +165,16 @@ impl Inode {
     pub fn set_size(&mut self, size: u64, has_large_dir: bool) -> bool {
         let high = (size >> 32) as u32;
         if self.has_size_high(has_large_dir) {
-            self.i_size_high.set(high);
+            self.size_high.set(high);
         } else if high != 0 {
             return false;
         }
-        self.i_size_lo.set(size as u32);
+        self.size_low.set(size as u32);
         true
     }
 
     fn has_size_high(&self, has_large_dir: bool) -> bool {
-        match self.i_mode.get() & mode::TYPE_MASK {
+        match self.mode.get() & mode::TYPE_MASK {
             mode::REGULAR => true,
             mode::DIRECTORY => has_large_dir,
             _ => false,
@@ -184,11 +184,11 @@ impl Inode {
     /// Returns the allocated blocks, in units of 512 bytes. With the feature `huge_file` the upper
     /// half counts, and [`InodeFlags::HUGE_FILE`] changes the unit on disk to blocks.
     pub fn sectors(&self, has_huge_file: bool, block_size: u32) -> u64 {
-        let low = u64::from(self.i_blocks_lo.get());
+        let low = u64::from(self.blocks_low.get());
         if !has_huge_file {
             return low;
         }
-        let count = low | (u64::from(self.l_i_blocks_high.get()) << 32);
+        let count = low | (u64::from(self.blocks_high.get()) << 32);
         if self.flags().contains(InodeFlags::HUGE_FILE) {
             count * u64::from(block_size / 512)
         } else {
@@ -210,9 +210,9 @@ impl Inode {
         if count >= LIMIT || (!has_huge_file && count > u64::from(u32::MAX)) {
             return false;
         }
-        self.i_blocks_lo.set(count as u32);
+        self.blocks_low.set(count as u32);
         if has_huge_file {
-            self.l_i_blocks_high.set((count >> 32) as u16);
+            self.blocks_high.set((count >> 32) as u16);
             let mut flags = self.flags();
             flags.set(InodeFlags::HUGE_FILE, in_blocks);
             self.set_flags(flags);
@@ -223,29 +223,29 @@ impl Inode {
     /// Returns the block of extended attributes, or 0. The upper half counts only with `64bit`.
     pub fn attribute_block(&self, is_64bit: bool) -> u64 {
         let high = if is_64bit {
-            u64::from(self.l_i_file_acl_high.get())
+            u64::from(self.attribute_block_high.get())
         } else {
             0
         };
-        u64::from(self.i_file_acl_lo.get()) | (high << 32)
+        u64::from(self.attribute_block_low.get()) | (high << 32)
     }
 
     /// Stores the block of extended attributes; the upper half only with `64bit`.
     pub fn set_attribute_block(&mut self, block: u64, is_64bit: bool) {
-        self.i_file_acl_lo.set(block as u32);
+        self.attribute_block_low.set(block as u32);
         if is_64bit {
-            self.l_i_file_acl_high.set((block >> 32) as u16);
+            self.attribute_block_high.set((block >> 32) as u16);
         }
     }
 
     /// Returns the words of `i_block` in the CPU's byte order.
     pub fn map(&self) -> [u32; MAP_WORDS] {
-        self.i_block.map(U32::get)
+        self.map_words.map(U32::get)
     }
 
     /// Stores the words of `i_block`.
     pub fn set_map(&mut self, words: [u32; MAP_WORDS]) {
-        self.i_block = words.map(U32::new);
+        self.map_words = words.map(U32::new);
     }
 }
 
@@ -263,7 +263,7 @@ mod tests {
 
     fn inode(mode: u16) -> Inode {
         Inode {
-            i_mode: U16::new(mode),
+            mode: U16::new(mode),
             ..Inode::default()
         }
     }
@@ -274,7 +274,7 @@ mod tests {
         inode.set_uid(0x1234_5678);
         inode.set_gid(0x9ABC_DEF0);
         assert_eq!(
-            (inode.i_uid.get(), inode.l_i_uid_high.get()),
+            (inode.uid_low.get(), inode.uid_high.get()),
             (0x5678, 0x1234)
         );
         assert_eq!((inode.uid(), inode.gid()), (0x1234_5678, 0x9ABC_DEF0));
@@ -288,10 +288,10 @@ mod tests {
         let mut directory = inode(mode::DIRECTORY | 0o755);
         assert!(!directory.set_size(1 << 32, false));
         assert_eq!(directory.size(false), 0);
-        directory.i_size_high.set(9);
+        directory.size_high.set(9);
         assert_eq!(directory.size(false), 0, "this is i_dir_acl");
         assert!(directory.set_size(4096, false));
-        assert_eq!(directory.i_size_high.get(), 9);
+        assert_eq!(directory.size_high.get(), 9);
         assert!(directory.set_size(1 << 32, true));
         assert_eq!(directory.size(true), 1 << 32);
     }

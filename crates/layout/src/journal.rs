@@ -153,12 +153,12 @@ pub const CRC32_SIZE: u8 = 4;
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Header {
-    /// [`MAGIC`].
-    pub h_magic: U32,
-    /// [`BlockType`].
-    pub h_blocktype: U32,
-    /// Transaction number.
-    pub h_sequence: U32,
+    /// `h_magic`: [`MAGIC`].
+    pub magic: U32,
+    /// `h_blocktype`: [`BlockType`].
+    pub block_type: U32,
+    /// `h_sequence`: transaction number.
+    pub sequence: U32,
 }
 
 const _: () = assert!(size_of::<Header>() == 12);
@@ -167,9 +167,9 @@ impl Header {
     /// Creates a header with the magic.
     pub const fn new(block_type: BlockType, sequence: u32) -> Self {
         Self {
-            h_magic: U32::new(MAGIC),
-            h_blocktype: U32::new(block_type.raw()),
-            h_sequence: U32::new(sequence),
+            magic: U32::new(MAGIC),
+            block_type: U32::new(block_type.raw()),
+            sequence: U32::new(sequence),
         }
     }
 
@@ -177,12 +177,12 @@ impl Header {
     /// type.
     pub fn recognise(block: &[u8]) -> Option<(BlockType, u32)> {
         let (header, _) = Self::ref_from_prefix(block).ok()?;
-        if header.h_magic.get() != MAGIC {
+        if header.magic.get() != MAGIC {
             return None;
         }
         Some((
-            BlockType::from_raw(header.h_blocktype.get())?,
-            header.h_sequence.get(),
+            BlockType::from_raw(header.block_type.get())?,
+            header.sequence.get(),
         ))
     }
 }
@@ -191,50 +191,50 @@ impl Header {
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug)]
 #[repr(C)]
 pub struct JournalSuperblock {
-    /// Magic and type ([`BlockType::SuperblockV1`] or [`BlockType::SuperblockV2`]).
-    pub s_header: Header,
-    /// Block size of the journal in bytes.
-    pub s_blocksize: U32,
-    /// Number of blocks of the journal, this one included.
-    pub s_maxlen: U32,
-    /// First block of the log.
-    pub s_first: U32,
-    /// Number of the first transaction in the log.
-    pub s_sequence: U32,
-    /// First block of that transaction; 0 if the log is empty.
-    pub s_start: U32,
-    /// Error that aborted the journal (a negative errno), or 0.
-    pub s_errno: U32,
-    /// [`JournalCompatible`].
-    pub s_feature_compat: U32,
-    /// [`JournalIncompatible`].
-    pub s_feature_incompat: U32,
-    /// Read-only compatible features; there are none.
-    pub s_feature_ro_compat: U32,
-    /// UUID of the journal.
-    pub s_uuid: [u8; 16],
-    /// Number of file systems that use the journal.
-    pub s_nr_users: U32,
-    /// Block of a copy of the superblock (never used).
-    pub s_dynsuper: U32,
-    /// Maximum number of blocks of a transaction (never used).
-    pub s_max_transaction: U32,
-    /// Maximum number of data blocks of a transaction (never used).
-    pub s_max_trans_data: U32,
-    /// [`ChecksumType`] of checksums v2 and v3.
-    pub s_checksum_type: u8,
-    /// Padding.
-    pub s_padding2: [u8; 3],
-    /// Number of fast-commit blocks at the end of the journal.
-    pub s_num_fc_blks: U32,
-    /// Head of the log after a clean unmount; only a hint.
-    pub s_head: U32,
-    /// Padding.
-    pub s_padding: [U32; 40],
-    /// crc32c of the 1024 bytes (checksums v2 and v3).
-    pub s_checksum: U32,
-    /// UUIDs of the file systems that use the journal.
-    pub s_users: [[u8; 16]; USERS_MAX],
+    /// `s_header`: magic and type ([`BlockType::SuperblockV1`] or [`BlockType::SuperblockV2`]).
+    pub header: Header,
+    /// `s_blocksize`: block size of the journal in bytes.
+    pub block_size: U32,
+    /// `s_maxlen`: number of blocks of the journal, this one included.
+    pub length: U32,
+    /// `s_first`: first block of the log.
+    pub first_block: U32,
+    /// `s_sequence`: number of the first transaction in the log.
+    pub sequence: U32,
+    /// `s_start`: first block of that transaction; 0 if the log is empty.
+    pub start: U32,
+    /// `s_errno`: error that aborted the journal (a negative errno), or 0.
+    pub error: U32,
+    /// `s_feature_compat`: [`JournalCompatible`].
+    pub compatible_bits: U32,
+    /// `s_feature_incompat`: [`JournalIncompatible`].
+    pub incompatible_bits: U32,
+    /// `s_feature_ro_compat`: Read-only compatible features; there are none.
+    pub read_only_compatible_bits: U32,
+    /// `s_uuid`: UUID of the journal.
+    pub uuid: [u8; 16],
+    /// `s_nr_users`: number of file systems that use the journal.
+    pub user_count: U32,
+    /// `s_dynsuper`: block of a copy of the superblock (never used).
+    pub dynamic_superblock: U32,
+    /// `s_max_transaction`: maximum number of blocks of a transaction (never used).
+    pub max_transaction: U32,
+    /// `s_max_trans_data`: maximum number of data blocks of a transaction (never used).
+    pub max_transaction_data: U32,
+    /// `s_checksum_type`: [`ChecksumType`] of checksums v2 and v3.
+    pub checksum_type: u8,
+    /// `s_padding2`: padding.
+    pub padding2: [u8; 3],
+    /// `s_num_fc_blks`: number of fast-commit blocks at the end of the journal.
+    pub fast_commit_blocks: U32,
+    /// `s_head`: head of the log after a clean unmount; only a hint.
+    pub head: U32,
+    /// `s_padding`: padding.
+    pub padding: [U32; 40],
+    /// `s_checksum`: crc32c of the 1024 bytes (checksums v2 and v3).
+    pub checksum: U32,
+    /// `s_users`: UUIDs of the file systems that use the journal.
+    pub users: [[u8; 16]; USERS_MAX],
 }
 
 const _: () = assert!(size_of::<JournalSuperblock>() == SUPERBLOCK_SIZE);
@@ -249,10 +249,10 @@ impl Default for JournalSuperblock {
 impl JournalSuperblock {
     /// Returns the version (1 or 2), if the magic and type are those of a superblock.
     pub fn version(&self) -> Option<u8> {
-        if self.s_header.h_magic.get() != MAGIC {
+        if self.header.magic.get() != MAGIC {
             return None;
         }
-        match BlockType::from_raw(self.s_header.h_blocktype.get())? {
+        match BlockType::from_raw(self.header.block_type.get())? {
             BlockType::SuperblockV1 => Some(1),
             BlockType::SuperblockV2 => Some(2),
             _ => None,
@@ -262,11 +262,7 @@ impl JournalSuperblock {
     /// Returns the compatible features; none in version 1.
     pub fn compatible(&self) -> JournalCompatible {
         let is_v2 = self.version() == Some(2);
-        let bits = if is_v2 {
-            self.s_feature_compat.get()
-        } else {
-            0
-        };
+        let bits = if is_v2 { self.compatible_bits.get() } else { 0 };
         JournalCompatible::from_bits_retain(bits)
     }
 
@@ -274,7 +270,7 @@ impl JournalSuperblock {
     pub fn incompatible(&self) -> JournalIncompatible {
         let is_v2 = self.version() == Some(2);
         let bits = if is_v2 {
-            self.s_feature_incompat.get()
+            self.incompatible_bits.get()
         } else {
             0
         };
@@ -286,20 +282,20 @@ impl JournalSuperblock {
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct CommitBlock {
-    /// Magic, type, transaction number.
-    pub h_header: Header,
-    /// [`ChecksumType::Crc32`] with checksums v1, else 0.
-    pub h_chksum_type: u8,
-    /// [`CRC32_SIZE`] with checksums v1, else 0.
-    pub h_chksum_size: u8,
-    /// Padding.
-    pub h_padding: [u8; 2],
-    /// The first word is the checksum: v1 of the transaction, v2 and v3 of this block.
-    pub h_chksum: [U32; 8],
-    /// Commit time, seconds since 1970.
-    pub h_commit_sec: U64,
-    /// Commit time, nanoseconds.
-    pub h_commit_nsec: U32,
+    /// `h_header`: magic, type, transaction number.
+    pub header: Header,
+    /// `h_chksum_type`: [`ChecksumType::Crc32`] with checksums v1, else 0.
+    pub checksum_type: u8,
+    /// `h_chksum_size`: [`CRC32_SIZE`] with checksums v1, else 0.
+    pub checksum_size: u8,
+    /// `h_padding`: padding.
+    pub padding: [u8; 2],
+    /// `h_chksum`: the first word is the checksum: v1 of the transaction, v2 and v3 of this block.
+    pub checksums: [U32; 8],
+    /// `h_commit_sec`: commit time, seconds since 1970.
+    pub commit_seconds: U64,
+    /// `h_commit_nsec`: commit time, nanoseconds.
+    pub commit_nanoseconds: U32,
 }
 
 const _: () = assert!(size_of::<CommitBlock>() == 60);
@@ -308,10 +304,10 @@ const _: () = assert!(size_of::<CommitBlock>() == 60);
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct RevokeHeader {
-    /// Magic, type, transaction number.
-    pub r_header: Header,
-    /// Number of bytes used in the block, this header included.
-    pub r_count: U32,
+    /// `r_header`: magic, type, transaction number.
+    pub header: Header,
+    /// `r_count`: number of bytes used in the block, this header included.
+    pub length: U32,
 }
 
 const _: () = assert!(size_of::<RevokeHeader>() == 16);
@@ -320,8 +316,8 @@ const _: () = assert!(size_of::<RevokeHeader>() == 16);
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct BlockTail {
-    /// crc32c of the block; see [`crate::checksum::journal_block`].
-    pub t_checksum: U32,
+    /// `t_checksum`: crc32c of the block; see [`crate::checksum::journal_block`].
+    pub checksum: U32,
 }
 
 const _: () = assert!(size_of::<BlockTail>() == 4);
@@ -342,7 +338,7 @@ mod tests {
             );
         }
         let mut header = Header::new(BlockType::Commit, 1);
-        header.h_blocktype.set(6);
+        header.block_type.set(6);
         assert_eq!(Header::recognise(header.as_bytes()), None);
         assert_eq!(Header::recognise(&[0; 12]), None);
         assert_eq!(Header::recognise(&MAGIC_BYTES), None);
@@ -352,13 +348,13 @@ mod tests {
     fn version_1_has_no_features() {
         let mut superblock = JournalSuperblock::default();
         assert_eq!(superblock.version(), None);
-        superblock.s_feature_compat.set(1);
-        superblock.s_feature_incompat.set(1);
-        superblock.s_header = Header::new(BlockType::SuperblockV1, 0);
+        superblock.compatible_bits.set(1);
+        superblock.incompatible_bits.set(1);
+        superblock.header = Header::new(BlockType::SuperblockV1, 0);
         assert_eq!(superblock.version(), Some(1));
         assert!(superblock.compatible().is_empty());
         assert!(superblock.incompatible().is_empty());
-        superblock.s_header = Header::new(BlockType::SuperblockV2, 0);
+        superblock.header = Header::new(BlockType::SuperblockV2, 0);
         assert_eq!(superblock.version(), Some(2));
         assert_eq!(superblock.compatible(), JournalCompatible::CHECKSUM);
         assert_eq!(superblock.incompatible(), JournalIncompatible::REVOKE);

@@ -1,8 +1,9 @@
 //! On-disk structures of ext2/ext3 and of the JBD/JBD2 journal, units, checksums, and blocks of
 //! memory aligned for direct I/O.
 //!
-//! This crate handles bytes and nothing else: no device, no time, no policy. Kernel field names
-//! (`s_blocks_count_lo`) appear only here; the other crates decode them into plain English names.
+//! This crate handles bytes and nothing else: no device, no time, no policy. Fields have plain
+//! English names; the comment of each begins with the kernel's name (`s_blocks_count_lo`), and
+//! `tests/it/offsets.rs` has both beside the offset. No other crate uses the kernel's names.
 //! Each structure is a `#[repr(C)]` zerocopy type of one-byte alignment, so that
 //! `T::ref_from_prefix(bytes)` and `T::mut_from_prefix(bytes)` work at any offset of a block. Sizes
 //! and field offsets are asserted.

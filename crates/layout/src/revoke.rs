@@ -73,7 +73,7 @@ pub fn entries(
 ) -> Result<impl Iterator<Item = BlockNr> + '_, CountError> {
     let least = size_of::<RevokeHeader>();
     let most = block.len().saturating_sub(format.tail_size());
-    let count = RevokeHeader::ref_from_prefix(block).map_or(0, |(header, _)| header.r_count.get());
+    let count = RevokeHeader::ref_from_prefix(block).map_or(0, |(header, _)| header.length.get());
     let used = usize::try_from(count)
         .ok()
         .and_then(|count| block[..most].get(least..count));
@@ -98,8 +98,8 @@ mod tests {
     fn block(format: TagFormat, numbers: &[u64]) -> Vec<u8> {
         let mut block = vec![0; 1024];
         let header = RevokeHeader {
-            r_header: Header::new(BlockType::Revoke, 7),
-            r_count: byte_count(format, numbers.len()).into(),
+            header: Header::new(BlockType::Revoke, 7),
+            length: byte_count(format, numbers.len()).into(),
         };
         block[..size_of::<RevokeHeader>()].copy_from_slice(header.as_bytes());
         for (index, number) in numbers.iter().enumerate() {

@@ -4,7 +4,7 @@
 //! device has one too, whose only incompatible feature is `journal_dev`; the journal superblock is
 //! in the block after it.
 //!
-//! Field names are the kernel's. The methods below join `_lo`/`_hi` pairs; the upper halves are
+//! The methods below join the lower and the upper halves of numbers; the upper halves are
 //! valid only with the feature `64bit`.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/super.rst`.
@@ -134,213 +134,215 @@ impl ErrorPolicy {
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Superblock {
-    /// Number of inodes.
-    pub s_inodes_count: U32,
-    /// Number of blocks, lower half.
-    pub s_blocks_count_lo: U32,
-    /// Number of blocks reserved for privileged users, lower half.
-    pub s_r_blocks_count_lo: U32,
-    /// Number of free blocks, lower half.
-    pub s_free_blocks_count_lo: U32,
-    /// Number of free inodes.
-    pub s_free_inodes_count: U32,
-    /// The block that holds the first superblock: 1 with 1024-byte blocks, else 0.
-    pub s_first_data_block: U32,
-    /// Blocks are `1024 << s_log_block_size` bytes.
-    pub s_log_block_size: U32,
-    /// Clusters are `1024 << s_log_cluster_size` bytes (`bigalloc`); else equal to
-    /// `s_log_block_size`.
-    pub s_log_cluster_size: U32,
-    /// Number of blocks in a group.
-    pub s_blocks_per_group: U32,
-    /// Number of clusters in a group; else equal to `s_blocks_per_group`.
-    pub s_clusters_per_group: U32,
-    /// Number of inodes in a group.
-    pub s_inodes_per_group: U32,
-    /// Last mount, seconds since 1970.
-    pub s_mtime: U32,
-    /// Last write of the superblock, seconds since 1970.
-    pub s_wtime: U32,
-    /// Number of mounts since the last check.
-    pub s_mnt_count: U16,
-    /// Number of mounts after which a check is due; 0 and 0xFFFF mean never.
-    pub s_max_mnt_count: U16,
-    /// [`MAGIC`].
-    pub s_magic: U16,
-    /// [`State`].
-    pub s_state: U16,
-    /// [`ErrorPolicy`].
-    pub s_errors: U16,
-    /// Minor revision.
-    pub s_minor_rev_level: U16,
-    /// Last check, seconds since 1970.
-    pub s_lastcheck: U32,
-    /// Seconds after which a check is due; 0 means never.
-    pub s_checkinterval: U32,
-    /// Creator's operating system.
-    pub s_creator_os: U32,
-    /// [`GOOD_OLD_REVISION`] or [`DYNAMIC_REVISION`].
-    pub s_rev_level: U32,
-    /// User that may use reserved blocks.
-    pub s_def_resuid: U16,
-    /// Group that may use reserved blocks.
-    pub s_def_resgid: U16,
-    /// First inode that is not reserved.
-    pub s_first_ino: U32,
-    /// Size of an inode in the table in bytes.
-    pub s_inode_size: U16,
-    /// Group that holds this copy.
-    pub s_block_group_nr: U16,
-    /// [`crate::feature::Compatible`].
-    pub s_feature_compat: U32,
-    /// [`crate::feature::Incompatible`].
-    pub s_feature_incompat: U32,
-    /// [`crate::feature::ReadOnlyCompatible`].
-    pub s_feature_ro_compat: U32,
-    /// UUID of the file system.
-    pub s_uuid: [u8; 16],
-    /// Label, padded with NUL.
-    pub s_volume_name: [u8; 16],
-    /// Last mount point, padded with NUL.
-    pub s_last_mounted: [u8; 64],
-    /// Compression algorithms (never used).
-    pub s_algorithm_usage_bitmap: U32,
-    /// Number of blocks to preallocate for files.
-    pub s_prealloc_blocks: u8,
-    /// Number of blocks to preallocate for directories.
-    pub s_prealloc_dir_blocks: u8,
-    /// Number of reserved GDT blocks, for online growth (`resize_inode`).
-    pub s_reserved_gdt_blocks: U16,
-    /// UUID of the external journal.
-    pub s_journal_uuid: [u8; 16],
-    /// Inode of the internal journal.
-    pub s_journal_inum: U32,
-    /// Device number of the external journal.
-    pub s_journal_dev: U32,
-    /// First inode of the orphan list, or 0.
-    pub s_last_orphan: U32,
-    /// Seed of the directory hashes.
-    pub s_hash_seed: [U32; 4],
-    /// Hash of new indexed directories.
-    pub s_def_hash_version: u8,
-    /// [`JOURNAL_BACKUP_BLOCKS`] when `s_jnl_blocks` is filled.
-    pub s_jnl_backup_type: u8,
-    /// Size of a group descriptor in bytes (`64bit`); 0 means 32.
-    pub s_desc_size: U16,
-    /// [`DefaultMountOptions`].
-    pub s_default_mount_opts: U32,
-    /// First meta block group (`meta_bg`).
-    pub s_first_meta_bg: U32,
-    /// Creation time, seconds since 1970.
-    pub s_mkfs_time: U32,
-    /// Copy of the journal inode: the 15 words of `i_block`, then `i_size_high`, then `i_size_lo`.
-    pub s_jnl_blocks: [U32; 17],
-    /// Number of blocks, upper half.
-    pub s_blocks_count_hi: U32,
-    /// Number of reserved blocks, upper half.
-    pub s_r_blocks_count_hi: U32,
-    /// Number of free blocks, upper half.
-    pub s_free_blocks_count_hi: U32,
-    /// Minimum extra size of all inodes in bytes.
-    pub s_min_extra_isize: U16,
-    /// Extra size of new inodes in bytes.
-    pub s_want_extra_isize: U16,
-    /// [`MiscFlags`].
-    pub s_flags: U32,
-    /// RAID: number of blocks on a disk before the next disk.
-    pub s_raid_stride: U16,
-    /// Seconds between multi-mount checks.
-    pub s_mmp_update_interval: U16,
-    /// Block for multi-mount protection.
-    pub s_mmp_block: U64,
-    /// RAID: number of blocks in a full stripe.
-    pub s_raid_stripe_width: U32,
-    /// Flexible groups have `1 << s_log_groups_per_flex` groups.
-    pub s_log_groups_per_flex: u8,
-    /// [`CHECKSUM_CRC32C`] (`metadata_csum`).
-    pub s_checksum_type: u8,
-    /// Version of encryption.
-    pub s_encryption_level: u8,
-    /// Padding.
-    pub s_reserved_pad: u8,
-    /// KiB written over the lifetime of the file system.
-    pub s_kbytes_written: U64,
-    /// Inode of the active snapshot (never merged).
-    pub s_snapshot_inum: U32,
-    /// Number of the active snapshot.
-    pub s_snapshot_id: U32,
-    /// Number of blocks reserved for the active snapshot.
-    pub s_snapshot_r_blocks_count: U64,
-    /// Inode of the head of the list of snapshots.
-    pub s_snapshot_list: U32,
-    /// Number of errors found.
-    pub s_error_count: U32,
-    /// First error, seconds since 1970.
-    pub s_first_error_time: U32,
-    /// Inode of the first error.
-    pub s_first_error_ino: U32,
-    /// Block of the first error.
-    pub s_first_error_block: U64,
-    /// Function of the first error, padded with NUL.
-    pub s_first_error_func: [u8; 32],
-    /// Line of the first error.
-    pub s_first_error_line: U32,
-    /// Last error, seconds since 1970.
-    pub s_last_error_time: U32,
-    /// Inode of the last error.
-    pub s_last_error_ino: U32,
-    /// Line of the last error.
-    pub s_last_error_line: U32,
-    /// Block of the last error.
-    pub s_last_error_block: U64,
-    /// Function of the last error, padded with NUL.
-    pub s_last_error_func: [u8; 32],
-    /// Mount options in text, padded with NUL.
-    pub s_mount_opts: [u8; 64],
-    /// Inode of user quotas.
-    pub s_usr_quota_inum: U32,
-    /// Inode of group quotas.
-    pub s_grp_quota_inum: U32,
-    /// Number of clusters used by metadata.
-    pub s_overhead_clusters: U32,
-    /// The two groups with copies (`sparse_super2`).
-    pub s_backup_bgs: [U32; 2],
-    /// Encryption algorithms.
-    pub s_encrypt_algos: [u8; 4],
-    /// Salt of encryption.
-    pub s_encrypt_pw_salt: [u8; 16],
-    /// Inode of `lost+found`.
-    pub s_lpf_ino: U32,
-    /// Inode of project quotas.
-    pub s_prj_quota_inum: U32,
-    /// Seed of metadata checksums (`metadata_csum_seed`).
-    pub s_checksum_seed: U32,
-    /// Bits 32-39 of `s_wtime`.
-    pub s_wtime_hi: u8,
-    /// Bits 32-39 of `s_mtime`.
-    pub s_mtime_hi: u8,
-    /// Bits 32-39 of `s_mkfs_time`.
-    pub s_mkfs_time_hi: u8,
-    /// Bits 32-39 of `s_lastcheck`.
-    pub s_lastcheck_hi: u8,
-    /// Bits 32-39 of `s_first_error_time`.
-    pub s_first_error_time_hi: u8,
-    /// Bits 32-39 of `s_last_error_time`.
-    pub s_last_error_time_hi: u8,
-    /// Code of the first error.
-    pub s_first_error_errcode: u8,
-    /// Code of the last error.
-    pub s_last_error_errcode: u8,
-    /// Character set of names (`casefold`).
-    pub s_encoding: U16,
-    /// Flags of the character set.
-    pub s_encoding_flags: U16,
-    /// Inode of the orphan file (`orphan_file`).
-    pub s_orphan_file_inum: U32,
-    /// Padding.
-    pub s_reserved: [U32; 94],
-    /// crc32c of the bytes before it (`metadata_csum`).
-    pub s_checksum: U32,
+    /// `s_inodes_count`: number of inodes.
+    pub inodes_count: U32,
+    /// `s_blocks_count_lo`: number of blocks, lower half.
+    pub blocks_count_low: U32,
+    /// `s_r_blocks_count_lo`: number of blocks reserved for privileged users, lower half.
+    pub reserved_blocks_count_low: U32,
+    /// `s_free_blocks_count_lo`: number of free blocks, lower half.
+    pub free_blocks_count_low: U32,
+    /// `s_free_inodes_count`: number of free inodes.
+    pub free_inodes_count: U32,
+    /// `s_first_data_block`: the block that holds the first superblock: 1 with 1024-byte blocks,
+    /// else 0.
+    pub first_data_block: U32,
+    /// `s_log_block_size`: blocks are `1024 << s_log_block_size` bytes.
+    pub log_block_size: U32,
+    /// `s_log_cluster_size`: clusters are `1024 << s_log_cluster_size` bytes (`bigalloc`); else
+    /// equal to `s_log_block_size`.
+    pub log_cluster_size: U32,
+    /// `s_blocks_per_group`: number of blocks in a group.
+    pub blocks_per_group: U32,
+    /// `s_clusters_per_group`: number of clusters in a group; else equal to `s_blocks_per_group`.
+    pub clusters_per_group: U32,
+    /// `s_inodes_per_group`: number of inodes in a group.
+    pub inodes_per_group: U32,
+    /// `s_mtime`: last mount, seconds since 1970.
+    pub mount_time: U32,
+    /// `s_wtime`: last write of the superblock, seconds since 1970.
+    pub write_time: U32,
+    /// `s_mnt_count`: number of mounts since the last check.
+    pub mount_count: U16,
+    /// `s_max_mnt_count`: number of mounts after which a check is due; 0 and 0xFFFF mean never.
+    pub max_mount_count: U16,
+    /// `s_magic`: [`MAGIC`].
+    pub magic: U16,
+    /// `s_state`: [`State`].
+    pub state_bits: U16,
+    /// `s_errors`: [`ErrorPolicy`].
+    pub error_policy: U16,
+    /// `s_minor_rev_level`: minor revision.
+    pub minor_revision: U16,
+    /// `s_lastcheck`: last check, seconds since 1970.
+    pub check_time: U32,
+    /// `s_checkinterval`: seconds after which a check is due; 0 means never.
+    pub check_interval: U32,
+    /// `s_creator_os`: Creator's operating system.
+    pub creator_os: U32,
+    /// `s_rev_level`: [`GOOD_OLD_REVISION`] or [`DYNAMIC_REVISION`].
+    pub revision: U32,
+    /// `s_def_resuid`: user that may use reserved blocks.
+    pub reserved_uid: U16,
+    /// `s_def_resgid`: group that may use reserved blocks.
+    pub reserved_gid: U16,
+    /// `s_first_ino`: first inode that is not reserved.
+    pub dynamic_first_inode: U32,
+    /// `s_inode_size`: size of an inode in the table in bytes.
+    pub dynamic_inode_size: U16,
+    /// `s_block_group_nr`: group that holds this copy.
+    pub copy_group: U16,
+    /// `s_feature_compat`: [`crate::feature::Compatible`].
+    pub compatible_bits: U32,
+    /// `s_feature_incompat`: [`crate::feature::Incompatible`].
+    pub incompatible_bits: U32,
+    /// `s_feature_ro_compat`: [`crate::feature::ReadOnlyCompatible`].
+    pub read_only_compatible_bits: U32,
+    /// `s_uuid`: UUID of the file system.
+    pub uuid: [u8; 16],
+    /// `s_volume_name`: label, padded with NUL.
+    pub label: [u8; 16],
+    /// `s_last_mounted`: last mount point, padded with NUL.
+    pub last_mounted_on: [u8; 64],
+    /// `s_algorithm_usage_bitmap`: compression algorithms (never used).
+    pub compression_algorithms: U32,
+    /// `s_prealloc_blocks`: number of blocks to preallocate for files.
+    pub preallocated_blocks: u8,
+    /// `s_prealloc_dir_blocks`: number of blocks to preallocate for directories.
+    pub preallocated_directory_blocks: u8,
+    /// `s_reserved_gdt_blocks`: number of reserved GDT blocks, for online growth (`resize_inode`).
+    pub reserved_descriptor_blocks: U16,
+    /// `s_journal_uuid`: UUID of the external journal.
+    pub journal_uuid: [u8; 16],
+    /// `s_journal_inum`: inode of the internal journal.
+    pub journal_inode: U32,
+    /// `s_journal_dev`: device number of the external journal.
+    pub journal_device: U32,
+    /// `s_last_orphan`: first inode of the orphan list, or 0.
+    pub first_orphan: U32,
+    /// `s_hash_seed`: seed of the directory hashes.
+    pub hash_seed_words: [U32; 4],
+    /// `s_def_hash_version`: hash of new indexed directories.
+    pub default_hash_version: u8,
+    /// `s_jnl_backup_type`: [`JOURNAL_BACKUP_BLOCKS`] when `s_jnl_blocks` is filled.
+    pub journal_backup_type: u8,
+    /// `s_desc_size`: size of a group descriptor in bytes (`64bit`); 0 means 32.
+    pub descriptor_size: U16,
+    /// `s_default_mount_opts`: [`DefaultMountOptions`].
+    pub default_mount_option_bits: U32,
+    /// `s_first_meta_bg`: first meta block group (`meta_bg`).
+    pub first_meta_group: U32,
+    /// `s_mkfs_time`: creation time, seconds since 1970.
+    pub creation_time: U32,
+    /// `s_jnl_blocks`: copy of the journal inode: the 15 words of `i_block`, then `i_size_high`,
+    /// then `i_size_lo`.
+    pub journal_backup: [U32; 17],
+    /// `s_blocks_count_hi`: number of blocks, upper half.
+    pub blocks_count_high: U32,
+    /// `s_r_blocks_count_hi`: number of reserved blocks, upper half.
+    pub reserved_blocks_count_high: U32,
+    /// `s_free_blocks_count_hi`: number of free blocks, upper half.
+    pub free_blocks_count_high: U32,
+    /// `s_min_extra_isize`: minimum extra size of all inodes in bytes.
+    pub min_extra_inode_size: U16,
+    /// `s_want_extra_isize`: extra size of new inodes in bytes.
+    pub wanted_extra_inode_size: U16,
+    /// `s_flags`: [`MiscFlags`].
+    pub misc_flag_bits: U32,
+    /// `s_raid_stride`: RAID: number of blocks on a disk before the next disk.
+    pub raid_stride: U16,
+    /// `s_mmp_update_interval`: seconds between multi-mount checks.
+    pub mmp_update_interval: U16,
+    /// `s_mmp_block`: block for multi-mount protection.
+    pub mmp_block: U64,
+    /// `s_raid_stripe_width`: RAID: number of blocks in a full stripe.
+    pub raid_stripe_width: U32,
+    /// `s_log_groups_per_flex`: flexible groups have `1 << s_log_groups_per_flex` groups.
+    pub log_groups_per_flex: u8,
+    /// `s_checksum_type`: [`CHECKSUM_CRC32C`] (`metadata_csum`).
+    pub checksum_type: u8,
+    /// `s_encryption_level`: version of encryption.
+    pub encryption_level: u8,
+    /// `s_reserved_pad`: padding.
+    pub reserved_pad: u8,
+    /// `s_kbytes_written`: KiB written over the lifetime of the file system.
+    pub kibibytes_written: U64,
+    /// `s_snapshot_inum`: inode of the active snapshot (never merged).
+    pub snapshot_inode: U32,
+    /// `s_snapshot_id`: number of the active snapshot.
+    pub snapshot_id: U32,
+    /// `s_snapshot_r_blocks_count`: number of blocks reserved for the active snapshot.
+    pub snapshot_reserved_blocks_count: U64,
+    /// `s_snapshot_list`: inode of the head of the list of snapshots.
+    pub snapshot_list_inode: U32,
+    /// `s_error_count`: number of errors found.
+    pub error_count: U32,
+    /// `s_first_error_time`: first error, seconds since 1970.
+    pub first_error_time: U32,
+    /// `s_first_error_ino`: inode of the first error.
+    pub first_error_inode: U32,
+    /// `s_first_error_block`: block of the first error.
+    pub first_error_block: U64,
+    /// `s_first_error_func`: function of the first error, padded with NUL.
+    pub first_error_function: [u8; 32],
+    /// `s_first_error_line`: line of the first error.
+    pub first_error_line: U32,
+    /// `s_last_error_time`: last error, seconds since 1970.
+    pub last_error_time: U32,
+    /// `s_last_error_ino`: inode of the last error.
+    pub last_error_inode: U32,
+    /// `s_last_error_line`: line of the last error.
+    pub last_error_line: U32,
+    /// `s_last_error_block`: block of the last error.
+    pub last_error_block: U64,
+    /// `s_last_error_func`: function of the last error, padded with NUL.
+    pub last_error_function: [u8; 32],
+    /// `s_mount_opts`: mount options in text, padded with NUL.
+    pub mount_options: [u8; 64],
+    /// `s_usr_quota_inum`: inode of user quotas.
+    pub user_quota_inode: U32,
+    /// `s_grp_quota_inum`: inode of group quotas.
+    pub group_quota_inode: U32,
+    /// `s_overhead_clusters`: number of clusters used by metadata.
+    pub overhead_clusters: U32,
+    /// `s_backup_bgs`: the two groups with copies (`sparse_super2`).
+    pub backup_groups: [U32; 2],
+    /// `s_encrypt_algos`: encryption algorithms.
+    pub encryption_algorithms: [u8; 4],
+    /// `s_encrypt_pw_salt`: salt of encryption.
+    pub encryption_salt: [u8; 16],
+    /// `s_lpf_ino`: inode of `lost+found`.
+    pub lost_and_found_inode: U32,
+    /// `s_prj_quota_inum`: inode of project quotas.
+    pub project_quota_inode: U32,
+    /// `s_checksum_seed`: seed of metadata checksums (`metadata_csum_seed`).
+    pub checksum_seed: U32,
+    /// `s_wtime_hi`: bits 32-39 of `s_wtime`.
+    pub write_time_high: u8,
+    /// `s_mtime_hi`: bits 32-39 of `s_mtime`.
+    pub mount_time_high: u8,
+    /// `s_mkfs_time_hi`: bits 32-39 of `s_mkfs_time`.
+    pub creation_time_high: u8,
+    /// `s_lastcheck_hi`: bits 32-39 of `s_lastcheck`.
+    pub check_time_high: u8,
+    /// `s_first_error_time_hi`: bits 32-39 of `s_first_error_time`.
+    pub first_error_time_high: u8,
+    /// `s_last_error_time_hi`: bits 32-39 of `s_last_error_time`.
+    pub last_error_time_high: u8,
+    /// `s_first_error_errcode`: code of the first error.
+    pub first_error_code: u8,
+    /// `s_last_error_errcode`: code of the last error.
+    pub last_error_code: u8,
+    /// `s_encoding`: character set of names (`casefold`).
+    pub encoding: U16,
+    /// `s_encoding_flags`: flags of the character set.
+    pub encoding_flags: U16,
+    /// `s_orphan_file_inum`: inode of the orphan file (`orphan_file`).
+    pub orphan_file_inode: U32,
+    /// `s_reserved`: padding.
+    pub reserved: [U32; 94],
+    /// `s_checksum`: crc32c of the bytes before it (`metadata_csum`).
+    pub checksum: U32,
 }
 
 const _: () = assert!(size_of::<Superblock>() == SIZE);
@@ -356,92 +358,98 @@ impl Superblock {
     /// Returns the three feature words.
     pub fn features(&self) -> Features {
         Features::from_raw(
-            self.s_feature_compat.get(),
-            self.s_feature_incompat.get(),
-            self.s_feature_ro_compat.get(),
+            self.compatible_bits.get(),
+            self.incompatible_bits.get(),
+            self.read_only_compatible_bits.get(),
         )
     }
 
     /// Stores the three feature words.
     pub fn set_features(&mut self, features: Features) {
-        self.s_feature_compat.set(features.compatible.bits());
-        self.s_feature_incompat.set(features.incompatible.bits());
-        self.s_feature_ro_compat
+        self.compatible_bits.set(features.compatible.bits());
+        self.incompatible_bits.set(features.incompatible.bits());
+        self.read_only_compatible_bits
             .set(features.read_only_compatible.bits());
     }
 
     /// Returns the block size in bytes, unless the stored logarithm is out of range.
     pub fn block_size(&self) -> Option<u32> {
-        let log = self.s_log_block_size.get();
+        let log = self.log_block_size.get();
         (log <= LOG_BLOCK_SIZE_MAX).then(|| BLOCK_SIZE_MIN << log)
     }
 
     /// Returns the size of an inode in the table in bytes, for any revision.
     pub fn inode_size(&self) -> u16 {
-        if self.s_rev_level.get() == GOOD_OLD_REVISION {
+        if self.revision.get() == GOOD_OLD_REVISION {
             GOOD_OLD_INODE_SIZE
         } else {
-            self.s_inode_size.get()
+            self.dynamic_inode_size.get()
         }
     }
 
     /// Returns the first inode that is not reserved, for any revision.
     pub fn first_inode(&self) -> u32 {
-        if self.s_rev_level.get() == GOOD_OLD_REVISION {
+        if self.revision.get() == GOOD_OLD_REVISION {
             GOOD_OLD_FIRST_INODE
         } else {
-            self.s_first_ino.get()
+            self.dynamic_first_inode.get()
         }
     }
 
     /// Returns the number of blocks; the upper half counts only with `64bit`.
     pub fn blocks_count(&self) -> u64 {
-        self.join(self.s_blocks_count_lo, self.s_blocks_count_hi)
+        self.join(self.blocks_count_low, self.blocks_count_high)
     }
 
     /// Stores the number of blocks, both halves.
     pub fn set_blocks_count(&mut self, count: u64) {
-        (self.s_blocks_count_lo, self.s_blocks_count_hi) = split(count);
+        (self.blocks_count_low, self.blocks_count_high) = split(count);
     }
 
     /// Returns the number of blocks reserved for privileged users.
     pub fn reserved_blocks_count(&self) -> u64 {
-        self.join(self.s_r_blocks_count_lo, self.s_r_blocks_count_hi)
+        self.join(
+            self.reserved_blocks_count_low,
+            self.reserved_blocks_count_high,
+        )
     }
 
     /// Stores the number of reserved blocks, both halves.
     pub fn set_reserved_blocks_count(&mut self, count: u64) {
-        (self.s_r_blocks_count_lo, self.s_r_blocks_count_hi) = split(count);
+        (
+            self.reserved_blocks_count_low,
+            self.reserved_blocks_count_high,
+        ) = split(count);
     }
 
     /// Returns the number of free blocks.
     pub fn free_blocks_count(&self) -> u64 {
-        self.join(self.s_free_blocks_count_lo, self.s_free_blocks_count_hi)
+        self.join(self.free_blocks_count_low, self.free_blocks_count_high)
     }
 
     /// Stores the number of free blocks, both halves.
     pub fn set_free_blocks_count(&mut self, count: u64) {
-        (self.s_free_blocks_count_lo, self.s_free_blocks_count_hi) = split(count);
+        (self.free_blocks_count_low, self.free_blocks_count_high) = split(count);
     }
 
     /// Returns the words of the hash seed in the CPU's byte order.
     pub fn hash_seed(&self) -> [u32; 4] {
-        self.s_hash_seed.map(U32::get)
+        self.hash_seed_words.map(U32::get)
     }
 
     /// Returns `s_state`.
     pub fn state(&self) -> State {
-        State::from_bits_retain(self.s_state.get())
+        State::from_bits_retain(self.state_bits.get())
     }
 
     /// Returns `s_default_mount_opts`.
     pub fn default_mount_options(&self) -> DefaultMountOptions {
-        DefaultMountOptions::from_bits_retain(self.s_default_mount_opts.get())
+        DefaultMountOptions::from_bits_retain(self.default_mount_option_bits.get())
     }
 
     /// Returns `s_flags`.
     pub fn misc_flags(&self) -> MiscFlags {
-        MiscFlags::from_bits_retain(self.s_flags.get())
+        MiscFlags::from_bits_retain(self.misc_flag_bits.get())
     }
 
     fn join(&self, low: U32, high: U32) -> u64 {
@@ -501,13 +509,13 @@ mod tests {
     #[test]
     fn the_original_format_has_fixed_sizes() {
         let mut superblock = Superblock::default();
-        superblock.s_inode_size.set(256);
-        superblock.s_first_ino.set(15);
+        superblock.dynamic_inode_size.set(256);
+        superblock.dynamic_first_inode.set(15);
         assert_eq!(
             (superblock.inode_size(), superblock.first_inode()),
             (128, 11)
         );
-        superblock.s_rev_level.set(DYNAMIC_REVISION);
+        superblock.revision.set(DYNAMIC_REVISION);
         assert_eq!(
             (superblock.inode_size(), superblock.first_inode()),
             (256, 15)
@@ -523,7 +531,7 @@ mod tests {
             (7, None),
             (u32::MAX, None),
         ] {
-            superblock.s_log_block_size.set(log);
+            superblock.log_block_size.set(log);
             assert_eq!(superblock.block_size(), size);
         }
     }

@@ -44,14 +44,14 @@ bitflags! {
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct BlockTag {
-    /// Final location of the block, lower half.
-    pub t_blocknr: U32,
-    /// crc32c of the block, lower half (v2).
-    pub t_checksum: U16,
-    /// [`TagFlags`].
-    pub t_flags: U16,
-    /// Final location of the block, upper half.
-    pub t_blocknr_high: U32,
+    /// `t_blocknr`: final location of the block, lower half.
+    pub block_low: U32,
+    /// `t_checksum`: crc32c of the block, lower half (v2).
+    pub checksum: U16,
+    /// `t_flags`: [`TagFlags`].
+    pub flag_bits: U16,
+    /// `t_blocknr_high`: final location of the block, upper half.
+    pub block_high: U32,
 }
 
 const _: () = assert!(size_of::<BlockTag>() == 12);
@@ -60,14 +60,14 @@ const _: () = assert!(size_of::<BlockTag>() == 12);
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct BlockTag3 {
-    /// Final location of the block, lower half.
-    pub t_blocknr: U32,
-    /// [`TagFlags`].
-    pub t_flags: U32,
-    /// Final location of the block, upper half; 0 without 64bit.
-    pub t_blocknr_high: U32,
-    /// crc32c of the block.
-    pub t_checksum: U32,
+    /// `t_blocknr`: final location of the block, lower half.
+    pub block_low: U32,
+    /// `t_flags`: [`TagFlags`].
+    pub flag_bits: U32,
+    /// `t_blocknr_high`: final location of the block, upper half; 0 without 64bit.
+    pub block_high: U32,
+    /// `t_checksum`: crc32c of the block.
+    pub checksum: U32,
 }
 
 const _: () = assert!(size_of::<BlockTag3>() == 16);
@@ -187,18 +187,18 @@ impl TagFormat {
         let checksum = self.checksum.kept(tag.checksum);
         if self.checksum == TagChecksum::V3 {
             let raw = BlockTag3 {
-                t_blocknr: low,
-                t_flags: U32::new(flags),
-                t_blocknr_high: high,
-                t_checksum: U32::new(checksum),
+                block_low: low,
+                flag_bits: U32::new(flags),
+                block_high: high,
+                checksum: U32::new(checksum),
             };
             out_tag.copy_from_slice(raw.as_bytes());
         } else {
             let raw = BlockTag {
-                t_blocknr: low,
-                t_checksum: U16::new(checksum as u16),
-                t_flags: U16::new(flags as u16),
-                t_blocknr_high: high,
+                block_low: low,
+                checksum: U16::new(checksum as u16),
+                flag_bits: U16::new(flags as u16),
+                block_high: high,
             };
             let used = self.size_used();
             out_tag[..used].copy_from_slice(&raw.as_bytes()[..used]);
@@ -217,19 +217,19 @@ impl TagFormat {
         let (low, high, flags, checksum) = if self.checksum == TagChecksum::V3 {
             let raw = BlockTag3::read_from_bytes(bytes).ok()?;
             (
-                raw.t_blocknr,
-                raw.t_blocknr_high,
-                raw.t_flags.get(),
-                raw.t_checksum.get(),
+                raw.block_low,
+                raw.block_high,
+                raw.flag_bits.get(),
+                raw.checksum.get(),
             )
         } else {
             let mut raw = BlockTag::default();
             let used = self.size_used();
             raw.as_mut_bytes()[..used].copy_from_slice(&bytes[..used]);
-            let (flags, checksum) = (raw.t_flags.get(), raw.t_checksum.get());
+            let (flags, checksum) = (raw.flag_bits.get(), raw.checksum.get());
             (
-                raw.t_blocknr,
-                raw.t_blocknr_high,
+                raw.block_low,
+                raw.block_high,
                 u32::from(flags),
                 u32::from(checksum),
             )

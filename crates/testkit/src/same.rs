@@ -27,31 +27,32 @@ macro_rules! fields {
 /// only), the device number of the external journal as last seen by the kernel, and the checksum
 /// over these.
 const SUPERBLOCK: &[Field] = fields![Superblock:
-    s_free_blocks_count_lo 4, s_free_inodes_count 4,
-    s_mtime 4, s_mtime_hi 1, s_wtime 4, s_wtime_hi 1, s_lastcheck 4, s_lastcheck_hi 1,
-    s_mnt_count 2, s_kbytes_written 8, s_journal_dev 4, s_checksum 4,
+    free_blocks_count_low 4, free_inodes_count 4,
+    mount_time 4, mount_time_high 1, write_time 4, write_time_high 1, check_time 4, check_time_high 1,
+    mount_count 2, kibibytes_written 8, journal_device 4, checksum 4,
 ];
 
 /// The field that records errors.
-const ERRORS: &[Field] = fields![Superblock: s_state 2];
+const ERRORS: &[Field] = fields![Superblock: state_bits 2];
 
 /// Fields of the journal superblock that may differ: the next transaction number and the head of an
 /// empty log, the features, which the kernel changes when it opens a log, and the checksum over
 /// these.
 const JOURNAL: &[Field] = fields![JournalSuperblock:
-    s_sequence 4, s_head 4, s_feature_compat 4, s_feature_incompat 4, s_checksum_type 1, s_checksum 4,
+    sequence 4, head 4, compatible_bits 4, incompatible_bits 4, checksum_type 1, checksum 4,
 ];
 
 /// Fields of a group descriptor that may differ under `metadata_csum`: the count of unused inodes,
 /// which only e2fsck decreases, and the checksum over it.
-const DESCRIPTOR: &[Field] = fields![GroupDescriptor: bg_itable_unused_lo 2, bg_checksum 2];
+const DESCRIPTOR: &[Field] = fields![GroupDescriptor: unused_inodes_count_low 2, checksum 2];
 
 /// Fields of an inode whose deletion or truncation was completed: the time of completion.
-const FINISHED: &[Field] = fields![Inode: i_dtime 4, i_ctime 4, i_mtime 4];
+const FINISHED: &[Field] = fields![Inode: deletion_time 4, change_time 4, modification_time 4];
 /// The parts of those fields in the inode's extra part.
-const FINISHED_EXTRA: &[Field] = fields![InodeExtra: i_ctime_extra 4, i_mtime_extra 4];
+const FINISHED_EXTRA: &[Field] =
+    fields![InodeExtra: change_time_extra 4, modification_time_extra 4];
 /// Fields of a deleted inode that e2fsck leaves unchanged.
-const DELETED: &[Field] = fields![Inode: i_size_lo 4, i_blocks_lo 4, i_block 60];
+const DELETED: &[Field] = fields![Inode: size_low 4, blocks_low 4, map_words 60];
 
 /// Further differences that are allowed.
 #[derive(Debug, Clone, Default)]
@@ -152,7 +153,7 @@ impl Bytes {
         let (descriptor, _) =
             GroupDescriptor::ref_from_prefix(&self.home[self.descriptor_offset()..])
                 .expect("an image is longer");
-        let bitmap = descriptor.bg_block_bitmap_lo.get() as usize * block_bytes;
+        let bitmap = descriptor.block_bitmap_low.get() as usize * block_bytes;
         let first = usize::from(block_bytes == 1024);
         (first..self.home.len() / block_bytes)
             .filter(|block| {

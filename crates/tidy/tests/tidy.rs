@@ -2,6 +2,8 @@
 
 #[path = "tidy/comments.rs"]
 mod comments;
+#[path = "tidy/field_names.rs"]
+mod field_names;
 #[path = "tidy/links.rs"]
 mod links;
 

@@ -15,7 +15,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<u8>> {
     let mut entries = words
         .map(|word| entry(word).with_context(|| format!("access control list: {word}")))
         .collect::<Result<Vec<_>>>()?;
-    entries.sort_by_key(|entry| (entry.e_tag.get(), entry.e_id.get()));
+    entries.sort_by_key(|entry| (entry.tag.get(), entry.id.get()));
     let mut bytes = acl::VERSION_OF_PROGRAMS.to_le_bytes().to_vec();
     entries
         .iter()
@@ -50,9 +50,9 @@ fn entry(word: &str) -> Result<acl::Entry> {
     });
     let bits = bits.collect::<Result<Vec<u16>>>()?;
     Ok(acl::Entry {
-        e_tag: tag.into(),
-        e_perm: bits.into_iter().fold(0, |all, bit| all | bit).into(),
-        e_id: id.into(),
+        tag: tag.into(),
+        permissions: bits.into_iter().fold(0, |all, bit| all | bit).into(),
+        id: id.into(),
     })
 }
 
@@ -70,8 +70,8 @@ pub(crate) fn write(bytes: &[u8]) -> Option<String> {
     let (_, rest) = acl::Header::ref_from_prefix(bytes).ok()?;
     let entries = <[acl::Entry]>::ref_from_bytes(rest).ok()?;
     let words = entries.iter().map(|entry| {
-        let id = entry.e_id.get();
-        let who = match entry.e_tag.get() {
+        let id = entry.id.get();
+        let who = match entry.tag.get() {
             acl::USER_OBJ => "user:".to_owned(),
             acl::USER => format!("user:{id}"),
             acl::GROUP_OBJ => "group:".to_owned(),
@@ -79,7 +79,7 @@ pub(crate) fn write(bytes: &[u8]) -> Option<String> {
             acl::MASK => "mask:".to_owned(),
             _ => "other:".to_owned(),
         };
-        let bits = entry.e_perm.get();
+        let bits = entry.permissions.get();
         let letter = |bit, letter| if bits & bit == 0 { '-' } else { letter };
         format!(
             "{who}:{}{}{}",

@@ -115,7 +115,7 @@ fn replayed(
                 ));
             }
             superblock.set_features(lying.features());
-            superblock.s_state = lying.s_state;
+            superblock.state_bits = lying.state_bits;
             (Some(replayed.device), superblock)
         }
         Err(error) => {
@@ -136,7 +136,7 @@ pub(super) fn raw_superblock(device: &Arc<dyn BlockDevice>) -> Result<Superblock
     }
     let bytes = device.read_block(disk::OFFSET, disk::SIZE as u32)?;
     let (superblock, _) = Superblock::read_from_prefix(&bytes).expect("as many bytes were read");
-    if superblock.s_magic.get() != disk::MAGIC {
+    if superblock.magic.get() != disk::MAGIC {
         bail!("{}", foreign::describe(device));
     }
     Ok(superblock)

@@ -138,7 +138,7 @@ pub(super) fn refuse_used(text: &str, device: &Arc<dyn BlockDevice>) -> Result<(
         "an ext file system"
     };
     let label = found
-        .s_volume_name
+        .label
         .split(|byte| *byte == 0)
         .next()
         .unwrap_or_default();
@@ -148,7 +148,7 @@ pub(super) fn refuse_used(text: &str, device: &Arc<dyn BlockDevice>) -> Result<(
     };
     bail!(
         "{text}: holds {what} {label}, made {}; -F replaces it",
-        output::time_text(i64::from(found.s_mkfs_time.get()))
+        output::time_text(i64::from(found.creation_time.get()))
     );
 }
 

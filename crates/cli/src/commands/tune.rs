@@ -143,7 +143,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let raw = super::info::raw_superblock(&device).with_context(|| arguments.device.clone())?;
     wish.read(arguments, &raw)?;
-    let external = raw.s_journal_uuid;
+    let external = raw.journal_uuid;
     let journal = wish.decide(external, &mut changes, arguments.force)?;
     if changes == Changes::default() {
         bail!("nothing to change; see jext tune --help");

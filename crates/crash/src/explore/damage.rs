@@ -70,8 +70,8 @@ impl<'d> Log<'d> {
     }
 
     fn next(&self, at: u32) -> u32 {
-        if at + 1 == self.superblock.s_maxlen.get() {
-            self.superblock.s_first.get()
+        if at + 1 == self.superblock.length.get() {
+            self.superblock.first_block.get()
         } else {
             at + 1
         }
@@ -80,10 +80,10 @@ impl<'d> Log<'d> {
     /// The committed transactions, oldest first.
     fn transactions(&self) -> Vec<(Tid, Vec<Part>)> {
         let tags = TagFormat::from_features(self.superblock.incompatible());
-        let mut at = self.superblock.s_start.get();
-        let mut tid = Tid::new(self.superblock.s_sequence.get());
+        let mut at = self.superblock.start.get();
+        let mut tid = Tid::new(self.superblock.sequence.get());
         let (mut transactions, mut parts) = (Vec::new(), Vec::new());
-        let mut left = self.superblock.s_maxlen.get();
+        let mut left = self.superblock.length.get();
         while at != 0 && left > 0 {
             let block = self.block(at);
             let Some((kind, number)) = Header::recognise(block) else {
@@ -123,7 +123,7 @@ impl<'d> Log<'d> {
 
     /// Returns true if a block of a transaction after this one lies in the log.
     fn has_later(&self, tid: Tid) -> bool {
-        let blocks = self.superblock.s_first.get()..self.superblock.s_maxlen.get();
+        let blocks = self.superblock.first_block.get()..self.superblock.length.get();
         let headers = blocks.filter_map(|at| Header::recognise(self.block(at)));
         headers
             .into_iter()
@@ -146,7 +146,7 @@ impl<'d> Log<'d> {
         let offset = first + random.below((block.len() - first) as u64) as usize;
         block[offset] ^= 1 + random.below(0xFF) as u8;
         if checksums == Checksums::V2 && part.kind.is_none() {
-            let seed = checksum::journal_seed(&self.superblock.s_uuid);
+            let seed = checksum::journal_seed(&self.superblock.uuid);
             let half = |image: &Block| checksum::tag(seed, tid.get(), image) as u16;
             if half(&block) == half(self.block(part.at)) {
                 return None;

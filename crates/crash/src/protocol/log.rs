@@ -87,10 +87,10 @@ impl LogReader {
         };
         let (superblock, _) = JournalSuperblock::ref_from_prefix(image.block(block))
             .expect("a block holds the journal's superblock");
-        let first = superblock.s_first.get();
+        let first = superblock.first_block.get();
         Self {
             first,
-            end: superblock.s_maxlen.get(),
+            end: superblock.length.get(),
             head: first,
             tags: TagFormat::from_features(superblock.incompatible()),
             blocks: BTreeMap::new(),

@@ -420,7 +420,7 @@ fn blocks_for_data_are_those_that_mke2fs_does_not_count_as_overhead() {
             };
             let volume = open(size, &made, MountOptions::default());
             let raw = &volume.superblock().raw;
-            let overhead = u64::from(raw.s_overhead_clusters.get());
+            let overhead = u64::from(raw.overhead_clusters.get());
             assert_eq!(volume.usage().blocks, raw.blocks_count() - overhead);
         }
     }
@@ -443,7 +443,7 @@ fn counts_reach_the_superblock() {
     core.store_counts().expect("works");
     let now = core.superblock_now().expect("in memory");
     assert_eq!(now.free_blocks_count(), core.usage().blocks_free);
-    assert_eq!(now.s_free_inodes_count.get(), core.usage().inodes_free);
+    assert_eq!(now.free_inodes_count.get(), core.usage().inodes_free);
 }
 
 #[test]

@@ -89,22 +89,22 @@ impl DamageLog {
         self.is_owed.store(false, Ordering::Release);
         drop(record);
         let state = raw.state() | State::ERROR;
-        raw.s_state.set(state.bits());
-        raw.s_error_count.set(count_before.saturating_add(count));
-        if raw.s_first_error_time.get() == 0 {
-            (raw.s_first_error_time, raw.s_first_error_time_hi) = split_time(first.seconds);
-            raw.s_first_error_ino.set(first.inode);
-            raw.s_first_error_block.set(first.block);
-            raw.s_first_error_line.set(first.place.line());
-            raw.s_first_error_func = function(first.place);
-            raw.s_first_error_errcode = CODE_CORRUPT;
+        raw.state_bits.set(state.bits());
+        raw.error_count.set(count_before.saturating_add(count));
+        if raw.first_error_time.get() == 0 {
+            (raw.first_error_time, raw.first_error_time_high) = split_time(first.seconds);
+            raw.first_error_inode.set(first.inode);
+            raw.first_error_block.set(first.block);
+            raw.first_error_line.set(first.place.line());
+            raw.first_error_function = function(first.place);
+            raw.first_error_code = CODE_CORRUPT;
         }
-        (raw.s_last_error_time, raw.s_last_error_time_hi) = split_time(last.seconds);
-        raw.s_last_error_ino.set(last.inode);
-        raw.s_last_error_block.set(last.block);
-        raw.s_last_error_line.set(last.place.line());
-        raw.s_last_error_func = function(last.place);
-        raw.s_last_error_errcode = CODE_CORRUPT;
+        (raw.last_error_time, raw.last_error_time_high) = split_time(last.seconds);
+        raw.last_error_inode.set(last.inode);
+        raw.last_error_block.set(last.block);
+        raw.last_error_line.set(last.place.line());
+        raw.last_error_function = function(last.place);
+        raw.last_error_code = CODE_CORRUPT;
         true
     }
 }

@@ -44,15 +44,15 @@ impl Core {
         let free_inodes = space.free_inodes.load(Ordering::Relaxed) as u32;
         let now = self.superblock_now()?;
         let is_current = now.free_blocks_count() == free_blocks
-            && now.s_free_inodes_count.get() == free_inodes
+            && now.free_inodes_count.get() == free_inodes
             && !self.damage.is_owed();
         if is_current {
             return Ok(());
         }
         self.store_in_superblock(|raw| {
             raw.set_free_blocks_count(free_blocks);
-            raw.s_free_inodes_count.set(free_inodes);
-            (raw.s_wtime, raw.s_wtime_hi) = split_time(rt::wall().seconds);
+            raw.free_inodes_count.set(free_inodes);
+            (raw.write_time, raw.write_time_high) = split_time(rt::wall().seconds);
         })
     }
 
@@ -78,6 +78,6 @@ impl Core {
 
     /// Returns the number of errors that the superblock counted when the volume was opened.
     pub(super) fn errors_before(&self) -> u32 {
-        self.superblock.raw.s_error_count.get()
+        self.superblock.raw.error_count.get()
     }
 }

@@ -92,8 +92,8 @@ fn entry_at(bytes: &[u8], offset: usize) -> Result<RawEntry<'_>, Bad> {
     let Ok((header, _)) = EntryHeader::ref_from_prefix(rest) else {
         return Err(bad("an entry's header reaches beyond the block"));
     };
-    let length = usize::from(header.rec_len.get());
-    let name_bytes = usize::from(header.name_len);
+    let length = usize::from(header.record_length.get());
+    let name_bytes = usize::from(header.name_length);
     if length < size_of_name(1) {
         return Err(bad("an entry is too short"));
     }
@@ -263,7 +263,7 @@ pub(crate) fn packed(size: usize, entries: &[NewEntry<'_>]) -> Block {
 /// Sets an entry's length.
 pub(crate) fn set_length(bytes: &mut [u8], offset: usize, length: usize) {
     let length = u16::try_from(length).expect("a block of at most 32 KiB");
-    header_mut(bytes, offset).rec_len.set(length);
+    header_mut(bytes, offset).record_length.set(length);
 }
 
 /// Writes an entry of a given length.
@@ -274,16 +274,16 @@ pub(crate) fn write(bytes: &mut [u8], offset: usize, length: usize, new: NewEntr
     };
     header.inode.set(new.inode.get());
     header
-        .rec_len
+        .record_length
         .set(u16::try_from(length).expect("a block of at most 32 KiB"));
-    header.name_len = u8::try_from(new.name.len()).expect("names are checked on entry");
+    header.name_length = u8::try_from(new.name.len()).expect("names are checked on entry");
     bytes[offset..offset + HEADER_SIZE].copy_from_slice(header.as_bytes());
     let name_at = offset + HEADER_SIZE;
     bytes[name_at..name_at + new.name.len()].copy_from_slice(new.name);
 }
 
 fn length_of(bytes: &mut [u8], offset: usize) -> usize {
-    usize::from(header_mut(bytes, offset).rec_len.get())
+    usize::from(header_mut(bytes, offset).record_length.get())
 }
 
 fn header_mut(bytes: &mut [u8], offset: usize) -> &mut EntryHeader {

@@ -45,21 +45,21 @@ impl GroupDescriptor {
         let count = |low: u16, high: u16| u32::from(high) << 16 | u32::from(low);
         let low = &raw.base;
         Self {
-            block_bitmap: block(low.bg_block_bitmap_lo.get(), raw.bg_block_bitmap_hi.get()),
-            inode_bitmap: block(low.bg_inode_bitmap_lo.get(), raw.bg_inode_bitmap_hi.get()),
-            inode_table: block(low.bg_inode_table_lo.get(), raw.bg_inode_table_hi.get()),
+            block_bitmap: block(low.block_bitmap_low.get(), raw.block_bitmap_high.get()),
+            inode_bitmap: block(low.inode_bitmap_low.get(), raw.inode_bitmap_high.get()),
+            inode_table: block(low.inode_table_low.get(), raw.inode_table_high.get()),
             counts: GroupCounts {
                 free_blocks: count(
-                    low.bg_free_blocks_count_lo.get(),
-                    raw.bg_free_blocks_count_hi.get(),
+                    low.free_blocks_count_low.get(),
+                    raw.free_blocks_count_high.get(),
                 ),
                 free_inodes: count(
-                    low.bg_free_inodes_count_lo.get(),
-                    raw.bg_free_inodes_count_hi.get(),
+                    low.free_inodes_count_low.get(),
+                    raw.free_inodes_count_high.get(),
                 ),
                 directories: count(
-                    low.bg_used_dirs_count_lo.get(),
-                    raw.bg_used_dirs_count_hi.get(),
+                    low.directories_count_low.get(),
+                    raw.directories_count_high.get(),
                 ),
             },
         }
@@ -79,18 +79,18 @@ impl GroupCounts {
             "a group of a volume without 64bit has at most 65,535 blocks and inodes"
         );
         let (low, _) = Low::mut_from_prefix(bytes).expect("a block has room for its descriptors");
-        low.bg_free_blocks_count_lo.set(self.free_blocks as u16);
-        low.bg_free_inodes_count_lo.set(self.free_inodes as u16);
-        low.bg_used_dirs_count_lo.set(self.directories as u16);
+        low.free_blocks_count_low.set(self.free_blocks as u16);
+        low.free_inodes_count_low.set(self.free_inodes as u16);
+        low.directories_count_low.set(self.directories as u16);
         if let Ok((whole, _)) = Whole::mut_from_prefix(bytes) {
             whole
-                .bg_free_blocks_count_hi
+                .free_blocks_count_high
                 .set((self.free_blocks >> 16) as u16);
             whole
-                .bg_free_inodes_count_hi
+                .free_inodes_count_high
                 .set((self.free_inodes >> 16) as u16);
             whole
-                .bg_used_dirs_count_hi
+                .directories_count_high
                 .set((self.directories >> 16) as u16);
         }
     }

@@ -192,10 +192,10 @@ fn verify_indirect(checks: &Checks, _: Label, bytes: &[u8]) -> Result<(), Damage
 fn verify_attributes(_: &Checks, _: Label, bytes: &[u8]) -> Result<(), Damage> {
     let bad = |why| Err(Bad { offset: 0, why }.into());
     let (header, _) = BlockHeader::read_from_prefix(bytes).expect("a block holds the header");
-    if header.h_magic.get() != MAGIC || header.h_blocks.get() != 1 {
+    if header.magic.get() != MAGIC || header.block_count.get() != 1 {
         return bad("the block does not begin as one of attributes");
     }
-    if header.h_refcount.get() == 0 || header.h_refcount.get() > REFCOUNT_MAX {
+    if header.reference_count.get() == 0 || header.reference_count.get() > REFCOUNT_MAX {
         return bad("the block's count of users cannot be");
     }
     Ok(())

@@ -76,9 +76,9 @@ impl Superblock {
         let Ok((raw, _)) = disk::Superblock::read_from_prefix(bytes) else {
             return Err(Corrupt::Magic { magic: 0 }.into());
         };
-        if raw.s_magic.get() != disk::MAGIC {
+        if raw.magic.get() != disk::MAGIC {
             return Err(Corrupt::Magic {
-                magic: raw.s_magic.get(),
+                magic: raw.magic.get(),
             }
             .into());
         }
@@ -98,7 +98,7 @@ impl Superblock {
             features,
             hash_seed: raw.hash_seed(),
             hash_version: hash_version(&raw, has_dir_index)?,
-            reserved_blocks: u64::from(raw.s_r_blocks_count_lo.get()),
+            reserved_blocks: u64::from(raw.reserved_blocks_count_low.get()),
             unknown_read_only_features: (unknown != 0)
                 .then(|| word_names(Word::ReadOnlyCompatible, unknown).join(", ")),
             was_valid: raw.state().contains(disk::State::VALID),
@@ -137,7 +137,7 @@ impl Superblock {
 
 /// Returns the feature words; the original revision has none.
 fn features_of(raw: &disk::Superblock) -> Result<Features> {
-    let revision = raw.s_rev_level.get();
+    let revision = raw.revision.get();
     match revision {
         disk::GOOD_OLD_REVISION => Ok(Features::default()),
         disk::DYNAMIC_REVISION => Ok(raw.features()),
@@ -181,8 +181,8 @@ fn journal(
     if !features.compatible.contains(Compatible::HAS_JOURNAL) {
         return Ok((None, None));
     }
-    let inode = raw.s_journal_inum.get();
-    let uuid = raw.s_journal_uuid;
+    let inode = raw.journal_inode.get();
+    let uuid = raw.journal_uuid;
     match (inode, uuid != [0; 16]) {
         (0, true) => Ok((None, Some(uuid))),
         (0, false) => Err(bad(
@@ -190,7 +190,7 @@ fn journal(
             0,
             "has_journal is set, but there is no journal",
         )),
-        (_, true) if raw.s_journal_dev.get() != 0 => Err(bad(
+        (_, true) if raw.journal_device.get() != 0 => Err(bad(
             "s_journal_inum",
             inode.into(),
             "there is an external journal, too",
@@ -205,7 +205,7 @@ fn journal(
 }
 
 fn hash_version(raw: &disk::Superblock, has_dir_index: bool) -> Result<u8> {
-    let version = raw.s_def_hash_version;
+    let version = raw.default_hash_version;
     if version > HASH_VERSION_MAX {
         if has_dir_index {
             return Err(bad("s_def_hash_version", version.into(), "an unknown hash"));

@@ -115,7 +115,7 @@ impl<'d> Tables<'d> {
                 let within = (nth % per_block) as usize * size;
                 let bytes = &blocks[(nth / per_block) as usize][within..within + size];
                 let (base, _) = Inode::read_from_prefix(bytes).expect("an inode has its base");
-                let kind = FileType::from_mode(base.i_mode.get());
+                let kind = FileType::from_mode(base.mode.get());
                 if kind == FileType::Unknown {
                     continue;
                 }

@@ -94,7 +94,7 @@ pub fn apply(
         Some(removal) => removal.check(device, &superblock)?,
         None => Vec::new(),
     };
-    let old_uuid = superblock.raw.s_uuid;
+    let old_uuid = superblock.raw.uuid;
     change_fields(&mut superblock, changes);
     clear_indexes(device, &superblock, &indexed)?;
     match changes.journal {
@@ -151,7 +151,7 @@ fn check(
             changes
                 .label
                 .as_ref()
-                .is_none_or(|label| label.len() <= superblock.raw.s_volume_name.len()),
+                .is_none_or(|label| label.len() <= superblock.raw.label.len()),
             "a label has at most 16 bytes",
         ),
         (
@@ -188,7 +188,7 @@ fn check(
             "the volume has no journal on another device",
         ),
         (
-            superblock.raw.s_rev_level.get() != disk::GOOD_OLD_REVISION,
+            superblock.raw.revision.get() != disk::GOOD_OLD_REVISION,
             "a volume of the original revision has none of this; e2fsck gives it the new one",
         ),
     ];
@@ -201,11 +201,11 @@ fn check(
 fn change_fields(superblock: &mut Superblock, changes: &Changes) {
     let raw = &mut superblock.raw;
     if let Some(label) = &changes.label {
-        raw.s_volume_name = Default::default();
-        raw.s_volume_name[..label.len()].copy_from_slice(label.as_bytes());
+        raw.label = Default::default();
+        raw.label[..label.len()].copy_from_slice(label.as_bytes());
     }
     if let Some(uuid) = changes.uuid {
-        raw.s_uuid = uuid;
+        raw.uuid = uuid;
     }
     if let Some(share) = changes.reserved_percent {
         raw.set_reserved_blocks_count((share * raw.blocks_count() as f64 / 100.0) as u64);
@@ -214,14 +214,14 @@ fn change_fields(superblock: &mut Superblock, changes: &Changes) {
         raw.set_reserved_blocks_count(count);
     }
     if let Some(errors) = changes.errors {
-        raw.s_errors.set(errors as u16);
+        raw.error_policy.set(errors as u16);
     }
     if let Some(count) = changes.max_mount_count {
-        raw.s_max_mnt_count.set(count);
+        raw.max_mount_count.set(count);
     }
     let (set, clear) = changes.mount_options;
     let options = raw.default_mount_options().difference(clear) | set;
-    raw.s_default_mount_opts.set(options.bits());
+    raw.default_mount_option_bits.set(options.bits());
     let mut features = raw.features();
     for (word, bits) in &changes.features {
         features.set(*word, *bits, true);
@@ -257,7 +257,7 @@ fn take_over(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock) -> Resu
     let now = read(device)?;
     let raw = &mut superblock.raw;
     raw.set_free_blocks_count(now.raw.free_blocks_count());
-    raw.s_free_inodes_count = now.raw.s_free_inodes_count;
-    (raw.s_wtime, raw.s_wtime_hi) = split_time(rt::wall().seconds);
+    raw.free_inodes_count = now.raw.free_inodes_count;
+    (raw.write_time, raw.write_time_high) = split_time(rt::wall().seconds);
     Ok(())
 }

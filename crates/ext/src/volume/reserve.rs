@@ -37,9 +37,9 @@ impl Volume {
         let options = &self.core.options;
         let uid = options.reserved_uid;
         let gid = options.reserved_gid;
-        let gid = gid.unwrap_or_else(|| raw.s_def_resgid.get().into());
+        let gid = gid.unwrap_or_else(|| raw.reserved_gid.get().into());
         ReserveOwner {
-            uid: uid.unwrap_or_else(|| raw.s_def_resuid.get().into()),
+            uid: uid.unwrap_or_else(|| raw.reserved_uid.get().into()),
             gid: (gid != 0).then_some(gid),
         }
     }

@@ -42,7 +42,7 @@ pub(super) fn read(core: &Core, nr: InodeNr, block: BlockNr) -> Result<Attribute
     let header = header(&image);
     drop(image);
     let mut shared = core.attribute_blocks.lock();
-    if header.h_refcount.get() < REFCOUNT_MAX {
+    if header.reference_count.get() < REFCOUNT_MAX {
         shared.note(block, set.hash());
     }
     Ok(set)
@@ -134,7 +134,7 @@ fn share(
         // commit may wait for it in between.
         let image = buffer.image();
         let count = match AttributeSet::decode(&image, BLOCK_HEADER_SIZE) {
-            Ok(found) if found == *set => header(&image).h_refcount.get(),
+            Ok(found) if found == *set => header(&image).reference_count.get(),
             _ => continue,
         };
         if block != old {
@@ -164,7 +164,7 @@ fn rewrite(
     let buffer = core.buffers.get(old, LABEL);
     let buffer = buffer.map_err(|refused| refused_attributes(core, nr, refused))?;
     let mut shared = core.attribute_blocks.lock();
-    let is_shared = header(&buffer.read()).h_refcount.get() != 1;
+    let is_shared = header(&buffer.read()).reference_count.get() != 1;
     if is_shared && !rt::mutant!("attributes/shared-block-rewritten") {
         return Ok(false);
     }
@@ -192,10 +192,10 @@ fn make(core: &Core, handle: &mut Handle<'_>, nr: InodeNr, set: &AttributeSet) -
 fn image(core: &Core, set: &AttributeSet) -> Arc<Block> {
     let mut block = Block::zeroed(core.block_bytes());
     let mut header = BlockHeader::default();
-    header.h_magic.set(MAGIC);
-    header.h_refcount.set(1);
-    header.h_blocks.set(1);
-    header.h_hash.set(set.hash());
+    header.magic.set(MAGIC);
+    header.reference_count.set(1);
+    header.block_count.set(1);
+    header.hash.set(set.hash());
     block[..BLOCK_HEADER_SIZE].copy_from_slice(header.as_bytes());
     set.encode(&mut block, BLOCK_HEADER_SIZE, true);
     block.into_arc()
@@ -204,7 +204,7 @@ fn image(core: &Core, set: &AttributeSet) -> Arc<Block> {
 fn set_count(handle: &mut Handle<'_>, buffer: &Arc<Buffer>, count: u32) -> Result<()> {
     let mut bytes = handle.write(buffer)?;
     let (header, _) = BlockHeader::mut_from_prefix(&mut bytes).expect("a block holds the header");
-    header.h_refcount.set(count);
+    header.reference_count.set(count);
     Ok(())
 }
 
@@ -232,11 +232,11 @@ pub(crate) fn release(
     })?;
     let mut shared = core.attribute_blocks.lock();
     let header = header(&buffer.read());
-    let count = header.h_refcount.get();
+    let count = header.reference_count.get();
     if count > 1 {
         set_count(handle, &buffer, count - 1)?;
         if count == REFCOUNT_MAX {
-            shared.note(block, header.h_hash.get());
+            shared.note(block, header.hash.get());
         }
     } else {
         shared.forget(block);

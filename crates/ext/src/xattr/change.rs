@@ -76,7 +76,7 @@ impl Change {
         new: Placed,
     ) -> Result<Self> {
         let raw = core.superblock_now()?;
-        let has_features = raw.s_rev_level.get() != GOOD_OLD_REVISION;
+        let has_features = raw.revision.get() != GOOD_OLD_REVISION;
         if !has_features {
             let text = "an original-revision file system has no attributes; tune2fs -O ext_attr gives it features";
             return Err(Error::Unsupported(text.to_owned()));
@@ -120,7 +120,7 @@ impl Change {
         if self.is_first {
             core.with_superblock(handle, |raw| {
                 let features = raw.features().compatible | Compatible::EXT_ATTR;
-                raw.s_feature_compat.set(features.bits());
+                raw.compatible_bits.set(features.bits());
             })?;
         }
         Ok(())

@@ -52,7 +52,7 @@ impl List {
         let Ok((header, rest)) = acl::Header::ref_from_prefix(bytes) else {
             return Err(invalid);
         };
-        if header.a_version.get() != acl::VERSION_OF_PROGRAMS {
+        if header.version.get() != acl::VERSION_OF_PROGRAMS {
             let text = "access control lists of another version than 2 are unknown";
             return Err(Error::Unsupported(text.to_owned()));
         }
@@ -63,9 +63,9 @@ impl List {
             return Ok(None);
         }
         let entries = raw.iter().map(|raw| Entry {
-            tag: raw.e_tag.get(),
-            permissions: raw.e_perm.get(),
-            id: raw.e_id.get(),
+            tag: raw.tag.get(),
+            permissions: raw.permissions.get(),
+            id: raw.id.get(),
         });
         let list = Self {
             entries: entries.collect(),
@@ -91,15 +91,15 @@ impl List {
 
     fn parse_ext(bytes: &[u8]) -> Option<Self> {
         let (header, mut rest) = acl::Header::ref_from_prefix(bytes).ok()?;
-        if header.a_version.get() != acl::VERSION_OF_EXT {
+        if header.version.get() != acl::VERSION_OF_EXT {
             return None;
         }
         let mut entries = Vec::new();
         while !rest.is_empty() {
             let (short, behind) = acl::ShortEntry::ref_from_prefix(rest).ok()?;
             let mut entry = Entry {
-                tag: short.e_tag.get(),
-                permissions: short.e_perm.get(),
+                tag: short.tag.get(),
+                permissions: short.permissions.get(),
                 id: acl::NO_ID,
             };
             rest = behind;
@@ -118,9 +118,9 @@ impl List {
         let mut bytes = acl::VERSION_OF_PROGRAMS.to_le_bytes().to_vec();
         for entry in &self.entries {
             let raw = acl::Entry {
-                e_tag: entry.tag.into(),
-                e_perm: entry.permissions.into(),
-                e_id: entry.id.into(),
+                tag: entry.tag.into(),
+                permissions: entry.permissions.into(),
+                id: entry.id.into(),
             };
             bytes.extend_from_slice(raw.as_bytes());
         }
@@ -132,8 +132,8 @@ impl List {
         let mut bytes = acl::VERSION_OF_EXT.to_le_bytes().to_vec();
         for entry in &self.entries {
             let raw = acl::ShortEntry {
-                e_tag: entry.tag.into(),
-                e_perm: entry.permissions.into(),
+                tag: entry.tag.into(),
+                permissions: entry.permissions.into(),
             };
             bytes.extend_from_slice(raw.as_bytes());
             if entry.is_named() {

@@ -78,17 +78,17 @@ impl AttributeSet {
                 break;
             }
             let (entry, rest) = Entry::ref_from_prefix(rest).map_err(|_| "an entry is cut off")?;
-            let length = usize::from(entry.e_name_len);
+            let length = usize::from(entry.name_length);
             let suffix = rest.get(..length).ok_or("a name is cut off")?.to_vec();
-            if entry.e_value_inum.get() != 0 {
+            if entry.value_inode.get() != 0 {
                 return Err("a value lies in an inode of its own");
             }
             let value = value_of(place, entry)?;
             if !value.is_empty() {
-                values_begin = values_begin.min(usize::from(entry.e_value_offs.get()));
+                values_begin = values_begin.min(usize::from(entry.value_offset.get()));
             }
             let name = AttributeName {
-                index: entry.e_name_index,
+                index: entry.name_index,
                 suffix,
             };
             let value = value.to_vec();
@@ -111,16 +111,16 @@ impl AttributeSet {
             let (suffix, value) = (&attribute.name.suffix, &attribute.value);
             values -= value.len().next_multiple_of(ALIGNMENT);
             let mut entry = Entry {
-                e_name_len: suffix.len() as u8,
-                e_name_index: attribute.name.index,
+                name_length: suffix.len() as u8,
+                name_index: attribute.name.index,
                 ..Entry::default()
             };
             if !value.is_empty() {
-                entry.e_value_offs.set(values as u16);
-                entry.e_value_size.set(value.len() as u32);
+                entry.value_offset.set(values as u16);
+                entry.value_size.set(value.len() as u32);
             }
             if with_hashes {
-                entry.e_hash.set(attribute.hash());
+                entry.hash.set(attribute.hash());
             }
             place[at..at + ENTRY_BYTES].copy_from_slice(entry.as_bytes());
             place[at + ENTRY_BYTES..][..suffix.len()].copy_from_slice(suffix);
@@ -177,11 +177,11 @@ impl AttributeSet {
 }
 
 fn value_of<'p>(place: &'p [u8], entry: &Entry) -> Result<&'p [u8], &'static str> {
-    let size = entry.e_value_size.get() as usize;
+    let size = entry.value_size.get() as usize;
     if size == 0 {
         return Ok(&[]);
     }
-    let start = usize::from(entry.e_value_offs.get());
+    let start = usize::from(entry.value_offset.get());
     let behind = place.get(start..).unwrap_or_default();
     behind.get(..size).ok_or("a value lies outside its place")
 }

@@ -68,7 +68,7 @@ pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64,
     let bytes = state.block(block)?;
     let header = BlockHeader::read_from_prefix(&bytes)
         .map_or_else(|_| BlockHeader::default(), |(header, _)| header);
-    if header.h_magic.get() != attribute::MAGIC || header.h_blocks.get() != 1 {
+    if header.magic.get() != attribute::MAGIC || header.block_count.get() != 1 {
         state.problem(ProblemKind::AttributeBlockInvalid, place());
     } else if !attributes::are_good(&bytes[HEADER_SIZE..], HEADER_SIZE) {
         state.problem(ProblemKind::AttributesInvalid, place());
@@ -77,8 +77,8 @@ pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64,
         state.problem(ProblemKind::BlockInMetadata, place());
     }
     state.claim(block);
-    let is_good = header.h_magic.get() == attribute::MAGIC;
-    let said = is_good.then(|| header.h_refcount.get());
+    let is_good = header.magic.get() == attribute::MAGIC;
+    let said = is_good.then(|| header.reference_count.get());
     state.attribute_blocks.insert(block, (1, said));
     Ok(1)
 }

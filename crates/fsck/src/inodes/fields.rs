@@ -46,8 +46,8 @@ pub(super) fn has_map(raw: &Inode, file_type: FileType) -> bool {
     match file_type {
         FileType::Regular | FileType::Directory => true,
         FileType::Symlink => {
-            let has_attributes = raw.i_file_acl_lo.get() != 0;
-            raw.i_blocks_lo.get() != 0 && !(has_attributes && is_fast_symlink(raw))
+            let has_attributes = raw.attribute_block_low.get() != 0;
+            raw.blocks_low.get() != 0 && !(has_attributes && is_fast_symlink(raw))
         }
         _ => false,
     }
@@ -55,8 +55,8 @@ pub(super) fn has_map(raw: &Inode, file_type: FileType) -> bool {
 
 /// True if a symbolic link's target fits into `i_block` and is stored there.
 pub(super) fn is_fast_symlink(raw: &Inode) -> bool {
-    let size = raw.i_size_lo.get() as usize;
-    size != 0 && size < MAP_WORDS * 4 && raw.i_size_high.get() == 0
+    let size = raw.size_low.get() as usize;
+    size != 0 && size < MAP_WORDS * 4 && raw.size_high.get() == 0
 }
 
 fn check_flags(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
@@ -96,7 +96,7 @@ fn check_type(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) -> Re
             }
         }
         FileType::Unknown => {
-            let mode = raw.i_mode.get();
+            let mode = raw.mode.get();
             let kind = ProblemKind::InodeMode;
             state.report.add_found(kind, place(), mode.into());
             return Ok(false);
@@ -129,13 +129,13 @@ fn is_special_good(raw: &Inode) -> bool {
 
 /// True if the target ends at the size, and within its block or `i_block`.
 fn is_symlink_good(state: &mut State<'_>, raw: &Inode) -> Result<bool, Error> {
-    let size = raw.i_size_lo.get() as usize;
-    if size == 0 || raw.i_size_high.get() != 0 || raw.flags().contains(InodeFlags::INDEX) {
+    let size = raw.size_low.get() as usize;
+    if size == 0 || raw.size_high.get() != 0 || raw.flags().contains(InodeFlags::INDEX) {
         return Ok(false);
     }
     if is_fast_symlink(raw) {
         return Ok(has_length(
-            zerocopy::IntoBytes::as_bytes(&raw.i_block),
+            zerocopy::IntoBytes::as_bytes(&raw.map_words),
             size,
         ));
     }
@@ -159,26 +159,26 @@ fn check_words(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
         .features
         .read_only_compatible
         .contains(ReadOnlyCompatible::HUGE_FILE);
-    let has_size_high = file_type == FileType::Directory && raw.i_size_high.get() != 0;
+    let has_size_high = file_type == FileType::Directory && raw.size_high.get() != 0;
     let words = [
         (
             ProblemKind::FragmentAddressNotZero,
-            raw.i_obso_faddr.get(),
+            raw.fragment_address.get(),
             true,
         ),
         (
             ProblemKind::BlocksHighNotZero,
-            raw.l_i_blocks_high.get().into(),
+            raw.blocks_high.get().into(),
             !has_huge_file,
         ),
         (
             ProblemKind::AttributeBlockHighNotZero,
-            raw.l_i_file_acl_high.get().into(),
+            raw.attribute_block_high.get().into(),
             true,
         ),
         (
             ProblemKind::DirectorySizeHighNotZero,
-            raw.i_size_high.get(),
+            raw.size_high.get(),
             has_size_high,
         ),
     ];
@@ -192,7 +192,7 @@ fn check_words(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
 
 /// Returns the size from both halves, for any type.
 fn whole_size(raw: &Inode) -> u64 {
-    u64::from(raw.i_size_lo.get()) | (u64::from(raw.i_size_high.get()) << 32)
+    u64::from(raw.size_low.get()) | (u64::from(raw.size_high.get()) << 32)
 }
 
 /// Checks size and allocated blocks against the block map.
@@ -212,7 +212,7 @@ pub(super) fn check_sizes(
             if mapped.blocks == 0 {
                 state.problem(ProblemKind::DirectoryWithoutBlocks, place());
             }
-            let spare = u64::from(state.raw.s_prealloc_dir_blocks) * block_bytes;
+            let spare = u64::from(state.raw.preallocated_directory_blocks) * block_bytes;
             let expected = end * block_bytes;
             let is_good = size.is_multiple_of(block_bytes)
                 && (size == expected || (size < expected && expected - size <= spare));

@@ -23,7 +23,7 @@ const BOOT_LOADER: u32 = 5;
 /// Checks a reserved inode, which always counts as in use.
 pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
     let raw = slot.raw;
-    let file_type = FileType::from_mode(raw.i_mode.get());
+    let file_type = FileType::from_mode(raw.mode.get());
     let has_resize_inode = state.features.compatible.contains(Compatible::RESIZE_INODE);
     // An inode without a file type has no block map, except for bad blocks. Without its feature the
     // resize inode is ignored.
@@ -34,7 +34,7 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error>
     };
     state.inodes[slot.number] = InodeState {
         references: 0,
-        links: raw.i_links_count.get(),
+        links: raw.links_count.get(),
         file_type: file_type.raw(),
         usage: if has_map { Usage::Mapped } else { Usage::Used },
     };
@@ -61,21 +61,21 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error>
 
 fn check_mode(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
     let raw = slot.raw;
-    let mode = raw.i_mode.get();
+    let mode = raw.mode.get();
     let is_regular = file_type == FileType::Regular;
     let has_blocks = raw.map().iter().any(|word| *word != 0);
-    let is_in_use = raw.i_links_count.get() != 0 || raw.i_blocks_lo.get() != 0 || has_blocks;
+    let is_in_use = raw.links_count.get() != 0 || raw.blocks_low.get() != 0 || has_blocks;
     let has_resize_inode = state.features.compatible.contains(Compatible::RESIZE_INODE);
     let kind = match slot.number {
         BAD_BLOCKS => {
             let has_attributes = mode != 0
                 || raw.uid() != 0
                 || raw.gid() != 0
-                || raw.i_links_count.get() != 0
-                || raw.i_file_acl_lo.get() != 0;
+                || raw.links_count.get() != 0
+                || raw.attribute_block_low.get() != 0;
             has_attributes.then_some(ProblemKind::BadBlocksInodeInvalid)
         }
-        JOURNAL if state.raw.s_journal_inum.get() == JOURNAL => {
+        JOURNAL if state.raw.journal_inode.get() == JOURNAL => {
             (!is_regular).then_some(ProblemKind::JournalInodeMode)
         }
         JOURNAL => is_in_use.then_some(ProblemKind::JournalInodeNotClear),

@@ -37,9 +37,9 @@ fn is_good(state: &mut State<'_>, inode: &Inode) -> Result<bool, Error> {
     let are_others_clear = others
         .filter(|(slot, _)| *slot != DOUBLE_INDIRECT_SLOT)
         .all(|(_, word)| *word == 0);
-    let is_file = FileType::from_mode(inode.i_mode.get()) == FileType::Regular;
+    let is_file = FileType::from_mode(inode.mode.get()) == FileType::Regular;
     let has_map = are_others_clear && state.geometry.contains(double);
-    if !is_file || !has_map || inode.i_links_count.get() == 0 {
+    if !is_file || !has_map || inode.links_count.get() == 0 {
         return Ok(false);
     }
     let first = state.geometry.first_block + 1 + u64::from(state.geometry.descriptor_blocks());

@@ -64,8 +64,8 @@ pub(super) fn check<'a>(
     log: &mut Log<'a>,
     raw: &JournalSuperblock,
 ) -> Result<u32, Error> {
-    let (first, length) = (raw.s_first.get(), raw.s_maxlen.get());
-    let start = raw.s_start.get();
+    let (first, length) = (raw.first_block.get(), raw.length.get());
+    let start = raw.start.get();
     if start == 0 {
         return Ok(0);
     }
@@ -81,7 +81,7 @@ pub(super) fn check<'a>(
         let ring = u64::from(length - first);
         first + ((u64::from(block - first) + count) % ring) as u32
     };
-    let (mut at, mut sequence) = (start, raw.s_sequence.get());
+    let (mut at, mut sequence) = (start, raw.sequence.get());
     let mut faults: Vec<Fault> = Vec::new();
     let mut left = u64::from(length - first);
     while left > 0 {
@@ -110,7 +110,7 @@ pub(super) fn check<'a>(
         at = advance(at, taken);
         left = left.saturating_sub(taken);
     }
-    Ok(sequence.wrapping_sub(raw.s_sequence.get()))
+    Ok(sequence.wrapping_sub(raw.sequence.get()))
 }
 
 /// Checks the tags of a descriptor block. Returns the number of logged blocks.

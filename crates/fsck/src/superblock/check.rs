@@ -30,7 +30,7 @@ pub(crate) fn check(state: &mut State<'_>) -> bool {
             .add_differing(kind, Location::whole(), count, on_device);
         return false;
     }
-    let said = state.raw.s_inodes_count.get();
+    let said = state.raw.inodes_count.get();
     if said != geometry.inode_count {
         let (kind, expected) = (ProblemKind::InodeCountWrong, geometry.inode_count);
         let place = Location::whole();
@@ -48,8 +48,8 @@ fn check_times(state: &mut State<'_>) {
         return;
     };
     for (kind, seconds) in [
-        (ProblemKind::MountTimeInFuture, state.raw.s_mtime.get()),
-        (ProblemKind::WriteTimeInFuture, state.raw.s_wtime.get()),
+        (ProblemKind::MountTimeInFuture, state.raw.mount_time.get()),
+        (ProblemKind::WriteTimeInFuture, state.raw.write_time.get()),
     ] {
         if i64::from(seconds) > now {
             state

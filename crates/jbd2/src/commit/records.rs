@@ -119,21 +119,21 @@ impl Records {
 /// The block that ends a transaction.
 pub(crate) fn commit_block(format: &LogFormat, tid: Tid, crc: u32, now: WallTime) -> Arc<Block> {
     let mut record = CommitBlock {
-        h_header: Header::new(BlockType::Commit, tid.get()),
-        h_commit_sec: now.seconds.cast_unsigned().into(),
-        h_commit_nsec: now.nanos.into(),
+        header: Header::new(BlockType::Commit, tid.get()),
+        commit_seconds: now.seconds.cast_unsigned().into(),
+        commit_nanoseconds: now.nanos.into(),
         ..CommitBlock::default()
     };
     if format.checksums == Checksums::V1 {
-        record.h_chksum_type = ChecksumType::Crc32.raw();
-        record.h_chksum_size = CRC32_SIZE;
-        record.h_chksum[0] = crc.into();
+        record.checksum_type = ChecksumType::Crc32.raw();
+        record.checksum_size = CRC32_SIZE;
+        record.checksums[0] = crc.into();
     }
     let mut block = Block::zeroed(format.block_bytes as usize);
     block[..size_of::<CommitBlock>()].copy_from_slice(record.as_bytes());
     if format.checksums.cover_each_block() {
         rt::charge(Cost::Checksum(block.len() as u64));
-        record.h_chksum[0] = checksum::commit_block(format.seed, &block).into();
+        record.checksums[0] = checksum::commit_block(format.seed, &block).into();
         block[..size_of::<CommitBlock>()].copy_from_slice(record.as_bytes());
     }
     block.into_arc()
@@ -142,8 +142,8 @@ pub(crate) fn commit_block(format: &LogFormat, tid: Tid, crc: u32, now: WallTime
 fn revoke_block(format: &LogFormat, tid: Tid, revokes: &[BlockNr]) -> Arc<Block> {
     let mut block = new_block(format, BlockType::Revoke, tid);
     let header = RevokeHeader {
-        r_header: Header::new(BlockType::Revoke, tid.get()),
-        r_count: revoke::byte_count(format.tags, revokes.len()).into(),
+        header: Header::new(BlockType::Revoke, tid.get()),
+        length: revoke::byte_count(format.tags, revokes.len()).into(),
     };
     block[..size_of::<RevokeHeader>()].copy_from_slice(header.as_bytes());
     for (index, nr) in revokes.iter().enumerate() {
@@ -167,7 +167,7 @@ fn seal(format: &LogFormat, block: &mut Block) {
     }
     rt::charge(Cost::Checksum(block.len() as u64));
     let tail = BlockTail {
-        t_checksum: checksum::journal_block(format.seed, block).into(),
+        checksum: checksum::journal_block(format.seed, block).into(),
     };
     let at = block.len() - size_of::<BlockTail>();
     block[at..].copy_from_slice(tail.as_bytes());

@@ -114,9 +114,9 @@ fn locate_external(
     journal_uuid: [u8; 16],
 ) -> Result<Location> {
     let found = external_superblock(device)?;
-    if found.s_uuid != journal_uuid {
+    if found.uuid != journal_uuid {
         return Err(Error::WrongJournal {
-            found: found.s_uuid,
+            found: found.uuid,
             wanted: journal_uuid,
         });
     }
@@ -150,7 +150,7 @@ pub fn external_superblock(device: &Arc<dyn BlockDevice>) -> Result<ext::Superbl
     let Ok(found) = ext::Superblock::read_from_bytes(&block) else {
         return Err(none("it has no superblock"));
     };
-    if found.s_magic.get() != MAGIC {
+    if found.magic.get() != MAGIC {
         return Err(none("it has no superblock"));
     }
     if !found
@@ -171,7 +171,7 @@ pub fn external_superblock(device: &Arc<dyn BlockDevice>) -> Result<ext::Superbl
 ///   system.
 /// - Those of [`open_external`].
 pub fn add_user(device: &Arc<dyn BlockDevice>, block_bytes: u32, fs_uuid: [u8; 16]) -> Result<()> {
-    let journal_uuid = external_superblock(device)?.s_uuid;
+    let journal_uuid = external_superblock(device)?.uuid;
     let log = open_external(Arc::clone(device), block_bytes, journal_uuid)?;
     change(&log, |superblock| {
         check_free(superblock, &[fs_uuid])?;
@@ -242,7 +242,7 @@ pub fn check_user(
     block_bytes: u32,
     fs_uuid: [u8; 16],
 ) -> Result<()> {
-    let journal_uuid = external_superblock(device)?.s_uuid;
+    let journal_uuid = external_superblock(device)?.uuid;
     let log = open_external(Arc::clone(device), block_bytes, journal_uuid)?;
     let superblock = Superblock::load(&log)?;
     match superblock.users() {
@@ -258,29 +258,29 @@ pub fn check_user(
 fn ext_superblock(blocks: u32, options: &ExternalOptions) -> ext::Superblock {
     let block_bytes = options.block_bytes;
     let mut raw = ext::Superblock::new_zeroed();
-    raw.s_magic = MAGIC.into();
-    raw.s_rev_level = DYNAMIC_REVISION.into();
-    raw.s_state = State::VALID.bits().into();
-    raw.s_uuid = options.uuid;
-    raw.s_volume_name = options.label;
-    raw.s_feature_incompat = feature::Incompatible::JOURNAL_DEV.bits().into();
+    raw.magic = MAGIC.into();
+    raw.revision = DYNAMIC_REVISION.into();
+    raw.state_bits = State::VALID.bits().into();
+    raw.uuid = options.uuid;
+    raw.label = options.label;
+    raw.incompatible_bits = feature::Incompatible::JOURNAL_DEV.bits().into();
     let log_size = block_bytes.trailing_zeros() - ext::BLOCK_SIZE_MIN.trailing_zeros();
-    raw.s_log_block_size = log_size.into();
-    raw.s_log_cluster_size = log_size.into();
-    raw.s_first_data_block = u32::from(log_size == 0).into();
+    raw.log_block_size = log_size.into();
+    raw.log_cluster_size = log_size.into();
+    raw.first_data_block = u32::from(log_size == 0).into();
     raw.set_blocks_count(blocks.into());
-    raw.s_blocks_per_group = (8 * block_bytes).into();
-    raw.s_clusters_per_group = (8 * block_bytes).into();
-    raw.s_max_mnt_count = ext::MOUNT_COUNT_UNLIMITED.into();
-    raw.s_errors = (ext::ErrorPolicy::Continue as u16).into();
+    raw.blocks_per_group = (8 * block_bytes).into();
+    raw.clusters_per_group = (8 * block_bytes).into();
+    raw.max_mount_count = ext::MOUNT_COUNT_UNLIMITED.into();
+    raw.error_policy = (ext::ErrorPolicy::Continue as u16).into();
     // Made, written and checked at the same time: 32 bits of it, and 8 more.
     let seconds = options.seconds.max(0).cast_unsigned();
     let (low, high) = ((seconds as u32).into(), (seconds >> 32) as u8);
-    (raw.s_mkfs_time, raw.s_mkfs_time_hi) = (low, high);
-    (raw.s_wtime, raw.s_wtime_hi) = (low, high);
-    (raw.s_lastcheck, raw.s_lastcheck_hi) = (low, high);
+    (raw.creation_time, raw.creation_time_high) = (low, high);
+    (raw.write_time, raw.write_time_high) = (low, high);
+    (raw.check_time, raw.check_time_high) = (low, high);
     // There is no inode, but dumpe2fs and e2fsck refuse a superblock whose inodes have no size.
-    raw.s_first_ino = ext::GOOD_OLD_FIRST_INODE.into();
-    raw.s_inode_size = 256.into();
+    raw.dynamic_first_inode = ext::GOOD_OLD_FIRST_INODE.into();
+    raw.dynamic_inode_size = 256.into();
     raw
 }

@@ -227,13 +227,13 @@ impl Scanner<'_> {
             let Ok((record, _)) = CommitBlock::ref_from_prefix(block) else {
                 return false;
             };
-            return record.h_chksum[0].get() == checksum::commit_block(self.format.seed, block);
+            return record.checksums[0].get() == checksum::commit_block(self.format.seed, block);
         }
         let tail = block.len() - size_of::<BlockTail>();
         let Ok(tail) = BlockTail::ref_from_bytes(&block[tail..]) else {
             return false;
         };
-        tail.t_checksum.get() == checksum::journal_block(self.format.seed, block)
+        tail.checksum.get() == checksum::journal_block(self.format.seed, block)
     }
 
     /// Reads the images that a descriptor block describes.
@@ -289,14 +289,14 @@ impl Scanner<'_> {
         let Ok((record, _)) = CommitBlock::ref_from_prefix(block) else {
             return;
         };
-        self.current.committed_at = record.h_commit_sec.get();
+        self.current.committed_at = record.commit_seconds.get();
         if self.format.checksums != Checksums::V1 {
             return;
         }
         let found = (
-            record.h_chksum_type,
-            record.h_chksum_size,
-            record.h_chksum[0].get(),
+            record.checksum_type,
+            record.checksum_size,
+            record.checksums[0].get(),
         );
         let is_unused = found == (0, 0, 0);
         if !is_unused && found != (ChecksumType::Crc32.raw(), CRC32_SIZE, self.crc) {

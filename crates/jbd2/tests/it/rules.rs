@@ -83,7 +83,7 @@ fn writes(requests: &[Request]) -> impl Iterator<Item = (u64, &Arc<Block>, bool)
 /// `s_sequence` of a journal's superblock, and whether its `s_start` is set.
 fn tail_of(block: &Block) -> (u32, bool) {
     let (raw, _) = JournalSuperblock::ref_from_prefix(block).expect("it is one");
-    (raw.s_sequence.get(), raw.s_start.get() != 0)
+    (raw.sequence.get(), raw.start.get() != 0)
 }
 
 impl Checker {

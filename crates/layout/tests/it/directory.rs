@@ -38,7 +38,7 @@ fn image(options: &str) -> Image {
 
 /// Returns all names of a directory and their inodes, block by block; index blocks are skipped.
 fn names(volume: &Volume, inode: &Inode, blocks: &[u64]) -> BTreeMap<Vec<u8>, u32> {
-    let inode_count = volume.superblock.s_inodes_count.get();
+    let inode_count = volume.superblock.inodes_count.get();
     let mut names = BTreeMap::new();
     for block in blocks {
         let mut covered = 0;
@@ -125,7 +125,7 @@ fn check_indexed(version: HashVersion) {
     let inode = volume.inode(12);
     assert!(inode.flags().contains(InodeFlags::INDEX));
     let root = volume.file_block(&inode, 0);
-    let inode_count = volume.superblock.s_inodes_count.get();
+    let inode_count = volume.superblock.inodes_count.get();
     let dots: Vec<&[u8]> = entries(root, inode_count)
         .map(|entry| entry.unwrap().name)
         .collect();

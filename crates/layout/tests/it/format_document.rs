@@ -3,14 +3,15 @@
 const DOCUMENT: &str = include_str!("../../../../docs/format.md");
 const OFFSETS: &str = include_str!("offsets.rs");
 
-/// Returns the `field: 0xOFFSET` pairs of `offsets.rs`, in order.
+/// Returns the kernel's names and the offsets of `offsets.rs`, in order.
 fn offsets() -> Vec<(&'static str, u64)> {
     let checks = OFFSETS.split("check!(").skip(1);
     let bodies = checks.filter_map(|check| check.split_once("as T {")?.1.split_once("})"));
     let fields = bodies.flat_map(|(body, _)| body.split(','));
     fields
         .filter_map(|field| {
-            let (name, offset) = field.trim().split_once(": ")?;
+            let (names, offset) = field.trim().split_once(": ")?;
+            let (name, _) = names.split_once(' ')?;
             let digits = offset.strip_prefix("0x");
             let offset = digits.map_or_else(
                 || offset.parse().ok(),

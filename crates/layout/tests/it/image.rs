@@ -169,7 +169,7 @@ impl Volume {
 
     /// Returns the size of a group descriptor in bytes.
     pub(crate) fn descriptor_size(&self) -> usize {
-        match self.superblock.s_desc_size.get() {
+        match self.superblock.descriptor_size.get() {
             0 => group::SIZE,
             size => usize::from(size),
         }
@@ -177,17 +177,17 @@ impl Volume {
 
     /// Returns the bytes of a group's descriptor.
     pub(crate) fn descriptor(&self, nr: u32) -> &[u8] {
-        let table = (self.superblock.s_first_data_block.get() as usize + 1) * self.block_size();
+        let table = (self.superblock.first_data_block.get() as usize + 1) * self.block_size();
         let size = self.descriptor_size();
         &self.bytes[table + nr as usize * size..][..size]
     }
 
     /// Returns the bytes of an inode in its table, its extra part included.
     pub(crate) fn inode_bytes(&self, nr: u32) -> &[u8] {
-        let per_group = self.superblock.s_inodes_per_group.get();
+        let per_group = self.superblock.inodes_per_group.get();
         let (group, index) = ((nr - 1) / per_group, (nr - 1) % per_group);
         let (descriptor, _) = GroupDescriptor::ref_from_prefix(self.descriptor(group)).unwrap();
-        let table = descriptor.bg_inode_table_lo.get() as usize * self.block_size();
+        let table = descriptor.inode_table_low.get() as usize * self.block_size();
         let size = usize::from(self.superblock.inode_size());
         &self.bytes[table + index as usize * size..][..size]
     }
@@ -227,19 +227,19 @@ impl Volume {
 
 /// Maps a block through an extent tree that fits in the inode.
 fn map_extents(file: &Inode, nr: u64) -> u64 {
-    let bytes = file.i_block.as_bytes();
+    let bytes = file.map_words.as_bytes();
     let (header, rest) = extent::Header::ref_from_prefix(bytes).unwrap();
-    assert_eq!(header.eh_magic.get(), extent::MAGIC);
-    assert_eq!(header.eh_depth.get(), 0);
-    let count = usize::from(header.eh_entries.get());
+    assert_eq!(header.magic.get(), extent::MAGIC);
+    assert_eq!(header.depth.get(), 0);
+    let count = usize::from(header.entry_count.get());
     let (extents, _) = <[extent::Extent]>::ref_from_prefix_with_elems(rest, count).unwrap();
     let extent = extents
         .iter()
         .rev()
-        .find(|extent| u64::from(extent.ee_block.get()) <= nr)
+        .find(|extent| u64::from(extent.file_block.get()) <= nr)
         .unwrap();
-    let within = nr - u64::from(extent.ee_block.get());
-    assert!(within < u64::from(extent.ee_len.get()));
-    let high = u64::from(extent.ee_start_hi.get()) << 32;
-    high + u64::from(extent.ee_start_lo.get()) + within
+    let within = nr - u64::from(extent.file_block.get());
+    assert!(within < u64::from(extent.length.get()));
+    let high = u64::from(extent.start_high.get()) << 32;
+    high + u64::from(extent.start_low.get()) + within
 }

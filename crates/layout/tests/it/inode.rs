@@ -30,18 +30,18 @@ fn types_owners_and_times() {
     ];
     for (nr, expect) in (12..).zip(types) {
         assert_eq!(
-            FileType::from_mode(volume.inode(nr).i_mode.get()),
+            FileType::from_mode(volume.inode(nr).mode.get()),
             expect,
             "inode {nr}"
         );
     }
 
     let file = volume.inode(12);
-    assert_eq!(file.i_mode.get() & mode::TYPE_MASK, mode::REGULAR);
+    assert_eq!(file.mode.get() & mode::TYPE_MASK, mode::REGULAR);
     assert_eq!((file.uid(), file.gid()), (70001, 131_074));
     assert_eq!(file.flags(), InodeFlags::JOURNAL_DATA | InodeFlags::SYNC);
     assert_eq!(file.size(false), 0x5_0000_0007);
-    assert_eq!(file.i_generation.get(), 77);
+    assert_eq!(file.generation.get(), 77);
 
     let device = |nr| {
         let words = volume.inode(nr).map();
@@ -61,18 +61,24 @@ fn types_owners_and_times() {
     let link = volume.inode(16);
     assert_eq!(link.size(false), FAST_SYMLINK_MAX as u64);
     assert_eq!(
-        &link.i_block.as_bytes()[..FAST_SYMLINK_MAX],
+        &link.map_words.as_bytes()[..FAST_SYMLINK_MAX],
         target.as_bytes()
     );
     assert_eq!(link.sectors(false, 1024), 0);
 
     let (extra, _) = InodeExtra::ref_from_prefix(&volume.inode_bytes(12)[BASE_SIZE..]).unwrap();
-    assert_eq!(extra.i_extra_isize.get(), 32);
-    let time = InodeTime::decode_extra(file.i_mtime.get(), extra.i_mtime_extra.get());
+    assert_eq!(extra.extra_size.get(), 32);
+    let time = InodeTime::decode_extra(
+        file.modification_time.get(),
+        extra.modification_time_extra.get(),
+    );
     let expect = InodeTime::new(3_000_000_000, 0x1d6f_3455 >> 2);
     assert_eq!((time.seconds, time.nanos), (expect.seconds, expect.nanos));
     assert_eq!(
         expect.encode_extra(),
-        (file.i_mtime.get(), extra.i_mtime_extra.get())
+        (
+            file.modification_time.get(),
+            extra.modification_time_extra.get()
+        )
     );
 }

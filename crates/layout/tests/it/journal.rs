@@ -79,12 +79,12 @@ fn check(options: &str, open: &str, is_64bit: bool, checksum: TagChecksum, has_v
     assert_eq!(format, TagFormat { is_64bit, checksum });
     if checksum != TagChecksum::None {
         assert_eq!(
-            journal.s_checksum.get(),
+            journal.checksum.get(),
             checksum::journal_superblock(journal)
         );
     }
-    let seed = checksum::journal_seed(&journal.s_uuid);
-    let (mut at, sequence) = (journal.s_start.get(), journal.s_sequence.get());
+    let seed = checksum::journal_seed(&journal.uuid);
+    let (mut at, sequence) = (journal.start.get(), journal.sequence.get());
     let mut crc_v1 = checksum::START;
 
     let mut index = 0;
@@ -147,7 +147,7 @@ fn check_logged(log: &Log, index: u64, tag: Tag, logged: &[u8]) {
 fn check_tail(format: TagFormat, seed: u32, block: &[u8]) {
     if format.tail_size() != 0 {
         let (_, tail) = BlockTail::ref_from_suffix(block).unwrap();
-        assert_eq!(tail.t_checksum.get(), checksum::journal_block(seed, block));
+        assert_eq!(tail.checksum.get(), checksum::journal_block(seed, block));
     }
 }
 
@@ -195,7 +195,7 @@ fn check_commit(format: TagFormat, seed: u32, block: &[u8], sequence: u32, crc_v
         Some((BlockType::Commit, sequence))
     );
     let (commit, _) = CommitBlock::ref_from_prefix(block).unwrap();
-    let stored = commit.h_chksum[0].get();
+    let stored = commit.checksums[0].get();
     if format.tail_size() != 0 {
         assert_eq!(stored, checksum::commit_block(seed, block));
     }

@@ -101,14 +101,14 @@ fn check_superblock(superblock: &Superblock, facts: &Facts) {
 
 /// Checks names, features, state.
 fn check_identity(superblock: &Superblock, facts: &Facts) {
-    assert_eq!(superblock.s_magic.get(), MAGIC);
+    assert_eq!(superblock.magic.get(), MAGIC);
     facts.check_number("Filesystem magic number", MAGIC);
-    let label = label_text(&superblock.s_volume_name, "<none>");
+    let label = label_text(&superblock.label, "<none>");
     facts.check_text("Filesystem volume name", &label);
-    let mounted = label_text(&superblock.s_last_mounted, "<not available>");
+    let mounted = label_text(&superblock.last_mounted_on, "<not available>");
     facts.check_text("Last mounted on", &mounted);
-    facts.check_text("Filesystem UUID", &uuid_text(&superblock.s_uuid));
-    facts.check_number("Filesystem revision #", superblock.s_rev_level.get());
+    facts.check_text("Filesystem UUID", &uuid_text(&superblock.uuid));
+    facts.check_number("Filesystem revision #", superblock.revision.get());
     let features = superblock.features().to_string();
     let features = if features.is_empty() {
         "(none)"
@@ -119,54 +119,57 @@ fn check_identity(superblock: &Superblock, facts: &Facts) {
     let options = mount_options_text(superblock.default_mount_options());
     facts.check_text("Default mount options", &options);
     facts.check_text("Filesystem state", &state_text(superblock.state()));
-    facts.check_text("Errors behavior", errors_text(superblock.s_errors.get()));
-    assert_eq!(superblock.s_creator_os.get(), superblock::OS_LINUX);
+    facts.check_text(
+        "Errors behavior",
+        errors_text(superblock.error_policy.get()),
+    );
+    assert_eq!(superblock.creator_os.get(), superblock::OS_LINUX);
     facts.check_text("Filesystem OS type", "Linux");
-    facts.check_optional("Checksum", superblock.s_checksum.get());
-    facts.check_optional("Lifetime writes", superblock.s_kbytes_written.get());
+    facts.check_optional("Checksum", superblock.checksum.get());
+    facts.check_optional("Lifetime writes", superblock.kibibytes_written.get());
 }
 
 /// Checks blocks, inodes, groups, mounts.
 fn check_counts(superblock: &Superblock, facts: &Facts) {
-    facts.check_number("Inode count", superblock.s_inodes_count.get());
+    facts.check_number("Inode count", superblock.inodes_count.get());
     facts.check_number("Block count", superblock.blocks_count());
     facts.check_number("Reserved block count", superblock.reserved_blocks_count());
-    facts.check_optional("Overhead clusters", superblock.s_overhead_clusters.get());
+    facts.check_optional("Overhead clusters", superblock.overhead_clusters.get());
     facts.check_number("Free blocks", superblock.free_blocks_count());
-    facts.check_number("Free inodes", superblock.s_free_inodes_count.get());
-    facts.check_number("First block", superblock.s_first_data_block.get());
+    facts.check_number("Free inodes", superblock.free_inodes_count.get());
+    facts.check_number("First block", superblock.first_data_block.get());
     facts.check_number("Block size", superblock.block_size().unwrap());
     facts.check_number(
         "Fragment size",
-        1024u32 << superblock.s_log_cluster_size.get(),
+        1024u32 << superblock.log_cluster_size.get(),
     );
-    facts.check_optional("Group descriptor size", superblock.s_desc_size.get());
+    facts.check_optional("Group descriptor size", superblock.descriptor_size.get());
     facts.check_optional(
         "Reserved GDT blocks",
-        superblock.s_reserved_gdt_blocks.get(),
+        superblock.reserved_descriptor_blocks.get(),
     );
-    facts.check_number("Blocks per group", superblock.s_blocks_per_group.get());
-    facts.check_number("Fragments per group", superblock.s_clusters_per_group.get());
-    facts.check_number("Inodes per group", superblock.s_inodes_per_group.get());
-    facts.check_optional("RAID stride", superblock.s_raid_stride.get());
-    facts.check_optional("RAID stripe width", superblock.s_raid_stripe_width.get());
+    facts.check_number("Blocks per group", superblock.blocks_per_group.get());
+    facts.check_number("Fragments per group", superblock.clusters_per_group.get());
+    facts.check_number("Inodes per group", superblock.inodes_per_group.get());
+    facts.check_optional("RAID stride", superblock.raid_stride.get());
+    facts.check_optional("RAID stripe width", superblock.raid_stripe_width.get());
     if facts.get("Flex block group size").is_some() {
         facts.check_number(
             "Flex block group size",
-            1u32 << superblock.s_log_groups_per_flex,
+            1u32 << superblock.log_groups_per_flex,
         );
     }
-    facts.check_number("Mount count", superblock.s_mnt_count.get());
-    let mounts_max = superblock.s_max_mnt_count.get() as i16;
+    facts.check_number("Mount count", superblock.mount_count.get());
+    let mounts_max = superblock.max_mount_count.get() as i16;
     facts.check_text("Maximum mount count", &mounts_max.to_string());
-    facts.check_number("Check interval", superblock.s_checkinterval.get());
-    facts.check_number("Reserved blocks uid", superblock.s_def_resuid.get());
-    facts.check_number("Reserved blocks gid", superblock.s_def_resgid.get());
+    facts.check_number("Check interval", superblock.check_interval.get());
+    facts.check_number("Reserved blocks uid", superblock.reserved_uid.get());
+    facts.check_number("Reserved blocks gid", superblock.reserved_gid.get());
 }
 
 /// Checks the values that the original revision does not have.
 fn check_revision(superblock: &Superblock, facts: &Facts) {
-    if superblock.s_rev_level.get() == superblock::GOOD_OLD_REVISION {
+    if superblock.revision.get() == superblock::GOOD_OLD_REVISION {
         assert_eq!(
             (superblock.first_inode(), superblock.inode_size()),
             (11, 128)
@@ -175,19 +178,25 @@ fn check_revision(superblock: &Superblock, facts: &Facts) {
         facts.check_number("First inode", superblock.first_inode());
         facts.check_number("Inode size", superblock.inode_size());
     }
-    facts.check_optional("Required extra isize", superblock.s_min_extra_isize.get());
-    facts.check_optional("Desired extra isize", superblock.s_want_extra_isize.get());
+    facts.check_optional(
+        "Required extra isize",
+        superblock.min_extra_inode_size.get(),
+    );
+    facts.check_optional(
+        "Desired extra isize",
+        superblock.wanted_extra_inode_size.get(),
+    );
 }
 
 fn check_journal_and_hash(superblock: &Superblock, facts: &Facts) {
-    facts.check_optional("Journal inode", superblock.s_journal_inum.get());
-    facts.check_optional("First orphan inode", superblock.s_last_orphan.get());
+    facts.check_optional("Journal inode", superblock.journal_inode.get());
+    facts.check_optional("First orphan inode", superblock.first_orphan.get());
     if facts.get("Journal backup").is_some() {
-        assert_eq!(superblock.s_jnl_backup_type, JOURNAL_BACKUP_BLOCKS);
+        assert_eq!(superblock.journal_backup_type, JOURNAL_BACKUP_BLOCKS);
         facts.check_text("Journal backup", "inode blocks");
     }
     if facts.get("Default directory hash").is_some() {
-        let ours = match HashVersion::from_raw(superblock.s_def_hash_version).unwrap() {
+        let ours = match HashVersion::from_raw(superblock.default_hash_version).unwrap() {
             HashVersion::Legacy => "legacy",
             HashVersion::HalfMd4 => "half_md4",
             HashVersion::Tea => "tea",
@@ -228,42 +237,42 @@ fn check_journal(journal: &JournalSuperblock, facts: &Facts) {
     assert_eq!(facts.text("Journal features"), names);
     assert_eq!(
         facts.number("Total journal blocks"),
-        journal.s_maxlen.get().into()
+        journal.length.get().into()
     );
     assert_eq!(
         facts.number("Journal sequence"),
-        journal.s_sequence.get().into()
+        journal.sequence.get().into()
     );
-    assert_eq!(facts.number("Journal start"), journal.s_start.get().into());
+    assert_eq!(facts.number("Journal start"), journal.start.get().into());
     assert_eq!(
         facts.number("Fast commit length"),
-        journal.s_num_fc_blks.get().into()
+        journal.fast_commit_blocks.get().into()
     );
 }
 
 /// Checks the checksums of all group descriptors, if they are crc16.
 fn check_descriptors(volume: &Volume) {
     let superblock = &volume.superblock;
-    let blocks = superblock.blocks_count() - u64::from(superblock.s_first_data_block.get());
-    let groups = blocks.div_ceil(superblock.s_blocks_per_group.get().into()) as u32;
+    let blocks = superblock.blocks_count() - u64::from(superblock.first_data_block.get());
+    let groups = blocks.div_ceil(superblock.blocks_per_group.get().into()) as u32;
     let mut free_blocks = 0;
     let mut free_inodes = 0;
     let mut crc16_count = 0;
     for group in 0..groups {
         let bytes = volume.descriptor(group);
         let (descriptor, _) = GroupDescriptor::ref_from_prefix(bytes).unwrap();
-        free_blocks += u64::from(descriptor.bg_free_blocks_count_lo.get());
-        free_inodes += u32::from(descriptor.bg_free_inodes_count_lo.get());
+        free_blocks += u64::from(descriptor.free_blocks_count_low.get());
+        free_inodes += u32::from(descriptor.free_inodes_count_low.get());
         let words = superblock.features().read_only_compatible;
         if words.contains(ReadOnlyCompatible::UNINIT_BG) {
-            let crc = checksum::group_descriptor_crc16(&superblock.s_uuid, group, bytes);
-            assert_eq!(crc, descriptor.bg_checksum.get(), "group {group}");
+            let crc = checksum::group_descriptor_crc16(&superblock.uuid, group, bytes);
+            assert_eq!(crc, descriptor.checksum.get(), "group {group}");
             crc16_count += 1;
         }
     }
     assert!(crc16_count == 0 || groups > 1);
     assert_eq!(free_blocks, superblock.free_blocks_count());
-    assert_eq!(free_inodes, superblock.s_free_inodes_count.get());
+    assert_eq!(free_inodes, superblock.free_inodes_count.get());
 }
 
 fn check(mebibytes: u64, options: &str) {
@@ -272,7 +281,7 @@ fn check(mebibytes: u64, options: &str) {
     check_superblock(&volume.superblock, &facts);
     let words = volume.superblock.features().read_only_compatible;
     if words.contains(ReadOnlyCompatible::METADATA_CSUM) {
-        let stored = volume.superblock.s_checksum.get();
+        let stored = volume.superblock.checksum.get();
         assert_eq!(checksum::superblock(&volume.superblock), stored);
     }
     if volume
@@ -281,33 +290,30 @@ fn check(mebibytes: u64, options: &str) {
         .incompatible
         .contains(Incompatible::JOURNAL_DEV)
     {
-        let block = volume.block(u64::from(volume.superblock.s_first_data_block.get()) + 1);
+        let block = volume.block(u64::from(volume.superblock.first_data_block.get()) + 1);
         let (journal, _) = JournalSuperblock::ref_from_prefix(block).unwrap();
         check_journal(journal, &facts);
         assert_eq!(
             facts.number("Journal first block"),
-            journal.s_first.get().into()
+            journal.first_block.get().into()
         );
         assert_eq!(
             facts.number("Journal number of users"),
-            journal.s_nr_users.get().into()
+            journal.user_count.get().into()
         );
-        assert_eq!(journal.s_uuid, volume.superblock.s_uuid);
+        assert_eq!(journal.uuid, volume.superblock.uuid);
         return;
     }
     check_descriptors(&volume);
-    if volume.superblock.s_journal_inum.get() != 0 {
-        let inode = volume.inode(volume.superblock.s_journal_inum.get());
-        let backup = volume.superblock.s_jnl_blocks.map(|word| word.get());
+    if volume.superblock.journal_inode.get() != 0 {
+        let inode = volume.inode(volume.superblock.journal_inode.get());
+        let backup = volume.superblock.journal_backup.map(|word| word.get());
         assert_eq!(backup[..15], inode.map());
-        assert_eq!(
-            backup[15..],
-            [inode.i_size_high.get(), inode.i_size_lo.get()]
-        );
+        assert_eq!(backup[15..], [inode.size_high.get(), inode.size_low.get()]);
         let block = volume.file_block(&inode, 0);
         let (journal, _) = JournalSuperblock::ref_from_prefix(block).unwrap();
         check_journal(journal, &facts);
-        let bytes = u64::from(journal.s_maxlen.get()) * u64::from(journal.s_blocksize.get());
+        let bytes = u64::from(journal.length.get()) * u64::from(journal.block_size.get());
         assert_eq!(inode.size(false), bytes);
     }
 }

@@ -35,7 +35,7 @@ impl<'s> Sizes<'s> {
         let features = raw.features();
         let is_64bit = features.incompatible.contains(Incompatible::IS_64BIT);
         let descriptor_bytes = if is_64bit {
-            u32::from(raw.s_desc_size.get())
+            u32::from(raw.descriptor_size.get())
         } else {
             group::SIZE as u32
         };
@@ -43,9 +43,9 @@ impl<'s> Sizes<'s> {
             .read_only_compatible
             .contains(ReadOnlyCompatible::BIGALLOC);
         let shift = raw
-            .s_log_cluster_size
+            .log_cluster_size
             .get()
-            .checked_sub(raw.s_log_block_size.get());
+            .checked_sub(raw.log_block_size.get());
         let ratio = if is_clustered {
             shift
                 .and_then(|shift| 1_u32.checked_shl(shift))
@@ -53,8 +53,8 @@ impl<'s> Sizes<'s> {
         } else {
             1
         };
-        let (first, blocks) = (u64::from(raw.s_first_data_block.get()), raw.blocks_count());
-        let (per_group, inodes) = (raw.s_blocks_per_group.get(), raw.s_inodes_per_group.get());
+        let (first, blocks) = (u64::from(raw.first_data_block.get()), raw.blocks_count());
+        let (per_group, inodes) = (raw.blocks_per_group.get(), raw.inodes_per_group.get());
         let bits_max = u64::from(block_bytes) * 8;
         let can_be = (group::SIZE as u32..=block_bytes).contains(&descriptor_bytes)
             && blocks > first
@@ -105,7 +105,7 @@ impl<'s> Sizes<'s> {
     fn has_super(&self, group: u32) -> bool {
         let features = self.raw.features();
         if features.compatible.contains(Compatible::SPARSE_SUPER2) {
-            let backups = self.raw.s_backup_bgs.map(|backup| backup.get());
+            let backups = self.raw.backup_groups.map(|backup| backup.get());
             return group == 0 || backups.contains(&group);
         }
         let is_sparse = features
@@ -124,7 +124,7 @@ impl<'s> Sizes<'s> {
             .incompatible
             .contains(Incompatible::META_BG)
         {
-            all.min(self.raw.s_first_meta_bg.get())
+            all.min(self.raw.first_meta_group.get())
         } else {
             all
         }
@@ -162,7 +162,7 @@ impl<'s> Sizes<'s> {
 
     /// Returns the reserved GDT blocks in a group.
     pub(super) fn reserved_in(&self, group: u32) -> Option<ClosedRange> {
-        let count = u64::from(self.raw.s_reserved_gdt_blocks.get());
+        let count = u64::from(self.raw.reserved_descriptor_blocks.get());
         let has = self
             .raw
             .features()
@@ -199,23 +199,23 @@ impl<'s> Sizes<'s> {
 impl Descriptor {
     pub(super) fn block_bitmap(&self) -> u64 {
         join(
-            self.0.base.bg_block_bitmap_lo.get(),
-            self.0.bg_block_bitmap_hi.get(),
+            self.0.base.block_bitmap_low.get(),
+            self.0.block_bitmap_high.get(),
         )
     }
 
     pub(super) fn inode_bitmap(&self) -> u64 {
         join(
-            self.0.base.bg_inode_bitmap_lo.get(),
-            self.0.bg_inode_bitmap_hi.get(),
+            self.0.base.inode_bitmap_low.get(),
+            self.0.inode_bitmap_high.get(),
         )
     }
 
     /// Returns the first block of the inode table.
     pub(super) fn inode_table(&self) -> u64 {
         join(
-            self.0.base.bg_inode_table_lo.get(),
-            self.0.bg_inode_table_hi.get(),
+            self.0.base.inode_table_low.get(),
+            self.0.inode_table_high.get(),
         )
     }
 }

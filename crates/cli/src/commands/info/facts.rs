@@ -46,11 +46,11 @@ fn identity(raw: &Superblock, features: Features) -> Vec<Fact> {
     let flags: Vec<&str> = flags.map(|(_, name)| *name).collect();
     let mut facts = vec![
         fact("kind", "Kind", kind(features)),
-        fact("label", "Label", name(&raw.s_volume_name)),
-        fact("mounted_on", "Last mounted on", name(&raw.s_last_mounted)),
-        fact("uuid", "UUID", uuid(raw.s_uuid)),
-        fact("magic", "Magic", format!("{:#06x}", raw.s_magic.get())),
-        fact("revision", "Revision", raw.s_rev_level.get()),
+        fact("label", "Label", name(&raw.label)),
+        fact("mounted_on", "Last mounted on", name(&raw.last_mounted_on)),
+        fact("uuid", "UUID", uuid(raw.uuid)),
+        fact("magic", "Magic", format!("{:#06x}", raw.magic.get())),
+        fact("revision", "Revision", raw.revision.get()),
         fact("features", "Features", features.names()),
         fact("flags", "Flags", flags),
         fact(
@@ -60,9 +60,9 @@ fn identity(raw: &Superblock, features: Features) -> Vec<Fact> {
         ),
         fact("state", "State", state(raw, features)),
         fact("errors", "On errors", error_policy(raw)),
-        fact("os", "Made by", known(SYSTEMS, raw.s_creator_os.get())),
+        fact("os", "Made by", known(SYSTEMS, raw.creator_os.get())),
     ];
-    let text = name(&raw.s_mount_opts);
+    let text = name(&raw.mount_options);
     if !text.is_empty() {
         facts.push(fact("mount_options", "Mount options", text));
     }
@@ -71,7 +71,7 @@ fn identity(raw: &Superblock, features: Features) -> Vec<Fact> {
 
 fn sizes(raw: &Superblock, features: Features) -> Vec<Fact> {
     let block_bytes = raw.block_size();
-    let per_group = raw.s_inodes_per_group.get();
+    let per_group = raw.inodes_per_group.get();
     let table_blocks = block_bytes.map(|bytes| {
         let table = u64::from(per_group) * u64::from(raw.inode_size());
         table.div_ceil(u64::from(bytes))
@@ -88,16 +88,16 @@ fn sizes(raw: &Superblock, features: Features) -> Vec<Fact> {
         fact(
             "overhead_clusters",
             "Overhead clusters",
-            raw.s_overhead_clusters.get(),
+            raw.overhead_clusters.get(),
         ),
-        fact("first_block", "First block", raw.s_first_data_block.get()),
-        fact("inodes", "Inodes", raw.s_inodes_count.get()),
-        fact("free_inodes", "Free inodes", raw.s_free_inodes_count.get()),
+        fact("first_block", "First block", raw.first_data_block.get()),
+        fact("inodes", "Inodes", raw.inodes_count.get()),
+        fact("free_inodes", "Free inodes", raw.free_inodes_count.get()),
         fact("inode_bytes", "Inode bytes", raw.inode_size()),
         fact(
             "blocks_per_group",
             "Blocks per group",
-            raw.s_blocks_per_group.get(),
+            raw.blocks_per_group.get(),
         ),
         fact("inodes_per_group", "Inodes per group", per_group),
         fact(
@@ -108,15 +108,15 @@ fn sizes(raw: &Superblock, features: Features) -> Vec<Fact> {
         fact(
             "reserved_descriptor_blocks",
             "Reserved GDT blocks",
-            raw.s_reserved_gdt_blocks.get(),
+            raw.reserved_descriptor_blocks.get(),
         ),
     ];
     let is_clustered = features
         .read_only_compatible
         .contains(ReadOnlyCompatible::BIGALLOC);
-    let cluster = 1024_u64.checked_shl(raw.s_log_cluster_size.get());
-    let flexible = 1_u32.checked_shl(raw.s_log_groups_per_flex.into());
-    let per_cluster_group = raw.s_clusters_per_group.get();
+    let cluster = 1024_u64.checked_shl(raw.log_cluster_size.get());
+    let flexible = 1_u32.checked_shl(raw.log_groups_per_flex.into());
+    let per_cluster_group = raw.clusters_per_group.get();
     let own = |has: bool, fact: Fact| has.then_some(fact);
     facts.extend(
         [
@@ -137,22 +137,22 @@ fn sizes(raw: &Superblock, features: Features) -> Vec<Fact> {
                 fact(
                     "descriptor_bytes",
                     "Descriptor bytes",
-                    raw.s_desc_size.get(),
+                    raw.descriptor_size.get(),
                 ),
             ),
-            number("raid_stride_blocks", "RAID stride", raw.s_raid_stride.get()),
+            number("raid_stride_blocks", "RAID stride", raw.raid_stride.get()),
             number(
                 "raid_stripe_blocks",
                 "RAID stripe",
-                raw.s_raid_stripe_width.get(),
+                raw.raid_stripe_width.get(),
             ),
             number(
                 "first_meta_group",
                 "First meta group",
-                raw.s_first_meta_bg.get(),
+                raw.first_meta_group.get(),
             ),
             own(
-                raw.s_log_groups_per_flex != 0,
+                raw.log_groups_per_flex != 0,
                 fact(
                     "groups_per_flexible_group",
                     "Groups per flexible one",
@@ -167,29 +167,29 @@ fn sizes(raw: &Superblock, features: Features) -> Vec<Fact> {
 }
 
 fn times(raw: &Superblock) -> Vec<Fact> {
-    let mounts_max = match raw.s_max_mnt_count.get() {
+    let mounts_max = match raw.max_mount_count.get() {
         0 | MOUNT_COUNT_UNLIMITED => json!("unlimited"),
         count => json!(count),
     };
-    let checked = seconds(raw.s_lastcheck.get(), raw.s_lastcheck_hi);
-    let interval = raw.s_checkinterval.get();
+    let checked = seconds(raw.check_time.get(), raw.check_time_high);
+    let interval = raw.check_interval.get();
     let mut facts = vec![
-        fact("mounts", "Mounts", raw.s_mnt_count.get()),
+        fact("mounts", "Mounts", raw.mount_count.get()),
         fact("mounts_max", "Mounts before a check", mounts_max),
         fact(
             "made",
             "Made",
-            time(seconds(raw.s_mkfs_time.get(), raw.s_mkfs_time_hi)),
+            time(seconds(raw.creation_time.get(), raw.creation_time_high)),
         ),
         fact(
             "mounted",
             "Last mounted",
-            time(seconds(raw.s_mtime.get(), raw.s_mtime_hi)),
+            time(seconds(raw.mount_time.get(), raw.mount_time_high)),
         ),
         fact(
             "written",
             "Last written",
-            time(seconds(raw.s_wtime.get(), raw.s_wtime_hi)),
+            time(seconds(raw.write_time.get(), raw.write_time_high)),
         ),
         fact("checked", "Last checked", time(checked)),
         fact("check_interval_seconds", "Check interval, s", interval),
@@ -198,7 +198,7 @@ fn times(raw: &Superblock) -> Vec<Fact> {
         let next = time(checked + i64::from(interval));
         facts.push(fact("check_due", "Check due", next));
     }
-    let written = raw.s_kbytes_written.get();
+    let written = raw.kibibytes_written.get();
     if written != 0 {
         facts.push(fact(
             "lifetime_written_kib",
@@ -211,12 +211,15 @@ fn times(raw: &Superblock) -> Vec<Fact> {
 
 fn inodes(raw: &Superblock) -> Vec<Fact> {
     let mut facts = vec![
-        fact("reserved_uid", "Reserved for user", raw.s_def_resuid.get()),
-        fact("reserved_gid", "Reserved for group", raw.s_def_resgid.get()),
+        fact("reserved_uid", "Reserved for user", raw.reserved_uid.get()),
+        fact("reserved_gid", "Reserved for group", raw.reserved_gid.get()),
         fact("first_inode", "First inode", raw.first_inode()),
     ];
     if raw.inode_size() > disk::GOOD_OLD_INODE_SIZE {
-        let (required, wanted) = (raw.s_min_extra_isize.get(), raw.s_want_extra_isize.get());
+        let (required, wanted) = (
+            raw.min_extra_inode_size.get(),
+            raw.wanted_extra_inode_size.get(),
+        );
         facts.push(fact(
             "extra_bytes_required",
             "Extra bytes required",
@@ -224,10 +227,10 @@ fn inodes(raw: &Superblock) -> Vec<Fact> {
         ));
         facts.push(fact("extra_bytes_wanted", "Extra bytes wanted", wanted));
     }
-    let seed: [u8; 16] = zerocopy::transmute!(raw.s_hash_seed);
+    let seed: [u8; 16] = zerocopy::transmute!(raw.hash_seed_words);
     let has_index = raw.features().compatible.contains(Compatible::DIR_INDEX);
-    if has_index || raw.s_def_hash_version != 0 {
-        let hash = known(HASHES, raw.s_def_hash_version.into());
+    if has_index || raw.default_hash_version != 0 {
+        let hash = known(HASHES, raw.default_hash_version.into());
         facts.push(fact("hash", "Directory hash", hash));
     }
     if seed != [0; 16] {
@@ -242,12 +245,12 @@ fn checksums(raw: &Superblock, features: Features) -> Vec<Fact> {
         .read_only_compatible
         .contains(ReadOnlyCompatible::METADATA_CSUM)
     {
-        let kind = match raw.s_checksum_type {
+        let kind = match raw.checksum_type {
             disk::CHECKSUM_CRC32C => "crc32c".to_owned(),
             other => other.to_string(),
         };
         facts.push(fact("checksum_type", "Checksums", kind));
-        facts.push(fact("checksum", "Checksum", hex(raw.s_checksum.get())));
+        facts.push(fact("checksum", "Checksum", hex(raw.checksum.get())));
     }
     if features
         .incompatible
@@ -256,60 +259,52 @@ fn checksums(raw: &Superblock, features: Features) -> Vec<Fact> {
         facts.push(fact(
             "checksum_seed",
             "Checksum seed",
-            hex(raw.s_checksum_seed.get()),
+            hex(raw.checksum_seed.get()),
         ));
     }
     facts
 }
 
 fn errors(raw: &Superblock) -> Vec<Fact> {
-    let mut facts: Vec<Fact> = number("error_count", "Errors", raw.s_error_count.get())
+    let mut facts: Vec<Fact> = number("error_count", "Errors", raw.error_count.get())
         .into_iter()
         .collect();
-    let first = seconds(raw.s_first_error_time.get(), raw.s_first_error_time_hi);
+    let first = seconds(raw.first_error_time.get(), raw.first_error_time_high);
     if first != 0 {
         facts.extend([
             fact("first_error", "First error", time(first)),
             fact(
                 "first_error_function",
                 "  in function",
-                name(&raw.s_first_error_func),
+                name(&raw.first_error_function),
             ),
-            fact(
-                "first_error_line",
-                "  in line",
-                raw.s_first_error_line.get(),
-            ),
+            fact("first_error_line", "  in line", raw.first_error_line.get()),
             fact(
                 "first_error_inode",
                 "  of inode",
-                raw.s_first_error_ino.get(),
+                raw.first_error_inode.get(),
             ),
             fact(
                 "first_error_block",
                 "  of block",
-                raw.s_first_error_block.get(),
+                raw.first_error_block.get(),
             ),
-            fact("first_error_code", "  with code", raw.s_first_error_errcode),
+            fact("first_error_code", "  with code", raw.first_error_code),
         ]);
     }
-    let last = seconds(raw.s_last_error_time.get(), raw.s_last_error_time_hi);
+    let last = seconds(raw.last_error_time.get(), raw.last_error_time_high);
     if last != 0 {
         facts.extend([
             fact("last_error", "Last error", time(last)),
             fact(
                 "last_error_function",
                 "  in function",
-                name(&raw.s_last_error_func),
+                name(&raw.last_error_function),
             ),
-            fact("last_error_line", "  in line", raw.s_last_error_line.get()),
-            fact("last_error_inode", "  of inode", raw.s_last_error_ino.get()),
-            fact(
-                "last_error_block",
-                "  of block",
-                raw.s_last_error_block.get(),
-            ),
-            fact("last_error_code", "  with code", raw.s_last_error_errcode),
+            fact("last_error_line", "  in line", raw.last_error_line.get()),
+            fact("last_error_inode", "  of inode", raw.last_error_inode.get()),
+            fact("last_error_block", "  of block", raw.last_error_block.get()),
+            fact("last_error_code", "  with code", raw.last_error_code),
         ]);
     }
     facts
@@ -317,40 +312,40 @@ fn errors(raw: &Superblock) -> Vec<Fact> {
 
 /// Returns special inodes, and other fields that few file systems use.
 fn special_inodes(raw: &Superblock, features: Features) -> Vec<Fact> {
-    let backups = raw.s_backup_bgs.map(|group| group.get());
+    let backups = raw.backup_groups.map(|group| group.get());
     let has_two = features.compatible.contains(Compatible::SPARSE_SUPER2);
     let has_mmp = features.incompatible.contains(Incompatible::MMP);
     let found = [
-        number("first_orphan", "First orphan", raw.s_last_orphan.get()),
+        number("first_orphan", "First orphan", raw.first_orphan.get()),
         number(
             "orphan_file_inode",
             "Orphan file's inode",
-            raw.s_orphan_file_inum.get(),
+            raw.orphan_file_inode.get(),
         ),
         number(
             "user_quota_inode",
             "User quota's inode",
-            raw.s_usr_quota_inum.get(),
+            raw.user_quota_inode.get(),
         ),
         number(
             "group_quota_inode",
             "Group quota's inode",
-            raw.s_grp_quota_inum.get(),
+            raw.group_quota_inode.get(),
         ),
         number(
             "project_quota_inode",
             "Project quota's inode",
-            raw.s_prj_quota_inum.get(),
+            raw.project_quota_inode.get(),
         ),
         number(
             "snapshot_inode",
             "Snapshot's inode",
-            raw.s_snapshot_inum.get(),
+            raw.snapshot_inode.get(),
         ),
-        number("encoding", "Encoding of names", raw.s_encoding.get()),
-        has_mmp.then(|| fact("mmp_block", "MMP block", raw.s_mmp_block.get())),
+        number("encoding", "Encoding of names", raw.encoding.get()),
+        has_mmp.then(|| fact("mmp_block", "MMP block", raw.mmp_block.get())),
         has_mmp.then(|| {
-            let interval = raw.s_mmp_update_interval.get();
+            let interval = raw.mmp_update_interval.get();
             fact("mmp_interval_seconds", "MMP interval, s", interval)
         }),
         has_two.then(|| fact("backup_groups", "Groups with backups", backups.to_vec())),

@@ -72,7 +72,7 @@ fn group(device: &Arc<dyn BlockDevice>, sizes: &Sizes<'_>, number: u32) -> Resul
     let mut group = Group {
         number,
         blocks: (first, first + count - 1),
-        checksum: has_checksum.then(|| base.bg_checksum.get()),
+        checksum: has_checksum.then(|| base.checksum.get()),
         flags: FLAGS
             .iter()
             .filter(|(flag, _)| flags.contains(*flag))
@@ -85,21 +85,21 @@ fn group(device: &Arc<dyn BlockDevice>, sizes: &Sizes<'_>, number: u32) -> Resul
         inode_bitmap: descriptor.inode_bitmap(),
         inode_table: (table, table + sizes.table_blocks.saturating_sub(1)),
         free_blocks: join16(
-            base.bg_free_blocks_count_lo.get(),
-            more.bg_free_blocks_count_hi.get(),
+            base.free_blocks_count_low.get(),
+            more.free_blocks_count_high.get(),
         ),
         free_inodes: join16(
-            base.bg_free_inodes_count_lo.get(),
-            more.bg_free_inodes_count_hi.get(),
+            base.free_inodes_count_low.get(),
+            more.free_inodes_count_high.get(),
         ),
         directories: join16(
-            base.bg_used_dirs_count_lo.get(),
-            more.bg_used_dirs_count_hi.get(),
+            base.directories_count_low.get(),
+            more.directories_count_high.get(),
         ),
         unused_inodes: has_checksum.then(|| {
             join16(
-                base.bg_itable_unused_lo.get(),
-                more.bg_itable_unused_hi.get(),
+                base.unused_inodes_count_low.get(),
+                more.unused_inodes_count_high.get(),
             )
         }),
         free_block_ranges: Vec::new(),
@@ -123,7 +123,7 @@ fn group(device: &Arc<dyn BlockDevice>, sizes: &Sizes<'_>, number: u32) -> Resul
     group.free_block_ranges = blocks
         .map(|(from, to)| (first + from * ratio, first + to * ratio + ratio - 1))
         .collect();
-    let per_group = u64::from(sizes.raw.s_inodes_per_group.get());
+    let per_group = u64::from(sizes.raw.inodes_per_group.get());
     let free = if flags.contains(GroupFlags::INODE_UNINIT) {
         vec![(0, per_group - 1)]
     } else {

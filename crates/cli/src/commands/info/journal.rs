@@ -23,7 +23,7 @@ use super::{Fact, fact};
 pub(super) fn facts(device: &Arc<dyn BlockDevice>, raw: &Superblock) -> Vec<Fact> {
     let features = raw.features();
     if features.incompatible.contains(Incompatible::JOURNAL_DEV) {
-        let block = u64::from(raw.s_first_data_block.get()) + 1;
+        let block = u64::from(raw.first_data_block.get()) + 1;
         return match read(device, raw, block) {
             Ok(found) => contents(&found).into_iter().chain(users(&found)).collect(),
             Err(error) => vec![damage(&error)],
@@ -32,22 +32,22 @@ pub(super) fn facts(device: &Arc<dyn BlockDevice>, raw: &Superblock) -> Vec<Fact
     if !features.compatible.contains(Compatible::HAS_JOURNAL) {
         return Vec::new();
     }
-    let number = raw.s_journal_inum.get();
-    let external = uuid(raw.s_journal_uuid);
+    let number = raw.journal_inode.get();
+    let external = uuid(raw.journal_uuid);
     let mut facts = vec![match number {
         0 => fact("journal", "Journal", format!("external, {external}")),
         number => fact("journal", "Journal", format!("internal, inode {number}")),
     }];
-    if raw.s_journal_uuid != [0; 16] {
+    if raw.journal_uuid != [0; 16] {
         facts.push(fact("journal_uuid", "Journal's UUID", external));
     }
-    if raw.s_journal_dev.get() != 0 {
-        let device = hex(raw.s_journal_dev.get());
+    if raw.journal_device.get() != 0 {
+        let device = hex(raw.journal_device.get());
         facts.push(fact("journal_device", "Journal's device", device));
     }
     if number != 0 {
         facts.push(fact("journal_inode", "Journal's inode", number));
-        if raw.s_jnl_backup_type == JOURNAL_BACKUP_BLOCKS {
+        if raw.journal_backup_type == JOURNAL_BACKUP_BLOCKS {
             facts.push(fact("journal_backup", "Journal's backup", "inode blocks"));
         }
         let found = first_block(device, raw, number).and_then(|block| read(device, raw, block));
@@ -82,8 +82,8 @@ fn read(device: &Arc<dyn BlockDevice>, raw: &Superblock, block: u64) -> Result<J
 /// tree.
 fn first_block(device: &Arc<dyn BlockDevice>, raw: &Superblock, number: u32) -> Result<u64> {
     let block_bytes = raw.block_size().context("the size of blocks is unknown")?;
-    let (per_group, size) = (raw.s_inodes_per_group.get(), u64::from(raw.inode_size()));
-    if number > raw.s_inodes_count.get() || per_group == 0 {
+    let (per_group, size) = (raw.inodes_per_group.get(), u64::from(raw.inode_size()));
+    if number > raw.inodes_count.get() || per_group == 0 {
         bail!("there is no inode {number}");
     }
     let index = number - 1;
@@ -105,11 +105,11 @@ fn first_block(device: &Arc<dyn BlockDevice>, raw: &Superblock, number: u32) -> 
 /// Returns the first block from an extent in the inode itself, where a journal's extents normally
 /// are.
 fn first_of_extents(inode: &Inode) -> Option<u64> {
-    let (header, rest) = extent::Header::read_from_prefix(inode.i_block.as_bytes()).ok()?;
+    let (header, rest) = extent::Header::read_from_prefix(inode.map_words.as_bytes()).ok()?;
     let (first, _) = Extent::read_from_prefix(rest).ok()?;
-    let is_leaf = header.eh_magic.get() == extent::MAGIC && header.eh_depth.get() == 0;
-    let start = u64::from(first.ee_start_hi.get()) << 32 | u64::from(first.ee_start_lo.get());
-    (is_leaf && header.eh_entries.get() > 0).then_some(start)
+    let is_leaf = header.magic.get() == extent::MAGIC && header.depth.get() == 0;
+    let start = u64::from(first.start_high.get()) << 32 | u64::from(first.start_low.get());
+    (is_leaf && header.entry_count.get() > 0).then_some(start)
 }
 
 /// Returns the facts of the journal superblock.
@@ -124,8 +124,8 @@ fn contents(found: &JournalSuperblock) -> Vec<Fact> {
         .filter(|(bit, _)| incompatible.contains(*bit))
         .map(|(_, name)| *name);
     let features: Vec<&str> = names.chain(more).collect();
-    let (block_bytes, blocks) = (found.s_blocksize.get(), found.s_maxlen.get());
-    let fast = match found.s_num_fc_blks.get() {
+    let (block_bytes, blocks) = (found.block_size.get(), found.length.get());
+    let fast = match found.fast_commit_blocks.get() {
         0 if incompatible.contains(JournalIncompatible::FAST_COMMIT) => FAST_COMMIT_BLOCKS_DEFAULT,
         count => count,
     };
@@ -145,22 +145,22 @@ fn contents(found: &JournalSuperblock) -> Vec<Fact> {
         fact(
             "journal_first",
             "Journal's first block",
-            found.s_first.get(),
+            found.first_block.get(),
         ),
         fact(
             "journal_sequence",
             "Journal's sequence",
-            found.s_sequence.get(),
+            found.sequence.get(),
         ),
-        fact("journal_start", "Journal's start", found.s_start.get()),
+        fact("journal_start", "Journal's start", found.start.get()),
     ];
     let with_checksum = JournalIncompatible::CHECKSUM_V2 | JournalIncompatible::CHECKSUM_V3;
     if incompatible.intersects(with_checksum) {
-        let kind = match ChecksumType::from_raw(found.s_checksum_type) {
+        let kind = match ChecksumType::from_raw(found.checksum_type) {
             Some(ChecksumType::Crc32c) => "crc32c".to_owned(),
-            _ => format!("unknown ({})", found.s_checksum_type),
+            _ => format!("unknown ({})", found.checksum_type),
         };
-        let checksum = hex(found.s_checksum.get());
+        let checksum = hex(found.checksum.get());
         facts.push(fact("journal_checksum_type", "Journal's checksums", kind));
         facts.push(fact("journal_checksum", "Journal's checksum", checksum));
     } else if !compatible.is_empty() {
@@ -170,7 +170,7 @@ fn contents(found: &JournalSuperblock) -> Vec<Fact> {
             "crc32",
         ));
     }
-    let error = found.s_errno.get().cast_signed();
+    let error = found.error.get().cast_signed();
     if error != 0 {
         facts.push(fact("journal_error", "Journal aborted with", error));
     }
@@ -179,8 +179,8 @@ fn contents(found: &JournalSuperblock) -> Vec<Fact> {
 
 /// Returns the file systems that use a journal device.
 fn users(found: &JournalSuperblock) -> Vec<Fact> {
-    let count = found.s_nr_users.get();
-    let named = found.s_users.iter().take((count as usize).min(USERS_MAX));
+    let count = found.user_count.get();
+    let named = found.users.iter().take((count as usize).min(USERS_MAX));
     let named: Vec<String> = named.map(|user| uuid(*user)).collect();
     vec![
         fact("journal_user_count", "Journal's users", count),

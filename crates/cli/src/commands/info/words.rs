@@ -51,11 +51,11 @@ pub(super) fn time(seconds: i64) -> Value {
 }
 
 pub(super) fn error_policy(raw: &Superblock) -> String {
-    match ErrorPolicy::from_raw(raw.s_errors.get()) {
+    match ErrorPolicy::from_raw(raw.error_policy.get()) {
         Some(ErrorPolicy::Continue) => "continue".to_owned(),
         Some(ErrorPolicy::RemountReadOnly) => "remount-ro".to_owned(),
         Some(ErrorPolicy::Panic) => "panic".to_owned(),
-        None => format!("unknown ({})", raw.s_errors.get()),
+        None => format!("unknown ({})", raw.error_policy.get()),
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) fn locate(arguments: &Arguments) -> Result<Found> {
     if features.incompatible.contains(Incompatible::JOURNAL_DEV) {
         let log = of_device(&device, None).with_context(context)?;
         let home = arguments.filesystem.as_deref();
-        let home = home.map(|text| file_system(text, raw.s_uuid)).transpose()?;
+        let home = home.map(|text| file_system(text, raw.uuid)).transpose()?;
         let place = "external".to_owned();
         return Ok(Found { place, log, home });
     }
@@ -64,7 +64,7 @@ pub(super) fn locate(arguments: &Arguments) -> Result<Found> {
     if !features.compatible.contains(Compatible::HAS_JOURNAL) {
         bail!("{text}: has no journal");
     }
-    let (place, log) = match raw.s_journal_inum.get() {
+    let (place, log) = match raw.journal_inode.get() {
         0 => {
             let journal = arguments.mount.parse()?.journal_path;
             let log = beside(&raw, journal).with_context(context)?;
@@ -94,13 +94,13 @@ fn of_device(device: &Arc<dyn BlockDevice>, uuid: Option<[u8; 16]>) -> Result<Lo
 /// A file system's journal on another device.
 fn beside(raw: &Superblock, journal: Option<String>) -> Result<Location> {
     let Some(journal) = journal else {
-        let uuid = Uuid::from_bytes(raw.s_journal_uuid);
+        let uuid = Uuid::from_bytes(raw.journal_uuid);
         bail!(
             "the journal is on another device, {uuid}: name it with --journal DEVICE, or show that one"
         );
     };
     let device = open_device(&journal, Access::Read)?;
-    of_device(&device, Some(raw.s_journal_uuid)).with_context(|| journal)
+    of_device(&device, Some(raw.journal_uuid)).with_context(|| journal)
 }
 
 /// A file system's journal in a file of its own.
@@ -131,7 +131,7 @@ fn inside(device: &Arc<dyn BlockDevice>, number: InodeNr) -> Result<Location> {
 fn file_system(text: &str, journal: [u8; 16]) -> Result<Arc<dyn BlockDevice>> {
     let device = open_device(text, Access::Read)?;
     let raw = raw_superblock(&device).with_context(|| text.to_owned())?;
-    let named = raw.s_journal_uuid;
+    let named = raw.journal_uuid;
     if named == [0; 16] {
         bail!("{text}: has no journal on another device");
     }

@@ -93,7 +93,7 @@ impl Harm {
         match self.claim.part {
             Part::Superblock => places_of_superblock(&self.good) != places_of_superblock(&self.bad),
             Part::Descriptors => {
-                let table = |group: &GroupDescriptor| group.bg_inode_table_lo;
+                let table = |group: &GroupDescriptor| group.inode_table_low;
                 differ(&self.good, &self.bad, table)
             }
             _ => false,
@@ -103,8 +103,7 @@ impl Harm {
     /// Returns true if a bitmap has another place: a file's block there is taken for the bitmap,
     /// which no file can have.
     pub(super) fn moves_bitmaps(&self) -> bool {
-        let bitmaps =
-            |group: &GroupDescriptor| (group.bg_block_bitmap_lo, group.bg_inode_bitmap_lo);
+        let bitmaps = |group: &GroupDescriptor| (group.block_bitmap_low, group.inode_bitmap_low);
         self.claim.part == Part::Descriptors && differ(&self.good, &self.bad, bitmaps)
     }
 }
@@ -129,25 +128,25 @@ fn places_of_superblock(block: &Block) -> impl PartialEq + use<> {
         Superblock::read_from_prefix(block).expect("a block holds the superblock");
     (
         (
-            superblock.s_inodes_count,
-            superblock.s_blocks_count_lo,
-            superblock.s_first_data_block,
-            superblock.s_log_block_size,
-            superblock.s_blocks_per_group,
-            superblock.s_inodes_per_group,
+            superblock.inodes_count,
+            superblock.blocks_count_low,
+            superblock.first_data_block,
+            superblock.log_block_size,
+            superblock.blocks_per_group,
+            superblock.inodes_per_group,
         ),
         (
-            superblock.s_rev_level,
-            superblock.s_first_ino,
-            superblock.s_inode_size,
-            superblock.s_feature_compat,
-            superblock.s_feature_incompat,
-            superblock.s_feature_ro_compat,
+            superblock.revision,
+            superblock.dynamic_first_inode,
+            superblock.dynamic_inode_size,
+            superblock.compatible_bits,
+            superblock.incompatible_bits,
+            superblock.read_only_compatible_bits,
         ),
         (
-            superblock.s_hash_seed,
-            superblock.s_def_hash_version,
-            superblock.s_flags,
+            superblock.hash_seed_words,
+            superblock.default_hash_version,
+            superblock.misc_flag_bits,
         ),
     )
 }

@@ -124,10 +124,10 @@ impl Territory {
         let (superblock, _) = Superblock::ref_from_prefix(home.block(SUPERBLOCK))
             .expect("a block holds the superblock");
         self.claim(SUPERBLOCK, Part::Superblock, None, 0);
-        let blocks = superblock.s_blocks_count_lo.get() - superblock.s_first_data_block.get();
-        let group_count = blocks.div_ceil(superblock.s_blocks_per_group.get());
-        let inodes = superblock.s_inodes_per_group.get();
-        let inodes_in_block = BLOCK_BYTES as u32 / u32::from(superblock.s_inode_size.get());
+        let blocks = superblock.blocks_count_low.get() - superblock.first_data_block.get();
+        let group_count = blocks.div_ceil(superblock.blocks_per_group.get());
+        let inodes = superblock.inodes_per_group.get();
+        let inodes_in_block = BLOCK_BYTES as u32 / u32::from(superblock.dynamic_inode_size.get());
         let in_block = (BLOCK_BYTES / group::SIZE) as u32;
         for number in 0..group_count {
             let block = SUPERBLOCK + 1 + u64::from(number / in_block);
@@ -135,11 +135,11 @@ impl Territory {
             let (group, _) = GroupDescriptor::ref_from_prefix(&home.block(block)[at..])
                 .expect("a block holds descriptors");
             self.claim(block, Part::Descriptors, None, 0);
-            let bitmap = group.bg_block_bitmap_lo.get();
+            let bitmap = group.block_bitmap_low.get();
             self.claim(bitmap.into(), Part::BlockBitmap, None, 0);
-            let bitmap = group.bg_inode_bitmap_lo.get();
+            let bitmap = group.inode_bitmap_low.get();
             self.claim(bitmap.into(), Part::InodeBitmap, None, 0);
-            let table = group.bg_inode_table_lo.get();
+            let table = group.inode_table_low.get();
             for index in 0..inodes {
                 let block = u64::from(table + index / inodes_in_block);
                 let inode = InodeNr::new(number * inodes + index + 1);

@@ -68,7 +68,7 @@ fn every_block_in_use_is_known() {
         let unknown = used.iter().filter(|block| !is_known(block));
         let (superblock, _) = Superblock::ref_from_prefix(good.home.block(SUPERBLOCK))
             .expect("a block holds the superblock");
-        let room = u64::from(superblock.s_reserved_gdt_blocks.get());
+        let room = u64::from(superblock.reserved_descriptor_blocks.get());
         let last = SUPERBLOCK + 1 + room;
         let beyond: Vec<&u64> = unknown.filter(|block| **block > last).collect();
         assert_eq!(beyond.len(), 1, "{beyond:?}");

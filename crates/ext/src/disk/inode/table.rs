@@ -45,9 +45,9 @@ pub(crate) fn decode(
             value,
         })
     };
-    let mode = base.i_mode.get();
+    let mode = base.mode.get();
     let Some(kind) = FileKind::from_entry_type(FileType::from_mode(mode)) else {
-        if base.i_links_count.get() == 0 {
+        if base.links_count.get() == 0 {
             return Err(Error::NotFound);
         }
         return Err(corrupt("i_mode", u64::from(mode)));
@@ -71,7 +71,11 @@ pub(crate) fn decode(
         return Err(corrupt("i_extra_isize", extra_bytes as u64));
     }
     let extra = Extra::read(rest, extra_bytes);
-    let (atime, mtime, ctime) = (base.i_atime.get(), base.i_mtime.get(), base.i_ctime.get());
+    let (atime, mtime, ctime) = (
+        base.access_time.get(),
+        base.modification_time.get(),
+        base.change_time.get(),
+    );
     Ok(InodeState {
         kind,
         permissions: mode & PERMISSION_MASK,
@@ -82,21 +86,25 @@ pub(crate) fn decode(
             sectors: base.sectors(superblock.has_huge_file(), geometry.block_bytes),
             words: Words::from_raw(base.map()),
             attribute_block,
-            ..Claims::new(base.i_links_count.get())
+            ..Claims::new(base.links_count.get())
         },
         flags,
-        generation: base.i_generation.get(),
-        atime: extra.time(atime, extra.fields.i_atime_extra.get(), END_OF_ATIME),
-        mtime: extra.time(mtime, extra.fields.i_mtime_extra.get(), END_OF_MTIME),
-        ctime: extra.time(ctime, extra.fields.i_ctime_extra.get(), END_OF_CTIME),
+        generation: base.generation.get(),
+        atime: extra.time(atime, extra.fields.access_time_extra.get(), END_OF_ATIME),
+        mtime: extra.time(
+            mtime,
+            extra.fields.modification_time_extra.get(),
+            END_OF_MTIME,
+        ),
+        ctime: extra.time(ctime, extra.fields.change_time_extra.get(), END_OF_CTIME),
         crtime: (extra.bytes >= END_OF_CRTIME).then(|| {
             let (word, more) = (
-                extra.fields.i_crtime.get(),
-                extra.fields.i_crtime_extra.get(),
+                extra.fields.creation_time.get(),
+                extra.fields.creation_time_extra.get(),
             );
             InodeTime::decode_extra(word, more)
         }),
-        dtime: base.i_dtime.get(),
+        dtime: base.deletion_time.get(),
         last_tid: None,
         data_tid: None,
         is_orphan: false,
@@ -114,21 +122,21 @@ pub(crate) fn fits(superblock: &Superblock, state: &InodeState) -> bool {
 
 /// Encodes an inode into its place in the table.
 pub(crate) fn encode(superblock: &Superblock, state: &InodeState, bytes: &mut [u8]) {
-    let next_orphan = state.is_orphan.then(|| base_of(bytes).i_dtime);
+    let next_orphan = state.is_orphan.then(|| base_of(bytes).deletion_time);
     if state.is_fresh {
         bytes.fill(0);
     }
     let base = base_of(bytes);
-    base.i_mode.set(state.kind.mode() | state.permissions);
+    base.mode.set(state.kind.mode() | state.permissions);
     base.set_uid(state.uid);
     base.set_gid(state.gid);
     let has_size = base.set_size(state.size, false);
     assert!(has_size, "the size was checked before");
     match next_orphan {
-        Some(next) => base.i_dtime = next,
-        None => base.i_dtime.set(state.dtime),
+        Some(next) => base.deletion_time = next,
+        None => base.deletion_time.set(state.dtime),
     }
-    base.i_links_count.set(state.links);
+    base.links_count.set(state.links);
     base.set_flags(state.flags);
     let has_sectors = base.set_sectors(
         state.sectors,
@@ -137,7 +145,7 @@ pub(crate) fn encode(superblock: &Superblock, state: &InodeState, bytes: &mut [u
     );
     assert!(has_sectors, "the block count was checked before");
     base.set_map(state.words.to_raw());
-    base.i_generation.set(state.generation);
+    base.generation.set(state.generation);
     base.set_attribute_block(state.attribute_block.get(), superblock.is_64bit());
     let extra = encode_extra(state, &mut bytes[BASE_SIZE..]);
     let word = |time: InodeTime, end| {
@@ -148,9 +156,9 @@ pub(crate) fn encode(superblock: &Superblock, state: &InodeState, bytes: &mut [u
         }
     };
     let base = base_of(bytes);
-    base.i_atime.set(word(state.atime, END_OF_ATIME));
-    base.i_ctime.set(word(state.ctime, END_OF_CTIME));
-    base.i_mtime.set(word(state.mtime, END_OF_MTIME));
+    base.access_time.set(word(state.atime, END_OF_ATIME));
+    base.change_time.set(word(state.ctime, END_OF_CTIME));
+    base.modification_time.set(word(state.mtime, END_OF_MTIME));
 }
 
 /// Encodes the fields that the extra part has room for. Returns its size in bytes.
@@ -162,13 +170,22 @@ fn encode_extra(state: &InodeState, rest: &mut [u8]) -> usize {
     if extra.bytes < END_OF_CTIME {
         return extra.bytes;
     }
-    extra.fields.i_ctime_extra.set(state.ctime.encode_extra().1);
-    extra.fields.i_mtime_extra.set(state.mtime.encode_extra().1);
-    extra.fields.i_atime_extra.set(state.atime.encode_extra().1);
+    extra
+        .fields
+        .change_time_extra
+        .set(state.ctime.encode_extra().1);
+    extra
+        .fields
+        .modification_time_extra
+        .set(state.mtime.encode_extra().1);
+    extra
+        .fields
+        .access_time_extra
+        .set(state.atime.encode_extra().1);
     if let Some(crtime) = state.crtime {
         let (word, more) = crtime.encode_extra();
-        extra.fields.i_crtime.set(word);
-        extra.fields.i_crtime_extra.set(more);
+        extra.fields.creation_time.set(word);
+        extra.fields.creation_time_extra.set(more);
     }
     extra.write(rest);
     extra.bytes

@@ -82,9 +82,9 @@ fn attribute_blocks_have_a_header() {
     let label = Kind::Attributes.of_volume();
     let image = |magic: u32, blocks: u32, users: u32| {
         let mut header = BlockHeader::default();
-        header.h_magic.set(magic);
-        header.h_blocks.set(blocks);
-        header.h_refcount.set(users);
+        header.magic.set(magic);
+        header.block_count.set(blocks);
+        header.reference_count.set(users);
         let mut block = Block::zeroed(1024);
         block[..BLOCK_HEADER_SIZE].copy_from_slice(header.as_bytes());
         block

@@ -33,7 +33,7 @@ pub(super) fn geometry(
             "there would be more than 2^32 groups",
         )
     })?;
-    let inode_count = raw.s_inodes_count.get();
+    let inode_count = raw.inodes_count.get();
     if u64::from(inode_count) != u64::from(group_count) * u64::from(inodes_per_group) {
         return Err(bad(
             "s_inodes_count",
@@ -50,7 +50,7 @@ pub(super) fn geometry(
         ));
     }
     let has_resize_inode = features.compatible.contains(Compatible::RESIZE_INODE);
-    let reserved = raw.s_reserved_gdt_blocks.get();
+    let reserved = raw.reserved_descriptor_blocks.get();
     if u32::from(reserved) > block_bytes / 4 {
         return Err(bad(
             "s_reserved_gdt_blocks",
@@ -80,7 +80,7 @@ pub(super) fn geometry(
 }
 
 fn block_bytes(raw: &disk::Superblock) -> Result<u32> {
-    let log = raw.s_log_block_size.get();
+    let log = raw.log_block_size.get();
     let Some(bytes) = raw.block_size() else {
         return Err(bad(
             "s_log_block_size",
@@ -93,15 +93,15 @@ fn block_bytes(raw: &disk::Superblock) -> Result<u32> {
             "blocks of {bytes} bytes are not supported"
         )));
     }
-    if raw.s_log_cluster_size.get() != log {
-        let value = raw.s_log_cluster_size.get().into();
+    if raw.log_cluster_size.get() != log {
+        let value = raw.log_cluster_size.get().into();
         return Err(bad("s_log_cluster_size", value, "not the size of a block"));
     }
     Ok(bytes)
 }
 
 fn blocks_per_group(raw: &disk::Superblock, block_bytes: u32) -> Result<u32> {
-    let count = raw.s_blocks_per_group.get();
+    let count = raw.blocks_per_group.get();
     if count < GROUP_BLOCKS_MIN || count > block_bytes * 8 || !count.is_multiple_of(8) {
         let why = "not a multiple of 8 between 256 and the bits of a block";
         return Err(bad("s_blocks_per_group", count.into(), why));
@@ -121,7 +121,7 @@ fn inode_bytes(raw: &disk::Superblock, block_bytes: u32) -> Result<u16> {
 
 /// Returns the first data block and the number of blocks.
 fn block_count(raw: &disk::Superblock, block_bytes: u32, device_bytes: u64) -> Result<(u32, u64)> {
-    let first = raw.s_first_data_block.get();
+    let first = raw.first_data_block.get();
     if first != u32::from(block_bytes == 1024) {
         return Err(bad(
             "s_first_data_block",
@@ -129,7 +129,7 @@ fn block_count(raw: &disk::Superblock, block_bytes: u32, device_bytes: u64) -> R
             "1 with blocks of 1 KiB, else 0",
         ));
     }
-    let count = u64::from(raw.s_blocks_count_lo.get());
+    let count = u64::from(raw.blocks_count_low.get());
     if count <= u64::from(first) {
         return Err(bad("s_blocks_count", count, "no block is left for data"));
     }
@@ -144,7 +144,7 @@ fn block_count(raw: &disk::Superblock, block_bytes: u32, device_bytes: u64) -> R
 }
 
 fn inodes_per_group(raw: &disk::Superblock, block_bytes: u32, inode_bytes: u16) -> Result<u32> {
-    let count = raw.s_inodes_per_group.get();
+    let count = raw.inodes_per_group.get();
     let per_block = block_bytes / u32::from(inode_bytes);
     if count < per_block || count > block_bytes * 8 {
         let why = "less than a block of inodes or more than the bits of a block";
@@ -175,7 +175,7 @@ fn check_room(geometry: &Geometry) -> Result<()> {
 
 /// Rejects impossible counts, whatever program wrote them last.
 fn check_counts(raw: &disk::Superblock, geometry: &Geometry) -> Result<()> {
-    let reserved = u64::from(raw.s_r_blocks_count_lo.get());
+    let reserved = u64::from(raw.reserved_blocks_count_low.get());
     if reserved > geometry.block_count {
         return Err(bad(
             "s_r_blocks_count",
@@ -183,7 +183,7 @@ fn check_counts(raw: &disk::Superblock, geometry: &Geometry) -> Result<()> {
             "more than there are blocks",
         ));
     }
-    let orphan = raw.s_last_orphan.get();
+    let orphan = raw.first_orphan.get();
     if orphan > geometry.inode_count {
         return Err(bad(
             "s_last_orphan",

@@ -14,7 +14,7 @@ impl Superblock {
         let mut raw = self.raw;
         let features = raw.features().read_only_compatible;
         if features.contains(ReadOnlyCompatible::METADATA_CSUM) {
-            raw.s_checksum = checksum::superblock(&raw).into();
+            raw.checksum = checksum::superblock(&raw).into();
         }
         Block::copy_from(raw.as_bytes())
     }
@@ -37,9 +37,9 @@ impl Superblock {
         } else {
             self.set_state(State::VALID, false);
         }
-        let count = self.raw.s_mnt_count.get().saturating_add(1);
-        self.raw.s_mnt_count.set(count);
-        (self.raw.s_mtime, self.raw.s_mtime_hi) = split_time(seconds);
+        let count = self.raw.mount_count.get().saturating_add(1);
+        self.raw.mount_count.set(count);
+        (self.raw.mount_time, self.raw.mount_time_high) = split_time(seconds);
         self.note_write(seconds);
     }
 
@@ -58,13 +58,13 @@ impl Superblock {
 
     /// Records the time at which the superblock was last written.
     pub fn note_write(&mut self, seconds: i64) {
-        (self.raw.s_wtime, self.raw.s_wtime_hi) = split_time(seconds);
+        (self.raw.write_time, self.raw.write_time_high) = split_time(seconds);
     }
 
     fn set_state(&mut self, bit: State, on: bool) {
         let mut state = self.raw.state();
         state.set(bit, on);
-        self.raw.s_state.set(state.bits());
+        self.raw.state_bits.set(state.bits());
     }
 }
 

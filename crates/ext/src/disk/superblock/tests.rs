@@ -10,18 +10,18 @@ const DEVICE_BYTES: u64 = 8 << 20;
 /// Returns a valid superblock: blocks of 1 KiB, one group.
 fn good() -> Raw {
     let mut raw = <Raw as zerocopy::FromZeros>::new_zeroed();
-    raw.s_magic.set(MAGIC);
-    raw.s_rev_level.set(1);
-    raw.s_inodes_count.set(2048);
-    raw.s_blocks_count_lo.set(8192);
-    raw.s_first_data_block.set(1);
-    raw.s_blocks_per_group.set(8192);
-    raw.s_clusters_per_group.set(8192);
-    raw.s_inodes_per_group.set(2048);
-    raw.s_first_ino.set(11);
-    raw.s_inode_size.set(256);
-    raw.s_feature_incompat.set(2);
-    raw.s_feature_ro_compat.set(3);
+    raw.magic.set(MAGIC);
+    raw.revision.set(1);
+    raw.inodes_count.set(2048);
+    raw.blocks_count_low.set(8192);
+    raw.first_data_block.set(1);
+    raw.blocks_per_group.set(8192);
+    raw.clusters_per_group.set(8192);
+    raw.inodes_per_group.set(2048);
+    raw.dynamic_first_inode.set(11);
+    raw.dynamic_inode_size.set(256);
+    raw.incompatible_bits.set(2);
+    raw.read_only_compatible_bits.set(3);
     raw
 }
 
@@ -62,41 +62,47 @@ fn a_good_superblock_is_decoded() {
 #[test]
 fn wrong_sizes_are_named() {
     assert_eq!(
-        wrong_field(|raw| raw.s_log_block_size.set(7)),
+        wrong_field(|raw| raw.log_block_size.set(7)),
         "s_log_block_size"
     );
     assert_eq!(
-        wrong_field(|raw| raw.s_log_cluster_size.set(1)),
+        wrong_field(|raw| raw.log_cluster_size.set(1)),
         "s_log_cluster_size"
     );
     assert_eq!(
-        wrong_field(|raw| raw.s_blocks_per_group.set(0)),
+        wrong_field(|raw| raw.blocks_per_group.set(0)),
         "s_blocks_per_group"
     );
     assert_eq!(
-        wrong_field(|raw| raw.s_blocks_per_group.set(8200)),
+        wrong_field(|raw| raw.blocks_per_group.set(8200)),
         "s_blocks_per_group"
     );
     assert_eq!(
-        wrong_field(|raw| raw.s_blocks_per_group.set(8191)),
+        wrong_field(|raw| raw.blocks_per_group.set(8191)),
         "s_blocks_per_group"
     );
-    assert_eq!(wrong_field(|raw| raw.s_inode_size.set(0)), "s_inode_size");
-    assert_eq!(wrong_field(|raw| raw.s_inode_size.set(160)), "s_inode_size");
     assert_eq!(
-        wrong_field(|raw| raw.s_inode_size.set(2048)),
+        wrong_field(|raw| raw.dynamic_inode_size.set(0)),
         "s_inode_size"
     );
     assert_eq!(
-        wrong_field(|raw| raw.s_first_data_block.set(0)),
+        wrong_field(|raw| raw.dynamic_inode_size.set(160)),
+        "s_inode_size"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.dynamic_inode_size.set(2048)),
+        "s_inode_size"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.first_data_block.set(0)),
         "s_first_data_block"
     );
     assert_eq!(
-        wrong_field(|raw| raw.s_blocks_count_lo.set(1)),
+        wrong_field(|raw| raw.blocks_count_low.set(1)),
         "s_blocks_count"
     );
     assert!(matches!(
-        decode(|raw| raw.s_blocks_count_lo.set(8193)),
+        decode(|raw| raw.blocks_count_low.set(8193)),
         Err(Error::Corrupt(Corrupt::Truncated { .. }))
     ));
 }
@@ -104,55 +110,61 @@ fn wrong_sizes_are_named() {
 #[test]
 fn wrong_counts_and_features_are_named() {
     assert_eq!(
-        wrong_field(|raw| raw.s_inodes_per_group.set(3)),
+        wrong_field(|raw| raw.inodes_per_group.set(3)),
         "s_inodes_per_group"
     );
     assert_eq!(
-        wrong_field(|raw| raw.s_inodes_per_group.set(8193)),
+        wrong_field(|raw| raw.inodes_per_group.set(8193)),
         "s_inodes_per_group"
     );
     assert_eq!(
-        wrong_field(|raw| raw.s_inodes_count.set(2047)),
+        wrong_field(|raw| raw.inodes_count.set(2047)),
         "s_inodes_count"
     );
-    assert_eq!(wrong_field(|raw| raw.s_first_ino.set(10)), "s_first_ino");
-    assert_eq!(wrong_field(|raw| raw.s_first_ino.set(2049)), "s_first_ino");
     assert_eq!(
-        wrong_field(|raw| raw.s_reserved_gdt_blocks.set(257)),
+        wrong_field(|raw| raw.dynamic_first_inode.set(10)),
+        "s_first_ino"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.dynamic_first_inode.set(2049)),
+        "s_first_ino"
+    );
+    assert_eq!(
+        wrong_field(|raw| raw.reserved_descriptor_blocks.set(257)),
         "s_reserved_gdt_blocks"
     );
     assert_eq!(
-        wrong_field(|raw| raw.s_r_blocks_count_lo.set(8193)),
+        wrong_field(|raw| raw.reserved_blocks_count_low.set(8193)),
         "s_r_blocks_count"
     );
     assert_eq!(
-        wrong_field(|raw| raw.s_last_orphan.set(2049)),
+        wrong_field(|raw| raw.first_orphan.set(2049)),
         "s_last_orphan"
     );
     assert_eq!(
-        wrong_field(|raw| raw.s_feature_incompat.set(4)),
+        wrong_field(|raw| raw.incompatible_bits.set(4)),
         "s_feature_incompat"
     );
     assert_eq!(
-        wrong_field(|raw| raw.s_feature_compat.set(4)),
+        wrong_field(|raw| raw.compatible_bits.set(4)),
         "s_journal_inum"
     );
     let no_room = |raw: &mut Raw| {
-        raw.s_blocks_count_lo.set(300);
-        raw.s_inodes_per_group.set(8192);
-        raw.s_inodes_count.set(8192);
+        raw.blocks_count_low.set(300);
+        raw.inodes_per_group.set(8192);
+        raw.inodes_count.set(8192);
     };
     assert_eq!(wrong_field(no_room), "s_inodes_per_group");
     let unknown_hash = |raw: &mut Raw| {
-        raw.s_feature_compat.set(0x20);
-        raw.s_def_hash_version = 6;
+        raw.compatible_bits.set(0x20);
+        raw.default_hash_version = 6;
     };
     assert_eq!(wrong_field(unknown_hash), "s_def_hash_version");
 }
 
 #[test]
 fn no_superblock_is_told_from_a_damaged_one() {
-    let error = decode(|raw| raw.s_magic.set(0x1234)).expect_err("no magic");
+    let error = decode(|raw| raw.magic.set(0x1234)).expect_err("no magic");
     assert!(matches!(
         error,
         Error::Corrupt(Corrupt::Magic { magic: 0x1234 })
@@ -162,16 +174,16 @@ fn no_superblock_is_told_from_a_damaged_one() {
 
 #[test]
 fn features_are_refused_by_name() {
-    assert!(unsupported(|raw| raw.s_feature_incompat.set(8)).contains("journal device"));
-    assert!(unsupported(|raw| raw.s_feature_incompat.set(0x42)).contains("extent"));
-    assert!(unsupported(|raw| raw.s_feature_incompat.set(0x8000_0000)).contains("FEATURE_I31"));
-    assert!(unsupported(|raw| raw.s_rev_level.set(2)).contains("revision"));
+    assert!(unsupported(|raw| raw.incompatible_bits.set(8)).contains("journal device"));
+    assert!(unsupported(|raw| raw.incompatible_bits.set(0x42)).contains("extent"));
+    assert!(unsupported(|raw| raw.incompatible_bits.set(0x8000_0000)).contains("FEATURE_I31"));
+    assert!(unsupported(|raw| raw.revision.set(2)).contains("revision"));
     let blocks = unsupported(|raw| {
-        raw.s_log_block_size.set(3);
-        raw.s_log_cluster_size.set(3);
+        raw.log_block_size.set(3);
+        raw.log_cluster_size.set(3);
     });
     assert!(blocks.contains("8192"));
-    let read_only = decode(|raw| raw.s_feature_ro_compat.set(0x411)).expect("readable");
+    let read_only = decode(|raw| raw.read_only_compatible_bits.set(0x411)).expect("readable");
     let unknown = read_only.unknown_read_only_features.expect("two");
     assert_eq!(unknown, "uninit_bg, metadata_csum");
 }
@@ -179,22 +191,22 @@ fn features_are_refused_by_name() {
 #[test]
 fn the_journal_is_inside_or_outside() {
     let inside = decode(|raw| {
-        raw.s_feature_compat.set(4);
-        raw.s_feature_incompat.set(6);
-        raw.s_journal_inum.set(8);
+        raw.compatible_bits.set(4);
+        raw.incompatible_bits.set(6);
+        raw.journal_inode.set(8);
     });
     let inside = inside.expect("good");
     assert_eq!(inside.journal_inode, Some(InodeNr::new(8)));
     assert!(inside.needs_recovery);
     let outside = decode(|raw| {
-        raw.s_feature_compat.set(4);
-        raw.s_journal_uuid = [7; 16];
+        raw.compatible_bits.set(4);
+        raw.journal_uuid = [7; 16];
     });
     assert_eq!(outside.expect("good").journal_uuid, Some([7; 16]));
     let unsigned = decode(|raw| {
-        raw.s_feature_compat.set(0x20);
-        raw.s_def_hash_version = 1;
-        raw.s_flags.set(2);
+        raw.compatible_bits.set(0x20);
+        raw.default_hash_version = 1;
+        raw.misc_flag_bits.set(2);
     });
     assert_eq!(unsigned.expect("good").hash_version, 4);
 }
@@ -202,10 +214,10 @@ fn the_journal_is_inside_or_outside() {
 #[test]
 fn the_original_revision_has_fixed_inodes_and_no_features() {
     let old = decode(|raw| {
-        raw.s_rev_level.set(0);
-        raw.s_inode_size.set(0);
-        raw.s_first_ino.set(0);
-        raw.s_feature_incompat.set(0x40);
+        raw.revision.set(0);
+        raw.dynamic_inode_size.set(0);
+        raw.dynamic_first_inode.set(0);
+        raw.incompatible_bits.set(0x40);
     });
     let old = old.expect("good");
     assert_eq!(
@@ -218,23 +230,23 @@ fn the_original_revision_has_fixed_inodes_and_no_features() {
 #[test]
 fn mounts_and_unmounts_are_noted() {
     let mut superblock = decode(|raw| {
-        raw.s_feature_compat.set(4);
-        raw.s_journal_inum.set(8);
-        raw.s_state.set(1);
+        raw.compatible_bits.set(4);
+        raw.journal_inode.set(8);
+        raw.state_bits.set(1);
     })
     .expect("good");
     superblock.note_mount(1_234_567, true);
     let mounted = Superblock::decode(&superblock.encode(), DEVICE_BYTES).expect("good");
     assert!(mounted.needs_recovery && mounted.is_clean());
     assert_eq!(
-        (mounted.raw.s_mnt_count.get(), mounted.raw.s_mtime.get()),
+        (mounted.raw.mount_count.get(), mounted.raw.mount_time.get()),
         (1, 1_234_567)
     );
     superblock.note_unmount(1_234_568, true);
     assert!(!superblock.needs_recovery && superblock.is_clean());
     superblock.note_mount(1 << 33, false);
     assert!(!superblock.is_clean());
-    assert_eq!(superblock.raw.s_mtime_hi, 2);
+    assert_eq!(superblock.raw.mount_time_high, 2);
     superblock.note_unmount(1 << 33, false);
     assert!(!superblock.is_clean());
 }

@@ -110,7 +110,7 @@ fn fill_directory(plan: &Plan, bytes: &mut [u8], names: &[(InodeNr, &[u8])]) {
     let end = bytes.len();
     if names.is_empty() {
         let header = EntryHeader {
-            rec_len: U16::new(end as u16),
+            record_length: U16::new(end as u16),
             ..EntryHeader::default()
         };
         bytes[..size_of::<EntryHeader>()].copy_from_slice(header.as_bytes());
@@ -121,8 +121,8 @@ fn fill_directory(plan: &Plan, bytes: &mut [u8], names: &[(InodeNr, &[u8])]) {
         let length = if is_last { end - at } else { length_of(name) };
         let header = EntryHeader {
             inode: U32::new(inode.get()),
-            rec_len: U16::new(length as u16),
-            name_len: name.len() as u8,
+            record_length: U16::new(length as u16),
+            name_length: name.len() as u8,
             file_type: if has_filetype {
                 FileType::Directory.raw()
             } else {

@@ -59,11 +59,11 @@ impl Image {
         let time = InodeTime::new(seconds, 0);
         let word = U32::new(time.encode());
         let mut inode = Inode {
-            i_mode: U16::new(new.mode),
-            i_atime: word,
-            i_ctime: word,
-            i_mtime: word,
-            i_links_count: U16::new(new.links),
+            mode: U16::new(new.mode),
+            access_time: word,
+            change_time: word,
+            modification_time: word,
+            links_count: U16::new(new.links),
             ..Inode::default()
         };
         inode.set_uid(new.owner.0);
@@ -77,12 +77,12 @@ impl Image {
         base.copy_from_slice(inode.as_bytes());
         if let Ok((extra, _)) = InodeExtra::mut_from_prefix(extra) {
             let (word, epoch) = time.encode_extra();
-            extra.i_extra_isize.set(EXTRA_SIZE as u16);
-            extra.i_ctime_extra.set(epoch);
-            extra.i_mtime_extra.set(epoch);
-            extra.i_atime_extra.set(epoch);
-            extra.i_crtime.set(word);
-            extra.i_crtime_extra.set(epoch);
+            extra.extra_size.set(EXTRA_SIZE as u16);
+            extra.change_time_extra.set(epoch);
+            extra.modification_time_extra.set(epoch);
+            extra.access_time_extra.set(epoch);
+            extra.creation_time.set(word);
+            extra.creation_time_extra.set(epoch);
         }
         self.inodes.insert(new.nr, bytes);
     }

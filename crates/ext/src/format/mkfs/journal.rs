@@ -191,9 +191,9 @@ pub fn format_journal_device_as(
 pub fn journal_device(device: &Arc<dyn BlockDevice>) -> Result<JournalDevice> {
     let bytes = device.read_block(disk::OFFSET, disk::SIZE as u32)?;
     let (raw, _) = disk::Superblock::read_from_prefix(&bytes).expect("as many bytes were read");
-    if raw.s_magic.get() != disk::MAGIC {
+    if raw.magic.get() != disk::MAGIC {
         return Err(Corrupt::Magic {
-            magic: raw.s_magic.get(),
+            magic: raw.magic.get(),
         }
         .into());
     }
@@ -207,7 +207,7 @@ pub fn journal_device(device: &Arc<dyn BlockDevice>) -> Result<JournalDevice> {
         ));
     }
     let Some(block_bytes) = raw.block_size() else {
-        let value = raw.s_log_block_size.get().into();
+        let value = raw.log_block_size.get().into();
         let why = "blocks have 1 KiB to 64 KiB";
         return Err(Corrupt::Superblock {
             field: "s_log_block_size",
@@ -217,7 +217,7 @@ pub fn journal_device(device: &Arc<dyn BlockDevice>) -> Result<JournalDevice> {
         .into());
     };
     Ok(JournalDevice {
-        uuid: raw.s_uuid,
+        uuid: raw.uuid,
         block_bytes,
         block_count: raw.blocks_count(),
     })

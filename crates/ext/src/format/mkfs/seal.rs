@@ -16,8 +16,8 @@ use crate::error::Result;
 pub fn seal(device: &Arc<dyn BlockDevice>, seconds: i64) -> Result<()> {
     let bytes = device.read_block(disk::OFFSET, disk::SIZE as u32)?;
     let mut superblock = Superblock::decode(&bytes, device.geometry().size_bytes)?;
-    superblock.raw.s_mnt_count.set(0);
-    (superblock.raw.s_mtime, superblock.raw.s_mtime_hi) = split_time(0);
+    superblock.raw.mount_count.set(0);
+    (superblock.raw.mount_time, superblock.raw.mount_time_high) = split_time(0);
     superblock.note_write(seconds);
     device.write_blocks(disk::OFFSET, vec![superblock.encode().into_arc()])?;
     device.flush()?;

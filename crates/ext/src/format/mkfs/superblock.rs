@@ -20,28 +20,28 @@ use crate::format::mkfs::image::{Image, LOST_FOUND};
 pub(super) fn superblock(plan: &Plan, options: &Options, image: &Image) -> Superblock {
     let mut raw = Superblock::new_zeroed();
     counts(&mut raw, plan, image);
-    raw.s_magic.set(MAGIC);
-    raw.s_state.set(State::VALID.bits());
-    raw.s_errors.set(ErrorPolicy::Continue as u16);
-    raw.s_rev_level.set(DYNAMIC_REVISION);
-    raw.s_creator_os.set(OS_LINUX);
-    raw.s_max_mnt_count.set(MOUNT_COUNT_UNLIMITED);
-    (raw.s_mkfs_time, raw.s_mkfs_time_hi) = split_time(plan.seconds);
-    (raw.s_wtime, raw.s_wtime_hi) = split_time(plan.seconds);
-    (raw.s_lastcheck, raw.s_lastcheck_hi) = split_time(plan.seconds);
+    raw.magic.set(MAGIC);
+    raw.state_bits.set(State::VALID.bits());
+    raw.error_policy.set(ErrorPolicy::Continue as u16);
+    raw.revision.set(DYNAMIC_REVISION);
+    raw.creator_os.set(OS_LINUX);
+    raw.max_mount_count.set(MOUNT_COUNT_UNLIMITED);
+    (raw.creation_time, raw.creation_time_high) = split_time(plan.seconds);
+    (raw.write_time, raw.write_time_high) = split_time(plan.seconds);
+    (raw.check_time, raw.check_time_high) = split_time(plan.seconds);
     raw.set_features(plan.features);
-    raw.s_uuid = plan.uuid;
-    raw.s_volume_name = plan.label;
+    raw.uuid = plan.uuid;
+    raw.label = plan.label;
     if plan.profile == Profile::Debian12 {
         let defaults = DefaultMountOptions::USER_XATTR | DefaultMountOptions::ACL;
-        raw.s_default_mount_opts.set(defaults.bits());
-        raw.s_flags.set(MiscFlags::SIGNED_HASH.bits());
+        raw.default_mount_option_bits.set(defaults.bits());
+        raw.misc_flag_bits.set(MiscFlags::SIGNED_HASH.bits());
     }
     let has_dir_index = plan.features.compatible.contains(Compatible::DIR_INDEX);
     if has_dir_index || plan.profile == Profile::Debian12 {
-        raw.s_def_hash_version = HashVersion::HalfMd4 as u8;
+        raw.default_hash_version = HashVersion::HalfMd4 as u8;
         for (word, bytes) in raw
-            .s_hash_seed
+            .hash_seed_words
             .iter_mut()
             .zip(plan.hash_seed.chunks_exact(4))
         {
@@ -49,8 +49,8 @@ pub(super) fn superblock(plan: &Plan, options: &Options, image: &Image) -> Super
         }
     }
     if usize::from(plan.geometry.inode_bytes) >= layout::inode::BASE_SIZE + EXTRA_SIZE {
-        raw.s_min_extra_isize.set(EXTRA_SIZE as u16);
-        raw.s_want_extra_isize.set(EXTRA_SIZE as u16);
+        raw.min_extra_inode_size.set(EXTRA_SIZE as u16);
+        raw.wanted_extra_inode_size.set(EXTRA_SIZE as u16);
     }
     journal(&mut raw, options, image);
     raw
@@ -59,22 +59,22 @@ pub(super) fn superblock(plan: &Plan, options: &Options, image: &Image) -> Super
 fn counts(raw: &mut Superblock, plan: &Plan, image: &Image) {
     let geometry = &plan.geometry;
     let log = geometry.block_bytes.trailing_zeros() - 10;
-    raw.s_inodes_count.set(geometry.inode_count);
+    raw.inodes_count.set(geometry.inode_count);
     raw.set_blocks_count(geometry.block_count);
     raw.set_reserved_blocks_count(plan.reserved_blocks);
     raw.set_free_blocks_count(image.free_blocks(geometry));
-    raw.s_free_inodes_count
+    raw.free_inodes_count
         .set(geometry.inode_count - LOST_FOUND.get());
-    raw.s_first_data_block
+    raw.first_data_block
         .set(geometry.first_data_block.get() as u32);
-    raw.s_log_block_size.set(log);
-    raw.s_log_cluster_size.set(log);
-    raw.s_blocks_per_group.set(geometry.blocks_per_group);
-    raw.s_clusters_per_group.set(geometry.blocks_per_group);
-    raw.s_inodes_per_group.set(geometry.inodes_per_group);
-    raw.s_first_ino.set(geometry.first_inode.get());
-    raw.s_inode_size.set(geometry.inode_bytes);
-    raw.s_reserved_gdt_blocks
+    raw.log_block_size.set(log);
+    raw.log_cluster_size.set(log);
+    raw.blocks_per_group.set(geometry.blocks_per_group);
+    raw.clusters_per_group.set(geometry.blocks_per_group);
+    raw.inodes_per_group.set(geometry.inodes_per_group);
+    raw.dynamic_first_inode.set(geometry.first_inode.get());
+    raw.dynamic_inode_size.set(geometry.inode_bytes);
+    raw.reserved_descriptor_blocks
         .set(geometry.reserved_descriptor_blocks);
     let metadata: u64 = geometry
         .groups()
@@ -82,16 +82,16 @@ fn counts(raw: &mut Superblock, plan: &Plan, image: &Image) {
         .sum();
     let overhead =
         geometry.first_data_block.get() + metadata + u64::from(image.journal_block_count());
-    raw.s_overhead_clusters.set(overhead as u32);
+    raw.overhead_clusters.set(overhead as u32);
 }
 
 fn journal(raw: &mut Superblock, options: &Options, image: &Image) {
     if let JournalOption::External(uuid) = options.journal {
-        raw.s_journal_uuid = uuid;
+        raw.journal_uuid = uuid;
     }
     if let Some(backup) = image.journal_backup {
-        raw.s_journal_inum.set(InodeNr::JOURNAL.get());
-        raw.s_jnl_backup_type = JOURNAL_BACKUP_BLOCKS;
-        raw.s_jnl_blocks = backup.map(U32::new);
+        raw.journal_inode.set(InodeNr::JOURNAL.get());
+        raw.journal_backup_type = JOURNAL_BACKUP_BLOCKS;
+        raw.journal_backup = backup.map(U32::new);
     }
 }

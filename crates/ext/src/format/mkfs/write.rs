@@ -175,7 +175,7 @@ pub(crate) fn superblock_block(
     group: GroupNr,
 ) -> Arc<Block> {
     let mut raw = *raw;
-    raw.s_block_group_nr.set(group.get() as u16);
+    raw.copy_group.set(group.get() as u16);
     let mut block = Block::zeroed(geometry.block_bytes as usize);
     let offset = if group.get() == 0 {
         geometry.superblock_place().1
@@ -204,12 +204,12 @@ fn descriptors(geometry: &Geometry, image: &Image) -> Vec<Arc<Block>> {
         let directories =
             [InodeNr::ROOT, LOST_FOUND].map(|nr| u16::from(geometry.group_of_inode(nr).0 == group));
         let descriptor = GroupDescriptor {
-            bg_block_bitmap_lo: U32::new(bitmap),
-            bg_inode_bitmap_lo: U32::new(bitmap + 1),
-            bg_inode_table_lo: U32::new(bitmap + 2),
-            bg_free_blocks_count_lo: U16::new(free as u16),
-            bg_free_inodes_count_lo: U16::new((geometry.inodes_per_group - taken_inodes) as u16),
-            bg_used_dirs_count_lo: U16::new(directories[0] + directories[1]),
+            block_bitmap_low: U32::new(bitmap),
+            inode_bitmap_low: U32::new(bitmap + 1),
+            inode_table_low: U32::new(bitmap + 2),
+            free_blocks_count_low: U16::new(free as u16),
+            free_inodes_count_low: U16::new((geometry.inodes_per_group - taken_inodes) as u16),
+            directories_count_low: U16::new(directories[0] + directories[1]),
             ..GroupDescriptor::default()
         };
         let (_, offset) = geometry.descriptor_place(group);

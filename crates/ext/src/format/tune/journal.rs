@@ -85,7 +85,7 @@ pub(super) fn rename_user(
     superblock: &Superblock,
     old: [u8; 16],
 ) -> Result<()> {
-    let (Some(uuid), new) = (superblock.journal_uuid, superblock.raw.s_uuid) else {
+    let (Some(uuid), new) = (superblock.journal_uuid, superblock.raw.uuid) else {
         return Ok(());
     };
     let block_bytes = superblock.geometry.block_bytes;
@@ -158,11 +158,11 @@ pub(super) fn remove(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock)
     let inode = superblock.journal_inode;
     set_feature(superblock, false);
     let raw = &mut superblock.raw;
-    raw.s_journal_inum.set(0);
-    raw.s_journal_dev.set(0);
-    raw.s_journal_uuid = [0; 16];
-    raw.s_jnl_backup_type = 0;
-    raw.s_jnl_blocks = Default::default();
+    raw.journal_inode.set(0);
+    raw.journal_device.set(0);
+    raw.journal_uuid = [0; 16];
+    raw.journal_backup_type = 0;
+    raw.journal_backup = Default::default();
     write(device, superblock)?;
     let Some(nr) = inode else {
         return Ok(());
@@ -213,11 +213,11 @@ pub(super) fn make(
     take_over(device, superblock)?;
     set_feature(superblock, true);
     let raw = &mut superblock.raw;
-    raw.s_journal_inum.set(InodeNr::JOURNAL.get());
-    raw.s_jnl_backup_type = JOURNAL_BACKUP_BLOCKS;
-    raw.s_jnl_blocks[..MAP_WORDS].copy_from_slice(&words.map(U32::new));
-    raw.s_jnl_blocks[MAP_WORDS].set((size >> 32) as u32);
-    raw.s_jnl_blocks[MAP_WORDS + 1].set(size as u32);
+    raw.journal_inode.set(InodeNr::JOURNAL.get());
+    raw.journal_backup_type = JOURNAL_BACKUP_BLOCKS;
+    raw.journal_backup[..MAP_WORDS].copy_from_slice(&words.map(U32::new));
+    raw.journal_backup[MAP_WORDS].set((size >> 32) as u32);
+    raw.journal_backup[MAP_WORDS + 1].set(size as u32);
     write(device, superblock)
 }
 
@@ -265,8 +265,8 @@ pub(super) fn attach(
             "the blocks of the journal device have another size",
         ));
     }
-    jbd2::format::add_user(journal, found.block_bytes, superblock.raw.s_uuid)?;
+    jbd2::format::add_user(journal, found.block_bytes, superblock.raw.uuid)?;
     set_feature(superblock, true);
-    superblock.raw.s_journal_uuid = found.uuid;
+    superblock.raw.journal_uuid = found.uuid;
     write(device, superblock)
 }

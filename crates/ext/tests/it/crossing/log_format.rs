@@ -70,7 +70,7 @@ pub fn location(image: &Image) -> Location {
     if let Some(journal) = &image.journal_path {
         let device = look_at(journal);
         let found = jbd2::format::external_superblock(&device).expect("a journal device");
-        return jbd2::format::open_external(device, block_bytes, found.s_uuid)
+        return jbd2::format::open_external(device, block_bytes, found.uuid)
             .expect("the journal is good");
     }
     let device = look_at(&image.path);
@@ -151,9 +151,9 @@ impl LogFormat {
     fn change(&self, raw: &mut JournalSuperblock) {
         if self.version == 1 {
             let mut old = JournalSuperblock::new_zeroed();
-            let length = core::mem::offset_of!(JournalSuperblock, s_feature_compat);
+            let length = core::mem::offset_of!(JournalSuperblock, compatible_bits);
             old.as_mut_bytes()[..length].copy_from_slice(&raw.as_bytes()[..length]);
-            old.s_header = Header::new(BlockType::SuperblockV1, 0);
+            old.header = Header::new(BlockType::SuperblockV1, 0);
             *raw = old;
             return;
         }
@@ -167,11 +167,11 @@ impl LogFormat {
         );
         incompatible.set(JournalIncompatible::CHECKSUM_V2, v2);
         incompatible.set(JournalIncompatible::CHECKSUM_V3, v3);
-        raw.s_feature_compat = compatible.bits().into();
-        raw.s_feature_incompat = incompatible.bits().into();
+        raw.compatible_bits = compatible.bits().into();
+        raw.incompatible_bits = incompatible.bits().into();
         if v2 || v3 {
-            raw.s_checksum_type = ChecksumType::Crc32c.raw();
-            raw.s_checksum = checksum::journal_superblock(raw).into();
+            raw.checksum_type = ChecksumType::Crc32c.raw();
+            raw.checksum = checksum::journal_superblock(raw).into();
         }
     }
 }
