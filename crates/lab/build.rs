@@ -1,11 +1,11 @@
-//! Notes the commit that the program is built from, for the records of the lab.
+//! Records the commit that the program is built from, for the lab's records.
 
 use std::path::Path;
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // Absent in a source archive: then the commit is unknown, and nothing is to be watched.
+    // Absent in a source archive: the commit is then unknown, and there is nothing to watch.
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"])
         && Path::new(&log).exists()
     {

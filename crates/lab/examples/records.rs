@@ -1,6 +1,6 @@
-//! The records of a small plan, without what is allowed to differ: when it ran, how long that took
-//! in real time, on what, and by which build. Debug builds, release builds and other machines must
-//! print the same.
+//! Prints the records of a small plan without the fields that may differ: start time, real
+//! duration, machine and build. Debug builds, release builds and other machines must print the
+//! same.
 //!
 //! ```text
 //! cargo run -p lab --example records > debug.txt
@@ -35,7 +35,7 @@ fn main() -> Result<()> {
             record.seed
         ))
     });
-    // Trials run side by side, so that records come in any order.
+    // Trials run in parallel, so records arrive in any order.
     let mut lines: Vec<String> = lines.collect::<Result<_>>()?;
     lines.sort_unstable();
     for line in lines {

@@ -1,7 +1,7 @@
-//! The interface between trials and file systems: [`FileSystem`] is one that can be made,
-//! [`Instance`] one that was made and is open.
+//! The interface between trials and file systems: a [`FileSystem`] can be created, an [`Instance`]
+//! has been created and is open.
 //!
-//! Trials, checks before a run, and warnings name these traits only. Two modules implement them:
+//! Trials, preflight checks and warnings use these traits only. Two modules implement them:
 //!
 //! | implementation | file system | devices | time |
 //! |---|---|---|---|
@@ -31,49 +31,48 @@ pub(crate) use memory::size_of;
 pub use memory::{Ballast, MemorySetup};
 pub use mounted::{Driver, MountedFileSystem, MountedSetup};
 
-/// A file system as settings describe it, made anew for each trial.
+/// A file system as settings describe it, created anew for each trial.
 pub trait FileSystem: fmt::Debug + Send + Sync {
     /// Returns its device.
     fn device(&self) -> &DeviceText;
 
-    /// Returns the place of its journal.
+    /// Returns the location of its journal.
     fn journal(&self) -> &JournalPlace;
 
-    /// Returns the memory that the laboratory divides; `None` if the file system uses the kernel's.
+    /// Returns the memory model of the simulated host; `None` if the file system uses the kernel's.
     fn memory(&self) -> Option<&MemorySetup>;
 
-    /// Checks that this system can make and mount it. Changes nothing.
+    /// Checks that this system can create and mount it. Changes nothing.
     ///
     /// # Errors
-    /// Fails with the first thing that is missing.
+    /// Fails with the first missing prerequisite.
     fn check_system(&self) -> Result<()>;
 
-    /// Makes it on its devices and opens it.
+    /// Creates it on its devices and opens it.
     ///
     /// # Errors
-    /// Fails if a device cannot be opened, or if mkfs or mount fail.
+    /// Fails if a device cannot be opened, or if mkfs or mount fails.
     fn make(&self) -> Result<Box<dyn Instance>>;
 
-    /// Returns the bytes that are left for its cache.
+    /// Returns the number of bytes that remain for its cache.
     fn cache_bytes(&self) -> u64 {
         self.memory()
             .map_or(0, |memory| memory.left(self.journal()))
     }
 }
 
-/// Reads the counters that a timeline shows, at any time while the workload runs.
+/// A function that reads the counters of a timeline, at any time while the workload runs.
 pub type CountsReader = Box<dyn Fn() -> Counts + Send + Sync>;
 
-/// A file system that was made and is open.
+/// A file system that has been created and is open.
 pub trait Instance {
     /// Returns the target of the workload.
     fn target(&self) -> Arc<dyn Target>;
 
-    /// Returns a reader of the counters that a timeline shows; they stay 0 if the file system has
-    /// none.
+    /// Returns a reader of the timeline's counters; they stay 0 if the file system has none.
     fn counts(&self) -> CountsReader;
 
-    /// Remembers all counters as they are before the workload.
+    /// Saves the values of all counters before the workload.
     ///
     /// # Errors
     /// Fails if they cannot be read.
@@ -85,37 +84,37 @@ pub trait Instance {
     /// Fails if they cannot be read.
     fn measure(&self, measured: &mut Measured) -> Result<()>;
 
-    /// Closes or unmounts it. All targets and readers must have been dropped.
+    /// Closes or unmounts it. All targets and readers must have been dropped before.
     ///
     /// # Errors
     /// Fails if the file system reports an error, or is still in use.
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// The place of a journal.
+/// The location of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JournalPlace {
-    /// There is none.
+    /// No journal.
     None,
-    /// In the file system.
+    /// Inside the file system.
     Internal,
-    /// On a device of its own.
+    /// On a separate device.
     External(DeviceText),
 }
 
-/// The options of mkfs; `None` means mkfs decides.
+/// Options of mkfs; with `None`, mkfs decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormatSetup {
-    /// True for the defaults of 2002 rather than today's.
+    /// True for the mkfs defaults of 2002, false for today's.
     pub is_classic: bool,
-    /// Bytes of a block.
+    /// Block size in bytes.
     pub block_bytes: Option<u64>,
-    /// Bytes of an inode.
+    /// Inode size in bytes.
     pub inode_bytes: Option<u64>,
     /// Bytes for each inode.
     pub bytes_per_inode: Option<u64>,
-    /// Bytes of an internal journal.
+    /// Size of an internal journal in bytes.
     pub journal_bytes: Option<u64>,
-    /// Blocks only for the privileged.
+    /// Percentage of blocks reserved for privileged users.
     pub reserved_percent: u8,
 }

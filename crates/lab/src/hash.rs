@@ -1,8 +1,8 @@
 //! A hash that is the same on every machine and in every version, for the names of record files and
 //! the seeds of trials.
 //!
-//! FNV-1a over length-prefixed fields, finished with the mixer of SplitMix64. It need not resist
-//! attacks; it has to be stable.
+//! FNV-1a over length-prefixed fields, finished with the mixer of SplitMix64. It is stable; it does
+//! not resist attacks.
 //!
 //! # Sources
 //!
@@ -13,7 +13,7 @@ use rt::split_mix::mix;
 const OFFSET_BASIS: u64 = 0xCBF2_9CE4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01B3;
 
-/// A hash that is being computed.
+/// A hash in progress.
 #[derive(Debug, Clone)]
 pub(crate) struct StableHash(u64);
 
@@ -29,7 +29,7 @@ impl StableHash {
         }
     }
 
-    /// Adds a field: its length, then its bytes, so that two fields cannot run into each other.
+    /// Adds a field: its length, then its bytes, so that adjacent fields stay distinct.
     pub(crate) fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
         self.raw(text.as_bytes());
@@ -40,7 +40,7 @@ impl StableHash {
         self.raw(&number.to_le_bytes());
     }
 
-    /// The hash.
+    /// Returns the hash.
     pub(crate) const fn finish(&self) -> u64 {
         mix(self.0)
     }

@@ -1,32 +1,33 @@
-//! The laboratory: a plan says what is to be found out, trials find it out, records keep it, a
-//! report shows it.
+//! The laboratory: a plan states a question, trials measure, records keep the results, a report
+//! shows them.
 //!
-//! # The map
+//! # Modules
 //!
-//! - [`plan`]: the plan format, with errors that name the line. [`setup`]: what a trial's keys
-//!   mean, typed.
-//! - [`file_system`]: the seam for file systems that are made for a trial: the engine's, and those
-//!   that the kernel or a program mounts. [`targets`]: the engine and a watched target behind the
-//!   workloads' trait. [`system`]: tools, devices and mounts.
+//! - [`plan`]: the plan format, with errors that name the line. [`setup`]: the keys of a trial as
+//!   typed values.
+//! - [`file_system`]: the interface to file systems that are created for a trial: the engine's, and
+//!   those that the kernel or a program mounts. [`targets`]: implementations of the workloads'
+//!   trait for the engine, and one that counts calls. [`system`]: tools, devices and mounts.
 //! - [`trial`]: one trial from an empty device to a [`Record`]. [`store`]: records in a file of
 //!   JSON lines.
-//! - [`preflight`]: what this machine lacks for a plan, before anything is touched.
-//! - [`runner`]: a whole plan, in parallel where trials share nothing, resumed where records exist.
-//! - [`statistics`]: intervals, effects, tests, saturation. [`report`]: records as words, tables
-//!   and a page, with the published figures beside them, and two record files beside each other.
-//! - [`reproduction`]: what others have published, and which of it comes out here, from records.
-//! - [`warning`]: what is wrong with an experiment although it can be run.
+//! - [`preflight`]: checks that this machine can run a plan, before anything is changed.
+//! - [`runner`]: runs a whole plan, in parallel if trials share nothing, and resumes from existing
+//!   records.
+//! - [`statistics`]: intervals, effects, tests, saturation. [`report`]: records as sentences,
+//!   tables and a page, with the published figures beside them; comparison of two record files.
+//! - [`reproduction`]: published results compared with records.
+//! - [`warning`]: flaws of an experiment that can be run nevertheless.
 //!
-//! # The rules
+//! # Rules
 //!
-//! - Nothing is touched before the whole plan has been checked.
+//! - Nothing is changed before the whole plan has been checked.
 //! - A simulated trial depends on its parameters and its seed only: the same plan gives the same
 //!   table, to the digit.
-//! - **A factor must not change the memory that is left for caching.** Where it does, the report
-//!   says so.
-//! - A record carries every parameter, the program that made it and the machine that it ran on.
-//!   Records of another program are never taken for this one's.
-//! - Values are kept in SI base units; only a report picks others.
+//! - **A factor must not change the memory that remains for caching.** The report warns if one
+//!   does.
+//! - A record holds every parameter, the program and the machine. A run never reuses the records of
+//!   another program.
+//! - Values are stored in SI base units; only a report uses others.
 
 #![allow(
     clippy::disallowed_types,

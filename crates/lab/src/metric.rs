@@ -1,18 +1,18 @@
-//! The figures that a trial can give: their names, units, and how a report prints them.
+//! The figures of a trial: their names, units, and printed forms.
 //!
-//! The workload's own figures are `workload`'s; the rest is counted by the engine and its devices
-//! while the workload ran.
+//! The workload's own figures are defined in `workload`; the others are counted by the engine and
+//! its devices while the workload runs.
 
 use workload::{FIGURES, Figure, Unit};
 
 pub use workload::Better;
 
-/// One figure that a trial can give.
+/// A figure of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricKind {
     /// Its name in records and plans.
     pub name: &'static str,
-    /// A description in a few words.
+    /// A short description.
     pub title: &'static str,
     /// The SI unit in which it is recorded.
     pub unit: &'static str,
@@ -62,7 +62,7 @@ const BYTES: Display = Display {
 
 use Better::Lower;
 
-/// All of them, in the order of a report.
+/// All metrics, in the order of a report.
 pub const METRICS: [MetricKind; FIGURES.len() + COUNTED.len()] = join();
 
 /// The figures that are counted while a workload runs.
@@ -155,7 +155,7 @@ const COUNTED: [MetricKind; 32] = [
     kind("virtual_time", "whole trial", "s", SECONDS, None),
 ];
 
-/// The workloads' figures, then the counted ones.
+/// Returns the workloads' figures, then the counted ones.
 const fn join() -> [MetricKind; FIGURES.len() + COUNTED.len()] {
     let mut all = [COUNTED[0]; FIGURES.len() + COUNTED.len()];
     let mut at = 0;
@@ -205,25 +205,25 @@ const fn kind(
 }
 
 impl MetricKind {
-    /// The figure of this name.
+    /// Returns the metric with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         METRICS.iter().find(|kind| kind.name == name)
     }
 
-    /// A recorded value in the unit in which it is printed.
+    /// Returns a recorded value in the unit in which it is printed.
     #[must_use]
     pub fn in_display_unit(&self, value: f64) -> f64 {
         value / scale_of(self.display.unit).unwrap_or(1.0)
     }
 
-    /// A recorded value as text, without its unit.
+    /// Returns a recorded value as text, without its unit.
     #[must_use]
     pub fn text(&self, value: f64) -> String {
         format!("{:.*}", self.display.decimals, self.in_display_unit(value))
     }
 
-    /// The head of a table's column.
+    /// Returns the head of a table's column.
     #[must_use]
     pub fn head(&self) -> String {
         match self.display.unit {
@@ -233,7 +233,7 @@ impl MetricKind {
     }
 }
 
-/// Returns the number of SI base units in a unit; none if there is no such unit.
+/// Returns the number of SI base units in a unit; `None` for an unknown unit.
 #[must_use]
 pub fn scale_of(unit: &str) -> Option<f64> {
     Some(match unit {
@@ -247,7 +247,7 @@ pub fn scale_of(unit: &str) -> Option<f64> {
     })
 }
 
-/// Returns true if a unit measures the same as an SI unit of [`MetricKind::unit`].
+/// Returns true if a unit measures the same quantity as an SI unit of [`MetricKind::unit`].
 #[must_use]
 pub fn measures(unit: &str, si: &str) -> bool {
     match si {

@@ -2,8 +2,8 @@
 //!
 //! # Format
 //!
-//! A plan is TOML. All keys are closed: an unknown one is an error with its line, and so is an
-//! impossible value.
+//! A plan is TOML. The set of keys is closed: an unknown key or an invalid value is an error with
+//! its line.
 //!
 //! ```toml
 //! [plan]
@@ -61,23 +61,23 @@
 //! why = "One sentence."              # at, between and unit: within limits
 //! ```
 //!
-//! # A plan that is based on another
+//! # A plan based on another
 //!
 //! `base = "NAME"` in `[plan]` takes `[fixed]`, `[factors]`, `[baseline]` and the blocks of a
 //! built-in plan; settings of the plan itself replace them. `base_block = "linux-2.4"` takes the
 //! conditions of that block and no blocks. A plan with another workload takes no settings of its
 //! base's workload. An error has the file and line of its cause.
 //!
-//! Without a `[[block]]` a plan has one block without a name. A level that is a table
+//! Without a `[[block]]` a plan has one block without a name. A level given as a table
 //! `{ label, value }` is printed by its label.
 //!
 //! # Settings that decide a result
 //!
-//! [`Plan::hash`] is over the seed and, block by block, every setting (defaults included) and every
-//! factor's levels: two plans with one hash have the same trials. Titles, the question, labels,
-//! published figures and the number of repetitions are not in it, so that these can change without
-//! losing records. The seed of a trial is a hash over the plan's seed, its levels and its
-//! repetition; blocks are not in it, so that the same level meets the same chance in each block.
+//! [`Plan::hash`] covers the seed and, block by block, every setting (defaults included) and every
+//! factor's levels: two plans with the same hash have the same trials. It excludes titles, the
+//! question, labels, published figures and the number of repetitions: these can change without
+//! losing records. The seed of a trial is a hash of the plan's seed, its levels and its repetition.
+//! It excludes the block, so that the same level gets the same seed in each block.
 
 pub mod builtin;
 mod error;
@@ -99,8 +99,8 @@ pub use error::{PlanError, Spot};
 pub use product::{Combination, Trial, split_id, trial_id};
 pub use published::{Absent, Cell, Claim, ClaimRule, ClaimTest, Published, PublishedSet};
 
-/// Changes when the meaning of a record's figures does, so that old records are not taken for new
-/// ones.
+/// Version of the hash. Increment it if the meaning of recorded figures changes, so that old
+/// records are not reused.
 const HASH_VERSION: u64 = 1;
 
 /// A plan that has been checked.
@@ -110,29 +110,28 @@ pub struct Plan {
     pub name: String,
     /// The question to answer.
     pub question: String,
-    /// Decides the seed of every trial.
+    /// Seed from which the seed of every trial is derived.
     pub seed: u64,
     /// Minimum number of runs of each trial.
     pub repetitions: u32,
     /// Maximum number of runs while the interval is too wide; not below `repetitions`.
     pub repetitions_max: u32,
-    /// Half of the 95 % interval over the mean at which a trial has been repeated enough; without
-    /// it, the least number is.
+    /// Required precision: half of the 95 % interval over the mean. Without it, each trial runs the
+    /// minimum number of times.
     pub precision: Option<f64>,
-    /// Number of trials that are run first and not counted.
+    /// Number of warm-up trials, run first and not counted.
     pub warmup: u32,
     /// The blocks, at least one.
     pub blocks: Vec<Block>,
     /// The published figures.
     pub published: Vec<Published>,
-    /// The same as it was published: figures that stand beside each other.
+    /// The published figures, grouped as they were published.
     pub published_sets: Vec<PublishedSet>,
     /// The published claims.
     pub claims: Vec<Claim>,
-    /// The plan with all that it takes from the plans that it is based on, as TOML; nothing if it
-    /// is based on none.
+    /// The plan as TOML with everything taken from its bases; `None` if it has no base.
     pub written_out: Option<String>,
-    /// Values that were rounded when the plan was read, one sentence each.
+    /// Notes on values that were rounded when the plan was read, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -143,13 +142,13 @@ pub struct Block {
     pub name: String,
     /// The title that the report prints above it.
     pub title: String,
-    /// Why it is there.
+    /// The reason for the block.
     pub why: String,
-    /// A value for every key, those of the factors not among them where they have no default.
+    /// A value for every key; a factor without a default has none.
     pub fixed: Settings,
     /// The factors, in the order of the plan.
     pub factors: Vec<Factor>,
-    /// The levels that the others are compared with; the factors that are not named here divide the
+    /// The levels that the others are compared with. The factors without a baseline divide the
     /// table.
     pub baseline: Vec<(&'static Key, Value)>,
 }
@@ -170,12 +169,12 @@ pub struct Level {
     pub label: String,
     /// Its value.
     pub value: Value,
-    /// The place of the definition.
+    /// The position of the definition.
     pub spot: Spot,
 }
 
 impl Plan {
-    /// The hash of everything that decides the trials.
+    /// Returns the hash of everything that decides the trials.
     #[must_use]
     pub fn hash(&self) -> u64 {
         let mut hash = StableHash::new();
@@ -185,7 +184,8 @@ impl Plan {
         for block in &self.blocks {
             hash.text(&block.name);
             let settings = block.fixed.concerned();
-            // Watching changes nothing, so that records made without are this plan's, too.
+            // Recording a timeline changes nothing, so records without one belong to this plan,
+            // too.
             let settings: Vec<_> = settings.filter(|(key, _)| *key != key::TIMELINE).collect();
             hash.number(settings.len() as u64);
             for (key, value) in settings {
@@ -205,21 +205,20 @@ impl Plan {
         hash.finish()
     }
 
-    /// All trials, block by block, the last factor varying fastest, the repetitions of a trial
-    /// together.
+    /// Returns all trials, block by block, the last factor varying fastest, the repetitions of a
+    /// trial together.
     #[must_use]
     pub fn trials(&self) -> Vec<Trial> {
         product::trials(self)
     }
 
-    /// Returns every combination of levels, block by block, the last factor varying fastest: every
-    /// trial without its repetition.
+    /// Returns every combination of levels, block by block, the last factor varying fastest.
     #[must_use]
     pub fn combinations(&self) -> Vec<Combination> {
         product::combinations(self)
     }
 
-    /// Returns the rule that decides if a combination has been repeated enough.
+    /// Returns the rule that decides if a combination has enough repetitions.
     #[must_use]
     pub fn stopping_rule(&self) -> StoppingRule {
         StoppingRule {

@@ -1,5 +1,5 @@
-//! Devices of a trial, made from their texts; those that take virtual time are remembered for what
-//! they count.
+//! Opens the devices of a trial from their text form; keeps the simulated ones, to read their
+//! statistics.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -9,32 +9,32 @@ use block::text::{self, Simulated};
 use block::{BlockDevice, DeviceError, DeviceText, MeterCounts, MeterDevice, OpenOptions};
 use diskmodel::{ControllerStats, DiskStats, SimulatedDevice};
 
-/// Makes devices in the world of its caller.
+/// Opens devices in the caller's world.
 #[derive(Default)]
 pub(crate) struct DeviceMaker {
     simulated: RefCell<Vec<Arc<dyn SimulatedDevice>>>,
 }
 
-/// A device that is counted.
+/// A device with statistics.
 pub(crate) struct Counted {
     pub(crate) device: Arc<MeterDevice>,
-    // The simulated devices that the device is made of.
+    // The simulated devices that it is made of.
     disks: Vec<Arc<dyn SimulatedDevice>>,
-    // Whether there is a controller among them.
+    // True if a controller is one of them.
     has_controller: bool,
 }
 
-/// Counts up to an instant.
+/// Statistics up to an instant.
 pub(crate) struct Reading {
     pub(crate) requests: MeterCounts,
-    // The sum over all disks, if there are any.
+    // The sum over all disks; `None` without a disk.
     pub(crate) disk: Option<DiskStats>,
-    // The sum over all controllers, if there are any.
+    // The sum over all controllers; `None` without a controller.
     pub(crate) controller: Option<ControllerStats>,
 }
 
 impl DeviceMaker {
-    /// Makes what a text says.
+    /// Opens the device that a text describes.
     pub(crate) fn open(&self, text: &DeviceText) -> Result<Counted> {
         let before = self.simulated.borrow().len();
         let factory = |wanted: Simulated<'_>| self.simulate(wanted);
@@ -59,7 +59,7 @@ impl DeviceMaker {
 }
 
 impl Counted {
-    /// Returns the counts so far.
+    /// Returns the statistics so far.
     pub(crate) fn read(&self) -> Reading {
         let each = self.disks.iter().map(|disk| disk.stats());
         let sum = each.reduce(|mut sum, disk| {
@@ -78,7 +78,7 @@ impl Counted {
 }
 
 impl Reading {
-    /// Returns the work of the controllers since an earlier reading, if there are any.
+    /// Returns the work of the controllers since an earlier reading; `None` without a controller.
     pub(crate) fn controller_since(&self, before: &Self) -> Option<ControllerStats> {
         let (after, before) = self.controller.zip(before.controller)?;
         Some(ControllerStats {
@@ -91,7 +91,7 @@ impl Reading {
     }
 }
 
-/// Returns true if there is a controller in front of a device or a part of it.
+/// Returns true if a controller is in front of a device or of a part of it.
 fn has_controller(text: &DeviceText) -> bool {
     match text {
         DeviceText::Controller { .. } => true,

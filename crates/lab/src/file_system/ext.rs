@@ -137,7 +137,7 @@ impl Devices {
     }
 }
 
-/// Returns the counters that a timeline shows, in the order of
+/// Returns the timeline's counters, in the order of
 /// [`COUNTED`](crate::timeline::COUNTED).
 fn counts(volume: &Volume) -> Counts {
     let journal = volume.journal_stats().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! The host's memory, and the part of it that is left for caching.
+//! The host's memory, and the part of it that remains for caching.
 //!
-//! The published comparisons of journals in memory took that memory from the cache, so that two
-//! things changed at once. Here the memory that a journal's device stands for is a *ballast*, the
-//! same for every level; the level "journal" of `memory.ballast` repeats the mistake on purpose.
+//! The published comparisons of journals in memory took that memory from the cache, so two things
+//! changed at once. Here the memory that a journal device stands for is a *ballast*, the same for
+//! every level. The level "journal" of `memory.ballast` repeats the published setup on purpose.
 
 use block::DeviceText;
 use block::text::Size;
@@ -14,23 +14,23 @@ use super::JournalPlace;
 pub struct MemorySetup {
     /// Its size in bytes.
     pub host: u64,
-    /// Bytes that the kernel and programs take.
+    /// Bytes used by the kernel and programs.
     pub kernel: u64,
-    /// Memory that is taken beside that.
+    /// Further memory taken from the cache.
     pub ballast: Ballast,
 }
 
-/// Memory that is taken from the host.
+/// Memory that is taken from the host's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ballast {
-    /// This number of bytes.
+    /// A number of bytes.
     Bytes(u64),
     /// The size of the journal's device.
     Journal,
 }
 
 impl MemorySetup {
-    /// Returns the bytes that the ballast takes.
+    /// Returns the size of the ballast in bytes.
     #[must_use]
     pub fn ballast_bytes(&self, journal: &JournalPlace) -> u64 {
         match (self.ballast, journal) {
@@ -40,7 +40,7 @@ impl MemorySetup {
         }
     }
 
-    /// Returns the bytes that are left for caching.
+    /// Returns the number of bytes that remain for caching.
     #[must_use]
     pub fn left(&self, journal: &JournalPlace) -> u64 {
         self.host

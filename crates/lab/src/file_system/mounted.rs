@@ -18,7 +18,7 @@ pub use made::{DeviceRequests, MountedFileSystem};
 
 const SECTOR_BYTES: u64 = 512;
 
-/// A file system that is made and mounted for a trial.
+/// A file system that is created and mounted for a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedSetup {
     /// The driver.
@@ -27,11 +27,11 @@ pub struct MountedSetup {
     pub kind: String,
     /// Its device: a file, a block device, or memory.
     pub device: DeviceText,
-    /// Its journal, where it can be told.
+    /// Its journal's location, if the file system has an option for it.
     pub journal: JournalPlace,
-    /// The settings of mkfs.
+    /// Options of mkfs.
     pub format: FormatSetup,
-    /// The mount options, without those for the journal's device.
+    /// Mount options, without those for the journal device.
     pub options: String,
 }
 
@@ -44,11 +44,11 @@ pub enum Driver {
     Fuse2fs,
     /// `jext mount`: this program.
     Jext,
-    /// libfuse's `passthrough_ll`, over a folder in memory: what FUSE alone costs.
+    /// libfuse's `passthrough_ll` over a folder in memory, to measure the cost of FUSE alone.
     Passthrough,
 }
 
-/// A family of file systems whose mkfs programs have common options.
+/// A family of file systems whose mkfs programs share options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     Ext,
@@ -65,7 +65,7 @@ impl MountedSetup {
         }
     }
 
-    /// The program that makes it.
+    /// Returns the name of its mkfs program.
     #[must_use]
     pub fn maker(&self) -> String {
         match self.family() {
@@ -74,7 +74,7 @@ impl MountedSetup {
         }
     }
 
-    /// Its arguments, for a device of so many bytes and a journal's device.
+    /// Returns the arguments of mkfs, for a device of `bytes` bytes and a journal device.
     #[must_use]
     pub fn maker_arguments(&self, bytes: u64, device: &str, log: Option<&str>) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
@@ -82,8 +82,7 @@ impl MountedSetup {
         let block = self.block_bytes(bytes, log.is_some());
         match self.family() {
             Family::Ext => {
-                // Nothing is left for a thread of the kernel to initialise while the benchmark
-                // runs.
+                // Initialise everything now: no kernel thread may do it while the benchmark runs.
                 let extended = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
                 add(&["-q", "-F", "-t", &self.kind, "-E", extended]);
                 add(&["-m", &self.format.reserved_percent.to_string()]);
@@ -122,8 +121,8 @@ impl MountedSetup {
         all
     }
 
-    /// Returns the arguments of `mke2fs` that create the journal's device, if the file system's own
-    /// program does not.
+    /// Returns the arguments of `mke2fs` that create the journal device; `None` if the file
+    /// system's own mkfs initialises it.
     #[must_use]
     pub fn journal_arguments(&self, bytes: u64, log: &str) -> Option<Vec<String>> {
         let block = self.block_bytes(bytes, true)?.to_string();
@@ -131,7 +130,7 @@ impl MountedSetup {
         (self.family() == Family::Ext).then(|| words.map(str::to_owned).to_vec())
     }
 
-    /// The options of its mount, with those that the journal's device needs.
+    /// Returns the mount options, with those for the journal device.
     #[must_use]
     pub fn mount_options(&self, log: Option<&str>) -> String {
         match (log, self.family()) {
@@ -141,7 +140,8 @@ impl MountedSetup {
         }
     }
 
-    /// Bytes of a block. A journal's device must have the same, so that it is said then.
+    /// Returns the block size to pass to mkfs. The journal device needs the same block size, so
+    /// with one (`must_be_said`) it is always explicit.
     fn block_bytes(&self, bytes: u64, must_be_said: bool) -> Option<u64> {
         let usual = if bytes < LARGE_BLOCKS_FROM {
             1024
@@ -153,7 +153,7 @@ impl MountedSetup {
     }
 }
 
-/// From this size on mke2fs makes blocks of 4 KiB.
+/// Device size from which mke2fs makes blocks of 4 KiB.
 const LARGE_BLOCKS_FROM: u64 = 512 << 20;
 
 impl FileSystem for MountedSetup {

@@ -1,11 +1,11 @@
-//! The plans that are built into the program.
+//! The built-in plans.
 
-/// A plan that is built in.
+/// A built-in plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Builtin {
     /// Its name.
     pub name: &'static str,
-    /// The file that it is in, from the root of the repository.
+    /// Its file, relative to the root of the repository.
     pub file: &'static str,
     /// Its text.
     pub text: &'static str,
@@ -13,7 +13,7 @@ pub struct Builtin {
 
 macro_rules! builtin {
     ($($name:literal),+ $(,)?) => {
-        /// All of them, in the order of a list.
+        /// All built-in plans, in listing order.
         pub const ALL: &[Builtin] = &[
             $(Builtin {
                 name: $name,
@@ -60,7 +60,7 @@ builtin!(
     "journal-build",
 );
 
-/// The plan of this name.
+/// Returns the built-in plan with this name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Builtin> {
     ALL.iter().find(|plan| plan.name == name)
@@ -72,7 +72,7 @@ mod tests {
     use crate::Plan;
     use crate::hash::StableHash;
 
-    /// A digest of every trial of a plan: its name, its seed, and every setting that is said.
+    /// Returns a digest of every trial of a plan: its name, its seed, and every explicit setting.
     fn digest(plan: &Plan) -> String {
         let mut hash = StableHash::new();
         for trial in plan.trials() {
@@ -86,7 +86,7 @@ mod tests {
         format!("{:016x}", hash.finish())
     }
 
-    /// The trials of these plans were fixed when the plans were written out in full, one by one.
+    /// Guards the trials of these plans against changes of the format.
     #[test]
     fn the_trials_of_the_external_journal_experiment_are_what_they_were() {
         for (name, expected) in [

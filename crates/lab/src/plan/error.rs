@@ -1,13 +1,12 @@
-//! [`PlanError`]: what is wrong with a plan, and on which line of which file. [`Spot`]: where
-//! something stands.
+//! [`PlanError`]: an error in a plan, with its file and line. [`Spot`]: a position in a file.
 
 use std::sync::Arc;
 
-/// Something wrong with a plan.
+/// An error in a plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {message}")]
 pub struct PlanError {
-    /// The file: the plan's, or that of the plan which it is based on.
+    /// The file: the plan's, or that of its base.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
@@ -15,7 +14,7 @@ pub struct PlanError {
     pub message: String,
 }
 
-/// A line of a file. The settings of a plan can stand in the plan which it is based on.
+/// A line of a file. The settings of a plan can come from the file of its base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spot {
     /// The file.
@@ -25,7 +24,7 @@ pub struct Spot {
 }
 
 impl PlanError {
-    /// Creates the error of a fault at a spot, in one line even if a library reports several.
+    /// Creates an error at a position, in one line even if a library reports several.
     pub(crate) fn at(spot: &Spot, message: &str) -> Self {
         Self {
             file: spot.file.to_string(),

@@ -1,7 +1,7 @@
-//! The keys of a plan: closed, typed, each with its default.
+//! The keys of a plan: a closed set, each with a type and a default.
 //!
-//! `[fixed]`, `[factors]` and the `fixed` and `factors` of a block take the same keys. Defaults are
-//! jext's own. The keys of the workloads come from their own tables of parameters.
+//! `[fixed]`, `[factors]` and the `fixed` and `factors` of a block accept the same keys. Defaults
+//! are jext's own. The keys of the workloads are derived from the workloads' tables of parameters.
 
 mod workloads;
 
@@ -16,7 +16,7 @@ use super::value::{Kind, Value};
 /// A key of `[fixed]` and `[factors]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
-    /// Its name, with points: `fs.commit`.
+    /// Its name, with dots: `fs.commit`.
     pub name: &'static str,
     /// The kind of its value.
     pub kind: Kind,
@@ -27,10 +27,10 @@ pub struct Key {
     pub meaning: &'static str,
 }
 
-/// A default, in a form that can stand in a table.
+/// A default, in a form that can be a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Initial {
-    /// There is none.
+    /// No default.
     None,
     /// A word or text.
     Text(&'static str),
@@ -48,19 +48,19 @@ pub enum Initial {
     Range(u32, u32),
 }
 
-/// The word for "as in the log policy".
+/// Value of a log policy's part: as in the log policy.
 pub(crate) const AS_POLICY: &str = "policy";
 /// The prefix of the log policy's parts.
 pub(crate) const LOG_PART_PREFIX: &str = "fs.log.";
-/// The key that says of which trials there is a timeline.
+/// The key that selects the trials with a timeline.
 pub(crate) const TIMELINE: &str = "timeline";
-/// The word for "as mkfs decides".
+/// Value of a key: mkfs decides.
 pub(crate) const AUTO: &str = "auto";
-/// A journal within the file system.
+/// A journal inside the file system.
 pub(crate) const INTERNAL: &str = "internal";
 /// No journal.
 pub(crate) const NONE: &str = "none";
-/// Memory that is taken for the journal: as much as the journal's device is large.
+/// Ballast of the size of the journal device.
 pub(crate) const JOURNAL: &str = "journal";
 
 const MIB: u64 = 1 << 20;
@@ -68,12 +68,12 @@ const MIB: u64 = 1 << 20;
 use Initial as D;
 use Kind as K;
 
-/// All keys, in the order in which they are listed and recorded.
+/// All keys, in the order of lists and records.
 pub const KEYS: [Key; OWN.len() + workloads::COUNT] = workloads::join(&OWN);
 
 pub(crate) use workloads::concerns;
 
-/// The keys that are not of a table of the workloads.
+/// The lab's own keys, without those of the workloads.
 const OWN: [Key; 42] = [
     key(
         "workload",
@@ -324,13 +324,13 @@ const fn key(name: &'static str, kind: Kind, default: Initial, meaning: &'static
 }
 
 impl Key {
-    /// The key of this name.
+    /// Returns the key with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| key.name == name)
     }
 
-    /// The known name that is closest to an unknown one, if one is close.
+    /// Returns the known name that is closest to an unknown one, if one is close.
     #[must_use]
     pub fn closest(name: &str) -> Option<&'static str> {
         let distances = KEYS.iter().map(|key| (distance(name, key.name), key.name));
@@ -338,7 +338,7 @@ impl Key {
         (least <= name.len().div_ceil(3)).then_some(closest)
     }
 
-    /// The default as a value.
+    /// Returns the default as a value.
     #[must_use]
     pub fn default_value(&self) -> Option<Value> {
         Some(match self.default {
@@ -354,7 +354,7 @@ impl Key {
     }
 }
 
-/// Levenshtein's distance.
+/// Returns the Levenshtein distance of two words.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

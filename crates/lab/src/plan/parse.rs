@@ -1,4 +1,4 @@
-//! From TOML to a plan.
+//! Parses a plan from TOML.
 
 mod draft;
 mod published;
@@ -15,14 +15,14 @@ use draft::Draft;
 
 /// Maximum number of combinations: a larger one is a typing error.
 const COMBINATIONS_MAX: usize = 100_000;
-/// More trials than a report can be asked to read.
+/// Maximum number of trials: a report could not read more.
 const TRIALS_MAX: usize = 2_000_000;
 /// Maximum number of repetitions: a larger one is a typing error.
 const REPETITIONS_MAX: i64 = 10_000;
-/// Default of the maximum number of runs of a trial for its interval.
+/// Default of the maximum number of repetitions for a precision.
 const REPETITIONS_MAX_DEFAULT: i64 = 30;
 
-/// Reads a plan without setting its trials up.
+/// Reads a plan without setting up its trials.
 pub(crate) fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
     let source = Source { file, text };
     let mut notes = Vec::new();
@@ -41,11 +41,11 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
 struct Parser<'t, 'n> {
     source: Source<'t>,
     notes: &'n mut Vec<String>,
-    /// The plans that lead here, each based on the next.
+    /// The chain of plans that leads here, each based on the next.
     bases: Vec<&'static str>,
 }
 
-/// A key's value, and where it is said.
+/// A key, its value, and the position of its definition.
 type Setting = (&'static Key, Value, Spot);
 
 /// The contents of `[plan]`.
@@ -147,7 +147,7 @@ impl<'t> Parser<'t, '_> {
         Ok((head, draft))
     }
 
-    /// The precision that is asked for, and how often a trial is repeated for it at most.
+    /// Reads the required precision and the maximum number of repetitions for it.
     fn stopping(
         &self,
         head: &mut Section<'_, '_>,
@@ -286,7 +286,7 @@ impl<'t> Parser<'t, '_> {
         Ok(())
     }
 
-    /// The value of one of a factor's levels, given by value or by label.
+    /// Returns the value of a factor's level, given by value or by label.
     fn level_value(
         &mut self,
         factor: &Factor,

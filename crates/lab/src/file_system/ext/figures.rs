@@ -92,8 +92,8 @@ pub(super) fn add(measured: &mut Measured, before: &Reading, after: &Reading) {
         .insert("journal".to_owned(), journal_counters(&journal));
 }
 
-/// Adds the counters of controllers with a cache: of each device as counters, of all together as
-/// figures.
+/// Adds the statistics of controllers with a cache: counters for each device, figures for their
+/// sum.
 fn add_controllers(measured: &mut Measured, before: &Reading, after: &Reading) {
     let log = after.log.as_ref().zip(before.log.as_ref());
     let each = [

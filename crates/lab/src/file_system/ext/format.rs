@@ -1,4 +1,4 @@
-//! Making the file system of a trial, and its journal if that has a device of its own.
+//! Creates the file system of a trial, and its journal device if it has one.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use ext::mkfs::{self, FileSystemType, JournalOption, Options};
 use super::super::JournalPlace;
 use super::ExtSetup;
 
-/// From this size on a volume's blocks have 4 KiB unless it is told otherwise, below 1 KiB.
+/// Volume size from which mkfs makes blocks of 4 KiB by default; below it, 1 KiB.
 const LARGE_BLOCKS_FROM: u64 = 512 << 20;
 const LARGE_BLOCK_BYTES: u32 = 4096;
 const SMALL_BLOCK_BYTES: u32 = 1024;
@@ -37,8 +37,8 @@ pub(super) fn format(
     Ok(())
 }
 
-/// mkfs's options. What they need at random comes from the world, so that a simulated trial is the
-/// same each time.
+/// Returns the options of mkfs. Random values come from the world, so that a simulated trial is
+/// repeatable.
 fn options(setup: &ExtSetup) -> Result<Options> {
     let format = &setup.format;
     let defaults = if format.is_classic {

@@ -1,8 +1,7 @@
-//! A file system that is made and mounted, by the kernel or by a program, and unmounted when its
-//! value is dropped.
+//! A file system that is created, mounted by the kernel or a program, and unmounted on drop.
 //!
-//! Before it is used, all that mkfs and mount have left dirty is written, and the kernel's caches
-//! are emptied.
+//! Before the trial, all dirty data of mkfs and mount is written, and the kernel's caches are
+//! dropped.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -21,18 +20,18 @@ use crate::system::{Attached, Mounted, namespace, strays};
 use super::super::JournalPlace;
 use super::{Driver, MountedSetup};
 
-/// Beside what is in it, a tmpfs holds so much.
+/// Size of a tmpfs beyond its contents.
 const ROOM_BYTES: u64 = 16 << 20;
-/// Maximum number of open files of a process of root, unless it was changed (`fs.nr_open`).
+/// Default maximum number of open files of a process of root (`fs.nr_open`).
 const FILES_MAX: u64 = 1 << 20;
-/// The time that a FUSE program may take to mount, or to end.
+/// Time limit for a FUSE program to mount or to exit.
 const PATIENCE: Duration = Duration::from_secs(60);
 const TOOLS: [Needed; 3] = [
     ("mount", "mount"),
     ("umount", "mount"),
     ("losetup", "mount"),
 ];
-/// The packages of the programs that make file systems.
+/// The packages of the mkfs programs.
 const MAKERS: [Needed; 7] = [
     ("mke2fs", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
@@ -43,10 +42,10 @@ const MAKERS: [Needed; 7] = [
     ("fuse2fs", "fuse2fs"),
 ];
 
-/// The example of libfuse that passes everything on.
+/// The pass-through example of libfuse.
 const PASSTHROUGH: &str = "passthrough_ll";
 
-/// A file system that was made and mounted. Fields are dropped in this order.
+/// A mounted file system. The field order is the drop order.
 pub struct MountedFileSystem {
     mount: Option<Mount>,
     log: Option<Device>,
@@ -54,20 +53,20 @@ pub struct MountedFileSystem {
     folder: Folder,
 }
 
-/// The work of the devices.
+/// The requests to the devices of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeviceRequests {
-    /// The file system's own.
+    /// Requests to the file-system device.
     pub home: Requests,
-    /// The journal's own, if it has a device.
+    /// Requests to the journal device, if there is one.
     pub log: Requests,
 }
 
 impl MountedFileSystem {
-    /// Makes a file system and mounts it.
+    /// Creates a file system and mounts it.
     ///
     /// # Errors
-    /// What the system lacks, or what a tool said.
+    /// Fails if the system lacks something, or with the message of the tool that failed.
     pub fn make(setup: &MountedSetup) -> Result<Self> {
         check_system(setup)?;
         let folder = Folder::make()?;
@@ -106,10 +105,10 @@ impl MountedFileSystem {
         self.folder.0.join("mounted")
     }
 
-    /// Returns the work of its devices; none if they are files that a program has opened.
+    /// Returns the requests to its devices; `None` if they are files that a program has opened.
     ///
     /// # Errors
-    /// Fails if the kernel does not report it.
+    /// Fails if the kernel does not report them.
     pub fn requests(&self) -> Result<Option<DeviceRequests>> {
         let Some(home) = self.home.requests()? else {
             return Ok(None);
@@ -122,19 +121,19 @@ impl MountedFileSystem {
         Ok(Some(DeviceRequests { home, log }))
     }
 
-    /// Unmounts it, and waits until all is written.
+    /// Unmounts it, and waits until everything is written.
     ///
     /// # Errors
-    /// What `umount` said.
+    /// Fails with the message of `umount`.
     pub fn close(mut self) -> Result<()> {
         self.mount.take().map_or(Ok(()), Mount::close)
     }
 }
 
-/// Says what the system lacks for such a file system, before anything is touched.
+/// Checks the prerequisites of such a file system. Changes nothing.
 ///
 /// # Errors
-/// The first thing that is missing.
+/// Fails with the first missing prerequisite.
 pub(super) fn check_system(setup: &MountedSetup) -> Result<()> {
     let kind = &setup.kind;
     ensure!(
@@ -164,7 +163,7 @@ pub(super) fn check_system(setup: &MountedSetup) -> Result<()> {
     }
     let known = fs::read_to_string("/proc/filesystems").context("/proc/filesystems")?;
     let wanted = if is_fuse { "fuse" } else { kind };
-    // A driver that is a module is known once it is loaded.
+    // A driver that is a module is listed only after it is loaded.
     let is_known = known
         .lines()
         .any(|line| line.split_whitespace().last() == Some(wanted));
@@ -202,7 +201,7 @@ fn format(setup: &MountedSetup, home: &Device, log: Option<&Device>) -> Result<(
     call(&setup.maker(), arguments)
 }
 
-/// A folder for all that a trial mounts, removed with its value.
+/// A folder for the mount points of a trial, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -217,26 +216,27 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Mount points only: whatever is still mounted is not to be emptied.
+        // Contains mount points only. The contents of a file system that is still mounted must
+        // stay.
         strays::remove_folder(&self.0);
     }
 }
 
-/// A device, and the memory that it may be made of. Fields are dropped in this order.
+/// A device, and the memory that it may be made of. The field order is the drop order.
 struct Device {
-    /// The file or device that the plan names, or the file that was made.
+    /// The file or device that the plan names, or the file that was created.
     file: String,
-    /// None for a file that a program opens itself.
+    /// `None` for a file that a program opens itself.
     attached: Option<Attached>,
     bytes: u64,
-    /// The folder beside the image, if that is in memory.
+    /// The folder of the image, if it is in memory.
     place: Option<PathBuf>,
     _memory: Option<Mounted>,
 }
 
 impl Device {
-    /// Attaches a device; if it is to be memory, a tmpfs in a trial's folder holds it, in a file
-    /// that has the folder's name.
+    /// Attaches a device. A device in memory is a file on a tmpfs in a trial's folder; the file has
+    /// the folder's name.
     fn make(text: &DeviceText, folder: &Folder, kind: &str, is_kernels: bool) -> Result<Self> {
         let (path, place, memory) = match text {
             DeviceText::File { path, .. } => (PathBuf::from(path), None, None),
@@ -329,7 +329,7 @@ impl Mount {
         }
     }
 
-    /// Unmounts, and waits until all is written.
+    /// Unmounts, and waits until everything is written.
     fn close(self) -> Result<()> {
         self.mounted.unmount()?;
         let Some(mut program) = self.program else {
@@ -339,7 +339,7 @@ impl Mount {
     }
 }
 
-/// Starts the program that mounts by FUSE, and serves.
+/// Starts the FUSE program, which mounts and serves.
 fn serve(driver: Driver, options: &str, home: &Device, place: &Path) -> Result<Child> {
     let mut command = match driver {
         Driver::Jext => {
@@ -348,7 +348,7 @@ fn serve(driver: Driver, options: &str, home: &Device, place: &Path) -> Result<C
             command
         }
         Driver::Passthrough => {
-            // Beside the image, which is not written otherwise: so there is as much room.
+            // In the image's tmpfs: nothing writes the image, so its space is free for this folder.
             let memory = home.place.as_ref().context("the folder is in memory")?;
             let source = memory.join("passed-on");
             fs::create_dir(&source).context("the folder that is passed on")?;
@@ -376,8 +376,7 @@ fn serve(driver: Driver, options: &str, home: &Device, place: &Path) -> Result<C
         .context("the FUSE program")
 }
 
-/// More open files, for the programs that this process starts: `passthrough_ll` keeps one for each
-/// inode.
+/// Raises the limit of open files for child processes: `passthrough_ll` keeps one for each inode.
 fn raise_file_limit() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let to = |most: Option<u64>| {
@@ -389,7 +388,7 @@ fn raise_file_limit() -> Result<()> {
             },
         )
     };
-    // Where not even root may raise what is the most for this process, that has to do.
+    // If even root may not raise the hard limit, the soft limit is raised to it.
     to(limit.maximum.map(|most| most.max(FILES_MAX)))
         .or_else(|_| to(limit.maximum))
         .context("the limit of open files")
@@ -408,7 +407,7 @@ fn wait_until(mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if another file system begins at a folder.
+/// Returns true if another file system is mounted at a folder.
 fn is_mount_point(folder: &Path) -> Result<bool> {
     use std::os::unix::fs::MetadataExt;
     let above = folder.parent().context("a mount point has a parent")?;

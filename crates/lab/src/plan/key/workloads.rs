@@ -1,4 +1,4 @@
-//! The keys of the workloads, made from their tables of parameters.
+//! The keys of the workloads, derived from their tables of parameters.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ pub(super) const NAMES: [&str; WORKLOADS.len()] = names();
 /// The number of keys in the workloads' tables.
 pub(super) const COUNT: usize = count();
 
-/// True if a key means something to a workload: it is one of its parameters, or no workload's.
+/// Returns true if a key applies to a workload: it is one of its parameters, or no workload's.
 pub(crate) fn concerns(key: &str, workload: &str) -> bool {
     let has = |definition: &Definition| definition.all_parameters().any(|own| own.name == key);
     let mut owners = WORKLOADS
@@ -23,7 +23,7 @@ pub(crate) fn concerns(key: &str, workload: &str) -> bool {
     owners.peek().is_none() || owners.any(|owner| owner.name == workload)
 }
 
-/// The lab's own keys, then those of the workloads.
+/// Joins the lab's own keys with those of the workloads.
 pub(super) const fn join<const OWN: usize, const ALL: usize>(own: &[Key; OWN]) -> [Key; ALL] {
     let mut all = [own[0]; ALL];
     let mut at = 0;
@@ -46,7 +46,7 @@ pub(super) const fn join<const OWN: usize, const ALL: usize>(own: &[Key; OWN]) -
     all
 }
 
-/// The common parameters, then those of each workload.
+/// Returns the parameters of a table: the common ones first, then those of each workload.
 const fn parameters(table: usize) -> &'static [Parameter] {
     if table == 0 {
         stage::PARAMETERS

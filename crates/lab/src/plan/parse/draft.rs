@@ -1,6 +1,6 @@
-//! [`Draft`]: the settings of a plan, its own and those of the plan that it is based on.
+//! [`Draft`]: the settings of a plan, merged with those of its base.
 //!
-//! | of the base | is taken | except |
+//! | of the base | taken | except |
 //! |---|---|---|
 //! | `[fixed]`, `[factors]` | all | keys of the plan itself; those of another workload |
 //! | `[baseline]` | all | if the plan has one; factors that the plan fixes |
@@ -26,7 +26,7 @@ pub(super) struct Draft<'t> {
     baseline: Vec<(Entry<'t>, Source<'t>)>,
 }
 
-/// A block as it is said.
+/// A block as its plan defines it.
 struct DraftBlock {
     name: String,
     title: String,
@@ -36,7 +36,7 @@ struct DraftBlock {
 }
 
 impl<'t> Draft<'t> {
-    /// This one over the one that it is based on.
+    /// Returns the settings of this draft merged over those of its base.
     pub(super) fn over(self, mut base: Draft<'t>) -> Self {
         let is_said = |key: &Key| {
             self.fixed.iter().any(|(own, ..)| *own == key)
@@ -83,7 +83,8 @@ impl<'t> Draft<'t> {
         }
     }
 
-    /// Returns the settings of the block of this name only, if there is one.
+    /// Returns the settings with those of the block of this name applied, and no blocks; `None` if
+    /// there is no such block.
     fn in_block(mut self, name: &str) -> Option<Self> {
         let index = self.blocks.iter().position(|block| block.name == name)?;
         let block = self.blocks.swap_remove(index);
@@ -98,8 +99,8 @@ impl<'t> Draft<'t> {
     }
 }
 
-/// Factors with others in their place: what is fixed is none any more, the same keys are replaced,
-/// new ones come last.
+/// Merges factors: drops those that `fixed` sets, replaces those with the same key, appends new
+/// ones.
 fn laid_over(factors: &[Factor], fixed: &[Setting], own: &[Factor]) -> Vec<Factor> {
     let replaced = |key: &Key| own.iter().find(|factor| factor.key == key);
     let kept = factors
@@ -116,7 +117,7 @@ fn laid_over(factors: &[Factor], fixed: &[Setting], own: &[Factor]) -> Vec<Facto
 }
 
 impl<'t> Parser<'t, '_> {
-    /// The plan that `[plan]` says this one is based on.
+    /// Returns the draft of the plan that `base` in `[plan]` names.
     pub(super) fn base(
         &mut self,
         head: &mut Section<'t, 't>,
@@ -204,7 +205,7 @@ impl<'t> Parser<'t, '_> {
         })
     }
 
-    /// The blocks put together; a plan without any is one.
+    /// Builds the blocks; a plan without any becomes one block.
     pub(super) fn blocks(&mut self, plan: &str, draft: Draft<'_>) -> Result<Vec<Block>, PlanError> {
         let Draft {
             fixed,
