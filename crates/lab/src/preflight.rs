@@ -1,10 +1,11 @@
-//! Lacks of a machine for a plan, found before anything is changed.
+//! Checks that a machine can run a plan, before anything is changed.
 //!
-//! A plan that was read is valid. It can be run *here* if devices, directories, memory, space and
-//! permissions allow it; each lack is one line with the file and line of the plan that asks for it.
+//! A parsed plan is valid. This machine can run it if devices, directories, memory, space and
+//! permissions allow it. Each missing resource is one line with the file and line of the plan that
+//! needs it.
 //!
-//! Nothing is made, written or locked. The machine may change before the trial is run: then the
-//! trial fails with an error.
+//! Nothing is created, written or locked. If the machine changes before a trial runs, that trial
+//! fails.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,13 +23,13 @@ use crate::trial;
 
 /// The resources of a machine.
 pub trait Offers {
-    /// Returns the bytes of memory that programs can still take, if known.
+    /// Returns the bytes of memory available to programs, if known.
     fn memory(&self) -> Option<u64>;
 
-    /// Returns the bytes that can still be written below a directory, if known.
+    /// Returns the free bytes on a directory's file system, if known.
     fn space(&self, directory: &Path) -> Option<u64>;
 
-    /// Returns true if this user may write a file, a device, or files in a directory.
+    /// Returns true if this user may write a file or device, or create files in a directory.
     fn may_write(&self, path: &Path) -> bool;
 }
 
@@ -56,24 +57,24 @@ impl Offers for ThisMachine {
     }
 }
 
-/// Looks whether a plan can be run on this machine. `file` is the plan's name in errors.
+/// Checks that this machine can run a plan. `file` is the plan's name in errors.
 ///
 /// # Errors
-/// The first lack, with the line that asks for what is not there.
+/// Fails with the first missing resource, and the line that needs it.
 pub fn check(plan: &Plan, file: &str) -> Result<(), PlanError> {
     check_on(&ThisMachine, plan, file)
 }
 
-/// The same for any machine.
+/// Checks that a given machine can run a plan.
 ///
 /// # Errors
-/// Those of [`check`].
+/// Fails as [`check`].
 pub fn check_on(machine: &dyn Offers, plan: &Plan, file: &str) -> Result<(), PlanError> {
     let mut seen = BTreeSet::new();
     for combination in plan.combinations() {
         let settings = &combination.settings;
         let Ok(setup) = Setup::of(settings) else {
-            // A plan that was read has none.
+            // A parsed plan has no such combination.
             continue;
         };
         check_setup(machine, &setup, &mut seen).map_err(|lack| {
@@ -88,7 +89,7 @@ pub fn check_on(machine: &dyn Offers, plan: &Plan, file: &str) -> Result<(), Pla
     Ok(())
 }
 
-/// A missing resource, and the key that asks for it.
+/// A missing resource, and the key that needs it.
 struct Lack {
     key: &'static str,
     message: String,
@@ -128,7 +129,7 @@ fn check_setup(
     }
 }
 
-/// The devices of a file system and the keys that name them.
+/// Returns the devices of a file system with the keys that name them.
 fn devices(file_system: &dyn FileSystem) -> impl Iterator<Item = (&'static str, &DeviceText)> {
     let journal = match file_system.journal() {
         JournalPlace::External(device) => Some(("journal", device)),
@@ -138,7 +139,7 @@ fn devices(file_system: &dyn FileSystem) -> impl Iterator<Item = (&'static str, 
     [own].into_iter().chain(journal)
 }
 
-/// Looks for real devices, and for the memory that they and a cache of so many bytes take.
+/// Checks real devices, and the memory that they and a cache of `cache` bytes need.
 fn check_devices<'s>(
     machine: &dyn Offers,
     devices: impl Iterator<Item = (&'static str, &'s DeviceText)>,
@@ -215,8 +216,8 @@ fn check_directory(machine: &dyn Offers, load: &Load, path: &Path) -> Result<(),
     }
 }
 
-/// Returns the number of simulated trials of a plan, up to a limit, that this machine's memory
-/// holds at once; at least one.
+/// Returns the number of simulated trials, at most `jobs`, that fit in this machine's memory at
+/// once; at least one.
 #[must_use]
 pub fn jobs_in_memory(plan: &Plan, jobs: usize) -> usize {
     jobs_on(&ThisMachine, plan, jobs)
@@ -241,7 +242,7 @@ fn jobs_on(machine: &dyn Offers, plan: &Plan, jobs: usize) -> usize {
     }
 }
 
-/// Looks for the memory that a simulated machine takes.
+/// Checks that the memory of this machine suffices for a simulated one.
 fn check_simulated(machine: &dyn Offers, load: &Load, cache: u64) -> Result<(), Lack> {
     match machine.memory().zip(memory_wanted(load, cache)) {
         Some((free, wanted)) if free < wanted => {
@@ -257,8 +258,8 @@ fn check_simulated(machine: &dyn Offers, load: &Load, cache: u64) -> Result<(), 
     }
 }
 
-/// The memory that a simulated machine takes: its disks keep what is written to them, and arrays
-/// their parity; beside that there is the machine's own memory.
+/// Returns the memory that a simulated machine needs: its disks keep the data written to them,
+/// arrays also their parity; its own memory comes on top.
 fn memory_wanted(load: &Load, cache: u64) -> Option<u64> {
     let written = load.footprint()?;
     let kept = written.saturating_add(written / 2);
@@ -270,7 +271,7 @@ mod tests {
     use super::*;
     use testkit::privilege;
 
-    /// A machine with little.
+    /// A machine with few resources.
     struct Small {
         is_root: bool,
     }
@@ -289,13 +290,13 @@ mod tests {
         }
     }
 
-    /// A plan whose `[fixed]` and later lines, from line 5 on, are these.
+    /// Returns a plan whose text from line 5 on is `rest`, starting with `[fixed]`.
     fn plan(rest: &str) -> Plan {
         let text = format!("[plan]\nname = \"p\"\nquestion = \"?\"\n[fixed]\n{rest}");
         Plan::parse("p.toml", &text).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Returns the lacks of a small machine.
+    /// Returns the missing resources of a small machine.
     fn said(is_root: bool, rest: &str) -> String {
         let error = check_on(&Small { is_root }, &plan(rest), "p.toml");
         error.map_or_else(|error| error.to_string(), |()| String::new())
@@ -446,7 +447,7 @@ mod tests {
         assert_eq!(said(true, good), "");
     }
 
-    /// A machine with all that can be counted.
+    /// A machine with ample countable resources.
     struct Large;
 
     impl Offers for Large {

@@ -13,14 +13,14 @@ use crate::hash::StableHash;
 pub struct Program {
     /// Its version.
     pub version: String,
-    /// The commit that it was built from, `unknown` outside a repository.
+    /// The commit that it was built from; `unknown` outside a repository.
     pub commit: String,
-    /// The hash of the executable file: two builds with one are the same program, and give the same
-    /// simulated results.
+    /// The hash of the executable file. Two builds with the same hash give the same simulated
+    /// results.
     pub fingerprint: String,
 }
 
-/// A machine, as far as figures in real time depend on it.
+/// A machine, with the properties that affect figures in real time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Machine {
     /// The operating system and its version.
@@ -33,12 +33,13 @@ pub struct Machine {
     pub processors: usize,
     /// Bytes of memory.
     pub memory: u64,
-    /// Other facts that figures in real time depend on, if the system reports them: see [`FACTS`].
+    /// Further properties that affect figures in real time, if the system reports them: see
+    /// [`FACTS`].
     #[serde(default)]
     pub facts: BTreeMap<String, String>,
 }
 
-/// Facts about a machine, and the files of Linux that have them.
+/// Properties of a machine, and the files of Linux that contain them.
 pub const FACTS: [(&str, &str); 8] = [
     ("kernel_build", "/proc/sys/kernel/version"),
     ("kernel_command_line", "/proc/cmdline"),
@@ -57,7 +58,7 @@ pub const FACTS: [(&str, &str); 8] = [
 ];
 
 impl Program {
-    /// The program that is running.
+    /// Returns the running program.
     #[must_use]
     pub fn current() -> Self {
         static FINGERPRINT: OnceLock<String> = OnceLock::new();
@@ -71,21 +72,22 @@ impl Program {
 }
 
 impl Machine {
-    /// The machine that the program is running on.
+    /// Returns the machine that the program is running on.
     #[must_use]
     pub fn current() -> Self {
         static MACHINE: OnceLock<Machine> = OnceLock::new();
         MACHINE.get_or_init(Self::look).clone()
     }
 
-    /// Its load now, where the system says it: processes that run or wait, averaged over a minute.
+    /// Returns the load average of the last minute (processes that run or wait), if the system
+    /// reports it.
     #[must_use]
     pub fn load() -> Option<f64> {
         let load = fs::read_to_string("/proc/loadavg").ok()?;
         load.split(' ').next()?.parse().ok()
     }
 
-    /// Collects the facts that are constant while the program runs.
+    /// Collects the properties that are constant while the program runs.
     fn look() -> Self {
         let facts = FACTS.iter().filter_map(|(name, path)| {
             let text = fs::read_to_string(path).ok()?;
@@ -118,8 +120,8 @@ impl Machine {
     }
 }
 
-/// The hash of the executable. If it cannot be read, a text that no other run has, so that no
-/// record is taken over.
+/// Returns the hash of the executable. If it cannot be read, returns a text that is unique to this
+/// run, so that no record is reused.
 fn fingerprint() -> String {
     let bytes = std::env::current_exe().and_then(fs::read);
     match bytes {

@@ -1,5 +1,5 @@
-//! [`Record`]: everything about one trial that was run. [`Context`]: what it shares with the others
-//! of its combination.
+//! [`Record`]: the result and all conditions of one trial. [`Context`]: the conditions that the
+//! trials of a combination share.
 
 pub mod csv;
 
@@ -13,19 +13,19 @@ use crate::plan::{Plan, Trial, trial_id};
 use crate::program::{Machine, Program};
 use crate::timeline::Timeline;
 
-/// One trial that was run. Values are in SI base units, times in nanoseconds where the name says
-/// so.
+/// One trial that was run. Values are in SI base units, times in nanoseconds if the name ends in
+/// `_ns`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Facts that it shares with the other trials of its combination.
+    /// Conditions that it shares with the other trials of its combination.
     pub context: Arc<Context>,
     /// The repetition.
     pub repetition: u32,
-    /// True if it is not counted.
+    /// True for a warm-up, which is not counted.
     pub is_warmup: bool,
     /// The trial's seed.
     pub seed: u64,
-    /// The load when it had ended: processes that ran or waited, averaged over a minute.
+    /// The load average of the last minute at its end: processes that ran or waited.
     pub load: Option<f64>,
     /// The start, in seconds since 1970.
     pub started: u64,
@@ -35,7 +35,7 @@ pub struct Record {
     pub measured: Measured,
 }
 
-/// Facts that the trials of one combination of levels share, if one program runs them on one
+/// Conditions that the trials of one combination of levels share, if one program runs them on one
 /// machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Context {
@@ -49,7 +49,7 @@ pub struct Context {
     pub block: String,
     /// The level of each factor.
     pub levels: BTreeMap<String, String>,
-    /// Every parameter that means something to the workload.
+    /// Every setting that applies to the workload.
     pub settings: BTreeMap<String, String>,
     /// The program.
     pub program: Program,
@@ -60,15 +60,15 @@ pub struct Context {
 /// The results of a trial.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Measured {
-    /// Figures by their names; see [`METRICS`](crate::metric::METRICS).
+    /// Figures by name; see [`METRICS`](crate::metric::METRICS).
     pub metrics: BTreeMap<String, f64>,
-    /// Counters of the journal and the devices, by what they belong to.
+    /// Counters of the journal and the devices, by component.
     pub counters: BTreeMap<String, BTreeMap<String, u64>>,
     /// Latencies by kind of call.
     pub latencies: BTreeMap<String, LatencyRecord>,
-    /// The hash of everything that happened in a simulated world, in hexadecimal.
+    /// The hash of all events in a simulated world, in hexadecimal.
     pub trace_hash: Option<String>,
-    /// The text from which a simulated world is repeated.
+    /// The text that replays a simulated world.
     pub replay: Option<String>,
     /// The timeline, if it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,12 +86,12 @@ pub struct LatencyRecord {
     pub deviation_ns: f64,
     /// The longest.
     pub max_ns: u64,
-    /// The buckets of the histogram that are not empty: the highest value of each, and its count.
+    /// The non-empty buckets of the histogram: the highest value of each, and its count.
     pub buckets_ns: Vec<(u64, u64)>,
 }
 
 impl Record {
-    /// A record of a trial that began at `started` and took `real_seconds`.
+    /// Creates the record of a trial that started at `started` and took `real_seconds`.
     #[must_use]
     pub fn new(
         plan: &Plan,
@@ -118,7 +118,7 @@ impl Record {
         trial_id(&self.context.combination, self.repetition, self.is_warmup)
     }
 
-    /// A figure.
+    /// Returns a figure; `None` if the trial does not have it.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<f64> {
         self.measured.metrics.get(name).copied()
@@ -126,7 +126,7 @@ impl Record {
 }
 
 impl Context {
-    /// The context of a trial that this program runs here.
+    /// Returns the context of a trial that this program runs on this machine.
     #[must_use]
     pub fn of(plan: &Plan, trial: &Trial) -> Self {
         let levels = trial.levels.iter();

@@ -1,24 +1,24 @@
-//! [`Report`]: records turned into figures, the published ones beside them.
+//! [`Report`]: records summarised as figures, with the published ones beside them.
 //!
-//! Each block of a plan is divided into groups: the levels of the factors that the baseline does
-//! not name are the same within one. A group's rows are the levels of the baseline's factors, in
-//! the plan's order, and are compared with its baseline.
+//! Each block of a plan is divided into groups. Within a group the factors that the baseline does
+//! not name have the same levels. Its rows are the levels of the baseline's factors, in the plan's
+//! order, and are compared with its baseline.
 //!
 //! # Findings
 //!
-//! - The **primary figure** is the one by which runs of the group's workload are compared: the time
-//!   of the same work, or, where the time is given, how much was done in it. See [`headline`].
-//! - The **gain** of a row is how much better that is: the baseline's time over its own, or its own
-//!   rate over the baseline's, minus one.
+//! - The **primary figure** is the figure by which the runs of a workload are compared: the time
+//!   for fixed work, or the amount of work in a fixed time. See [`headline`].
+//! - The **gain** of a row is its relative improvement: the baseline's time over its own, or its
+//!   own rate over the baseline's, minus one.
 //! - The **first that beats the baseline** is the first row, in the plan's order, whose gain is
 //!   above zero.
 //! - The **point of saturation** is the first row from which the next one gains less than
-//!   [`SATURATION`]; that is the rule of the published comparison, where 64 MB saturate because 128
+//!   [`SATURATION`]. This is the rule of the published comparison, where 64 MB saturate because 128
 //!   MB gain 2 % only.
 //! - The **order** is compared over all pairs of rows whose published figures differ by more than
 //!   [`TIE`].
-//! - The **answer** says in words what a group shows, with intervals where trials were repeated;
-//!   see [`answer`].
+//! - The **answer** states the result of a group as sentences, with intervals if trials were
+//!   repeated; see [`answer`].
 
 pub mod answer;
 pub mod compare;
@@ -48,9 +48,9 @@ use gather::{Gathered, gather};
 
 pub use findings::{Findings, Mark, Marks};
 
-/// A gain from one row to the next below this is none.
+/// Relative gain from one row to the next below which the curve is saturated.
 pub const SATURATION: f64 = 0.05;
-/// Published figures that differ by less than this are the same.
+/// Relative difference below which two published figures are equal.
 pub const TIE: f64 = 0.02;
 
 /// The figures of a plan.
@@ -58,7 +58,7 @@ pub const TIE: f64 = 0.02;
 pub struct Report {
     /// The plan's name.
     pub plan: String,
-    /// The question.
+    /// The question of the plan.
     pub question: String,
     /// The plan's hash, in hexadecimal.
     pub plan_hash: String,
@@ -68,13 +68,13 @@ pub struct Report {
     pub warnings: Vec<Warning>,
     /// Number of trials without a record.
     pub missing: usize,
-    /// Number of records that the figures are from.
+    /// Number of records that the figures are computed from.
     pub count: usize,
-    /// The programs that made them.
+    /// The programs that made the records.
     pub programs: Vec<Program>,
-    /// The machines that they were made on.
+    /// The machines that the records were made on.
     pub machines: Vec<Machine>,
-    /// The plan with all that it takes from others, if it is based on any.
+    /// The plan with everything taken from its bases; `None` if it has no base.
     pub written_out: Option<String>,
 }
 
@@ -85,7 +85,7 @@ pub struct BlockReport {
     pub name: String,
     /// Its title.
     pub title: String,
-    /// Why it is there.
+    /// The reason for the block.
     pub why: String,
     /// The rows, divided by the factors that the baseline does not name.
     pub groups: Vec<Group>,
@@ -104,7 +104,7 @@ pub struct Group {
     pub factors: Vec<&'static str>,
     /// The figure by which they are compared.
     pub primary: &'static MetricKind,
-    /// The figures that say most of their workload.
+    /// The main figures of the workload.
     pub shown: Vec<&'static MetricKind>,
     /// The rows.
     pub rows: Vec<Row>,
@@ -117,7 +117,7 @@ pub struct Group {
 pub struct Row {
     /// The labels of the levels in which the group's rows differ.
     pub labels: Vec<String>,
-    /// True if the others are compared with it.
+    /// True if the others are compared with this row.
     pub is_baseline: bool,
     /// Number of trials that were run and counted.
     pub count: usize,
@@ -134,19 +134,19 @@ pub struct Row {
     pub latencies: BTreeMap<String, Vec<(u64, u64)>>,
     /// The timeline of the first trial, if it was recorded.
     pub timeline: Option<Timeline>,
-    /// The place of the row on an axis of its only factor, if that is a quantity.
+    /// Position on the axis of the only factor, if that factor is a quantity.
     pub position: Option<f64>,
 }
 
 impl Report {
-    /// Puts the records of a plan together.
+    /// Summarises the records of a plan.
     #[must_use]
     pub fn new(plan: &Plan, records: &[Record]) -> Self {
         let briefs: Vec<Brief> = records.iter().map(Brief::from).collect();
         Self::of(plan, &briefs)
     }
 
-    /// The same from what is needed of the records.
+    /// Summarises the parts of records that a report needs.
     #[must_use]
     pub fn of(plan: &Plan, records: &[Brief]) -> Self {
         let all = gather(plan, records);
@@ -162,7 +162,7 @@ impl Report {
             .map(|record| (Arc::as_ptr(&record.context), &*record.context))
             .collect();
         let programs: BTreeSet<&Program> = contexts.values().map(|own| &own.program).collect();
-        // A machine on which a fact was changed is the same machine.
+        // Machines that differ in their facts only are the same machine.
         let machines: BTreeMap<_, &Machine> = contexts
             .values()
             .map(|own| &own.machine)
@@ -194,20 +194,20 @@ impl Report {
         }
     }
 
-    /// The report as a page for a browser, complete in itself. `again` is the command that makes
-    /// the records, `source` the text of the plan's own file.
+    /// Returns the report as a self-contained HTML page. `again` is the command that makes the
+    /// records, `source` the text of the plan's own file.
     #[must_use]
     pub fn html(&self, again: &str, source: &str) -> String {
         page::render(self, again, source)
     }
 
-    /// The report as text for a terminal of any width.
+    /// Returns the report as text for a terminal of any width.
     #[must_use]
     pub fn text(&self) -> String {
         table::render(self)
     }
 
-    /// The report as JSON.
+    /// Returns the report as JSON.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         json::render(self)
@@ -215,7 +215,7 @@ impl Report {
 }
 
 impl Row {
-    /// The labels in one text.
+    /// Returns the labels joined to one text.
     #[must_use]
     pub fn label(&self) -> String {
         if self.labels.is_empty() {
@@ -225,7 +225,7 @@ impl Row {
         }
     }
 
-    /// The mean of a figure.
+    /// Returns the mean of a figure.
     #[must_use]
     pub fn value(&self, metric: &str) -> Option<f64> {
         self.figures.get(metric).map(|mean| mean.value)
@@ -278,7 +278,7 @@ fn block_report(plan: &Plan, block: &Block, gathered: &[&Gathered<'_>]) -> Block
     let groups = groups
         .into_iter()
         .map(|(common, own)| group(plan, block, common, &own, &compared));
-    // Where the workload is a factor, the parameters of all are meant.
+    // If the workload is a factor, the parameters of all workloads apply.
     let settings: Vec<_> = match varies.contains(&"workload") {
         true => block.fixed.iter().collect(),
         false => block.fixed.concerned().collect(),
@@ -322,14 +322,15 @@ fn group(
         common,
         factors: compared.to_vec(),
         primary,
-        // With nothing recorded, what there will be.
+        // Without records, all figures that the plan will have.
         shown: if known.is_empty() { shown } else { known },
         findings: Findings::of(&rows, primary),
         rows,
     }
 }
 
-/// The gains of a group's rows over its baseline, their p-values corrected for being several.
+/// Computes the gains of a group's rows over its baseline, with p-values corrected for multiple
+/// tests.
 fn add_effects(plan: &Plan, rows: &mut [Row], primary: &MetricKind) {
     let baseline = rows.iter().find(|row| row.is_baseline);
     let Some(baseline) = baseline.and_then(|row| row.sample.clone()) else {
@@ -392,7 +393,7 @@ fn row(
     }
 }
 
-/// The quantity of the only factor in which rows differ, if it is one.
+/// Returns the level as a quantity, if it is one and only one factor differs between rows.
 fn position(combination: &Combination, compared: &[&'static str]) -> Option<f64> {
     let [only] = compared else { return None };
     let mut levels = combination.levels.iter();

@@ -1,16 +1,15 @@
-//! [`Reproduction`]: what others have published beside what is found here, claim by claim, from
-//! records.
+//! [`Reproduction`]: published results compared with records, claim by claim.
 //!
 //! # Claims of direction
 //!
-//! Figures that stand beside each other where they were published (a [`PublishedSet`]) claim an
-//! order: of each pair that differs by more than [`TIE`], one is higher. Here the same one must be
-//! higher by more than [`TIE`], and, where trials were repeated, the 95 % interval of the ratio
-//! must leave out 1. What a plan says in `[[claim]]` is decided by its own rule; "about the same"
-//! is a difference of at most [`SATURATION`].
+//! Figures that were published together (a [`PublishedSet`]) claim an order: of each pair that
+//! differs by more than [`TIE`], one is higher. The claim is reproduced if the same figure is
+//! higher here by more than [`TIE`] and, if trials were repeated, the 95 % interval of the ratio
+//! excludes 1. A `[[claim]]` of a plan is decided by its own rule; "about the same" is a difference
+//! of at most [`SATURATION`].
 //!
-//! A claim that is not decided because there are no records, or because the plan does not run what
-//! it is about, counts as not run, never as reproduced.
+//! A claim without records, or about a configuration that the plan does not run, counts as not run,
+//! never as reproduced.
 
 mod document;
 mod verdict;
@@ -27,27 +26,27 @@ use crate::store::{Brief, Store, StoreError, latest};
 
 pub use verdict::{Tally, Verdict};
 
-/// A plan's published figures and claims with what its records say of them.
+/// A plan's published figures and claims with the results of its records.
 #[derive(Debug, Clone)]
 pub struct Reproduction {
     /// The plan.
     pub plan: Plan,
     /// The published figures with ours.
     pub figures: Vec<Figure>,
-    /// The orders that the published figures claim.
+    /// The orders claimed by the published figures.
     pub orders: Vec<Order>,
     /// The claims of the plan's `[[claim]]`.
     pub claims: Vec<Decided>,
-    /// The records that all this is from.
+    /// The records that the results are from.
     pub records: Vec<Record>,
 }
 
 /// A published figure beside ours.
 #[derive(Debug, Clone)]
 pub struct Figure {
-    /// Of which of the plan's sets.
+    /// The index of its set in the plan.
     pub set: usize,
-    /// Its name there.
+    /// Its label in the set.
     pub label: String,
     /// The published figure, in the metric's SI unit.
     pub published: f64,
@@ -60,24 +59,24 @@ pub struct Figure {
 /// Two published figures of which one is higher.
 #[derive(Debug, Clone)]
 pub struct Order {
-    /// Of which of the plan's sets.
+    /// The index of the set in the plan.
     pub set: usize,
     /// The higher one.
     pub higher: String,
     /// The lower one.
     pub lower: String,
-    /// The verdict here.
+    /// The verdict of our records.
     pub verdict: Verdict,
-    /// The ratio of ours, the one that should be higher over the other.
+    /// The ratio of our figures: the one claimed to be higher over the other.
     pub ratio: Option<f64>,
 }
 
-/// A claim with what became of it.
+/// A claim with its verdict.
 #[derive(Debug, Clone)]
 pub struct Decided {
     /// The claim.
     pub claim: Claim,
-    /// The verdict here.
+    /// The verdict of our records.
     pub verdict: Verdict,
     /// The figures that decided it, in the order of its rule.
     pub ours: Vec<Option<Mean>>,
@@ -94,7 +93,7 @@ impl Reproduction {
         Ok(Self::of(plan, records))
     }
 
-    /// The same of records that were read.
+    /// Compares records with a plan's published figures.
     #[must_use]
     pub fn of(plan: Plan, records: Vec<Record>) -> Self {
         let briefs: Vec<Brief> = records.iter().map(Brief::from).collect();
@@ -116,7 +115,7 @@ impl Reproduction {
         }
     }
 
-    /// Returns true if there is anything published to compare with.
+    /// Returns true if the plan has published figures or claims.
     #[must_use]
     pub fn has_claims(&self) -> bool {
         !self.figures.is_empty() || !self.claims.is_empty()
@@ -132,13 +131,13 @@ impl Reproduction {
     }
 }
 
-/// All that was found as one document in Markdown.
+/// Returns all reproductions as one document in Markdown.
 #[must_use]
 pub fn document(all: &[Reproduction]) -> String {
     document::render(all)
 }
 
-/// All that was found as JSON.
+/// Returns all reproductions as JSON.
 #[must_use]
 pub fn json(all: &[Reproduction]) -> serde_json::Value {
     document::json(all)
@@ -177,7 +176,7 @@ impl Found<'_> {
         run.chain(absent).collect()
     }
 
-    /// Every pair of a set's figures that differ by more than a tie.
+    /// Returns every pair of a set's figures that differ by more than a tie.
     fn orders(&self, plan: &Plan, set: usize, own: &PublishedSet) -> Vec<Order> {
         if !own.is_compared {
             return Vec::new();
@@ -248,7 +247,7 @@ fn of_set(plan: &Plan, set: usize) -> impl Iterator<Item = &Published> {
     plan.published.iter().filter(move |own| own.set == set)
 }
 
-/// The metric of a set or claim.
+/// Returns the metric of a set or claim.
 fn kind(metric: &str) -> &'static MetricKind {
     MetricKind::named(metric).expect("a plan that was read has known metrics only")
 }

@@ -1,18 +1,17 @@
-//! Running a plan: what is recorded is skipped, simulated trials run in parallel, real ones one
-//! after another.
+//! Runs a plan: skips recorded trials, runs simulated trials in parallel and real ones one after
+//! another.
 //!
-//! Simulated worlds share nothing, so as many run at once as there are processors. Real trials
-//! would disturb each other: they run alone and in randomised blocks: all levels once, in an order
-//! that the plan's seed shuffles, then all of them once more in another order, so that whatever
-//! drifts on the machine drifts over all levels. R. A. Fisher, The Arrangement of Field
-//! Experiments, Journal of the Ministry of Agriculture 33, 1926.
+//! Simulated worlds share nothing, so one runs on each processor. Real trials would disturb each
+//! other: they run alone and in randomised blocks. Each block runs all levels once, in an order
+//! shuffled by the plan's seed, so that drift of the machine affects all levels alike. R. A.
+//! Fisher, The Arrangement of Field Experiments, Journal of the Ministry of Agriculture 33, 1926.
 //!
-//! # When a run ends
+//! # End of a run
 //!
-//! After the trials that a plan asks for come rounds of one more trial for each combination whose
-//! interval is wider than the plan's precision, until none is or there are as many as may be.
-//! [`Stop`] ends a run early: no trial begins any more, those that are running are cancelled, and
-//! what was recorded is kept, so that the same command goes on there.
+//! After the trials of the plan, rounds follow with one more trial for each combination whose
+//! interval is wider than the plan's precision, until all are precise or have the maximum number of
+//! repetitions. [`Stop`] ends a run early: no further trial starts, running trials are cancelled,
+//! and records are kept, so that the same command resumes the run.
 
 mod rounds;
 mod stop;
@@ -43,7 +42,7 @@ pub struct RunOptions {
     pub folder: PathBuf,
     /// Number of simulated trials that run at once; at least one.
     pub jobs: usize,
-    /// True to run trials again that have a record.
+    /// True to run recorded trials again.
     pub fresh: bool,
     /// Ends the run early.
     pub stop: Stop,
@@ -62,20 +61,20 @@ impl Default for RunOptions {
 
 /// An observer of a run, called from several threads.
 pub trait Progress: Send + Sync {
-    /// The run begins: so many trials are to be run, so many are recorded already.
+    /// Reports the start of a run: `to_run` trials remain, `recorded` trials have a record.
     fn begin(&self, _to_run: usize, _recorded: usize) {}
 
-    /// So many trials more are to be run, because intervals are too wide.
+    /// Reports `by` additional trials, because intervals are too wide.
     fn extended(&self, _by: usize) {}
 
-    /// A trial begins. `number` counts from 0 over those that are to be run.
+    /// Reports the start of a trial. `number` counts from 0 over the trials of this run.
     fn started(&self, _number: usize, _trial: &Trial) {}
 
-    /// Reports the progress of a trial, 0 to 1. It is called from within the trial, so it must be
-    /// quick.
+    /// Reports the progress of a trial, 0 to 1. It is called from within the trial and must be
+    /// fast.
     fn advanced(&self, _number: usize, _fraction: f64) {}
 
-    /// A trial has ended: its record, or why it has none.
+    /// Reports the end of a trial: its record, or the reason for its failure.
     fn ended(&self, _number: usize, _trial: &Trial, _result: Result<&Record, &str>) {}
 }
 
@@ -88,33 +87,33 @@ impl Progress for NoProgress {}
 /// The outcome of a run.
 #[derive(Debug)]
 pub struct RunOutcome {
-    /// A record of every trial that has one, those of earlier runs included.
+    /// The records of all trials that have one, those of earlier runs included.
     pub records: Vec<Record>,
-    /// Number of trials that were run now.
+    /// Number of trials that this run has executed.
     pub run: usize,
     /// Number of trials that had a record.
     pub recorded: usize,
     /// The trials that failed, and why.
     pub failures: Vec<Failure>,
-    /// True if the run was ended early.
+    /// True if the run was stopped early.
     pub is_stopped: bool,
-    /// The place of the records.
+    /// The file of the records.
     pub path: PathBuf,
 }
 
 /// A trial that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The trial, in words.
+    /// The description of the trial.
     pub trial: String,
-    /// Why.
+    /// The reason.
     pub cause: String,
 }
 
 /// Runs a plan.
 ///
 /// # Errors
-/// If records cannot be read or written. A trial that fails is no error of the run: see
+/// Fails if records cannot be read or written. A failed trial is not an error of the run: see
 /// [`RunOutcome::failures`].
 pub fn run(plan: &Plan, options: &RunOptions, progress: &Arc<dyn Progress>) -> Result<RunOutcome> {
     let store = Store::new(&options.folder, plan);
@@ -142,7 +141,7 @@ pub fn run(plan: &Plan, options: &RunOptions, progress: &Arc<dyn Progress>) -> R
             })
             .collect::<Result<_>>()?;
         let count = jobs.len();
-        // The rounds have put the real ones in their order.
+        // `Rounds` has put the real trials in order.
         let (simulated, real): (Vec<Job>, Vec<Job>) =
             jobs.into_iter().partition(|job| job.setup.is_simulated());
         crew.work(&simulated, options.jobs.max(1), begun)?;
@@ -170,8 +169,8 @@ pub fn run(plan: &Plan, options: &RunOptions, progress: &Arc<dyn Progress>) -> R
     })
 }
 
-/// The records of a plan's trials in the plan's order, repetitions that were added for an interval
-/// among them.
+/// Returns the records of a plan's trials in the plan's order, with the repetitions that were added
+/// for precision.
 fn in_order(plan: &Plan, all: &BTreeMap<String, Record>) -> Vec<Record> {
     let mut records = Vec::with_capacity(all.len());
     for combination in plan.combinations() {
@@ -185,11 +184,11 @@ fn in_order(plan: &Plan, all: &BTreeMap<String, Record>) -> Vec<Record> {
     records
 }
 
-/// The records of a plan, without running anything: the last of each trial, whichever program made
-/// it.
+/// Returns the records of a plan without running anything: the last of each trial, from any
+/// program.
 ///
 /// # Errors
-/// If they cannot be read.
+/// Fails if they cannot be read.
 pub fn recorded(plan: &Plan, folder: &Path) -> Result<Vec<Record>> {
     let all = store::latest(Store::new(folder, plan).read()?);
     Ok(in_order(plan, &all))
@@ -204,9 +203,10 @@ struct Job {
 struct Results {
     done: usize,
     failures: Vec<Failure>,
-    // Ended trials that the rounds have not learnt of: each with its time, or nothing if it failed.
+    // Finished trials that the rounds do not know yet: each with its figure, or `None` if it
+    // failed.
     finished: Vec<(Trial, Option<f64>)>,
-    // The first error of the store, after which nothing more is begun.
+    // The first error of the store; after it no further trial starts.
     broken: Option<anyhow::Error>,
 }
 
@@ -219,7 +219,7 @@ struct Crew<'a> {
 }
 
 impl Crew<'_> {
-    /// Does the jobs on so many threads; the first one's number is `first`.
+    /// Runs the jobs on `threads` threads; the first job's number is `first`.
     fn work(&self, jobs: &[Job], threads: usize, first: usize) -> Result<()> {
         let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -241,7 +241,7 @@ impl Crew<'_> {
         }
     }
 
-    /// Does one job; whether to go on.
+    /// Runs one job; returns true if the run continues.
     fn job(&self, number: usize, job: &Job) -> bool {
         if self.stop.is_requested() || self.results().broken.is_some() {
             return false;
@@ -272,7 +272,7 @@ impl Crew<'_> {
                 drop(results);
                 self.progress.ended(number, &job.trial, Ok(&record));
             }
-            // It was cancelled, and so has not failed.
+            // A cancelled trial has not failed.
             Err(_) if self.stop.is_requested() => return false,
             Err(error) => {
                 let cause = format!("{error:#}");

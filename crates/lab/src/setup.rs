@@ -1,4 +1,4 @@
-//! [`Setup`]: what the settings of a trial mean, typed and checked against each other.
+//! [`Setup`]: the settings of a trial as typed values, checked against each other.
 
 mod memory;
 mod mounted;
@@ -21,18 +21,18 @@ use crate::plan::value::{DIRECTORY_PREFIX, Value};
 
 pub use options::load;
 
-/// Everything that a trial needs to know.
+/// The typed settings of a trial.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The place in which it runs.
+    /// The environment in which it runs.
     pub place: Environment,
     /// The benchmark with its parameters.
     pub workload: Load,
-    /// True if the first repetition has a timeline.
+    /// True if the first repetition records a timeline.
     pub has_timeline: bool,
 }
 
-/// The place in which a trial runs.
+/// The environment in which a trial runs.
 #[derive(Debug, Clone)]
 pub enum Environment {
     /// The engine in a simulated world.
@@ -61,11 +61,11 @@ pub enum Environment {
     },
 }
 
-/// Settings that do not go together.
+/// Settings that cannot be combined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SetupError {
-    /// The keys that it is about.
+    /// The keys involved.
     pub keys: Vec<&'static str>,
     /// The fault, in one line.
     pub message: String,
@@ -167,7 +167,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A number that was checked to lie within 0 and 2^31.
+    /// Returns a number that was checked to be within 0 and 2^31.
     fn small(&self, key: &str) -> u32 {
         u32::try_from(self.number(key)).expect("checked against its limits")
     }
@@ -183,7 +183,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Bytes, or nothing for a word.
+    /// Returns a number of bytes; `None` for a word.
     fn bytes(&self, key: &str) -> Option<u64> {
         match self.value(key) {
             Value::Bytes(bytes) => Some(*bytes),
@@ -220,7 +220,7 @@ impl Reader<'_> {
         Ok(host.scaled(self.small("host_scale_permille")))
     }
 
-    /// Returns the file system of the key `fs.type`. All that there are today are the engine's.
+    /// Returns the file system that the key `fs.type` selects; all are the engine's.
     fn volume(&self, is_simulated: bool) -> Result<Arc<dyn FileSystem>, SetupError> {
         Ok(Arc::new(self.ext(is_simulated)?))
     }
@@ -291,7 +291,7 @@ impl Reader<'_> {
     }
 }
 
-/// A simulated world takes simulated devices and memory, a process takes what is real.
+/// Checks that a simulated world has simulated devices and memory, and a process real ones.
 fn check_world(
     device: &DeviceText,
     key: &'static str,

@@ -13,26 +13,26 @@ use crate::hash::StableHash;
 pub struct Trial {
     /// The index of the block in the plan.
     pub block: usize,
-    /// Its name.
+    /// The block's name.
     pub block_name: String,
     /// The level of each factor, in the plan's order.
     pub levels: Arc<[TrialLevel]>,
     /// The repetition, from 0.
     pub repetition: u32,
-    /// True if it is run first and not counted.
+    /// True for a warm-up: it is run first and not counted.
     pub is_warmup: bool,
-    /// Decides everything random in it.
+    /// Seed of all random decisions in the trial.
     pub seed: u64,
     /// A value for every key.
     pub settings: Arc<Settings>,
 }
 
-/// Trials that differ in their repetition only.
+/// A combination of levels: trials that differ in their repetition only.
 #[derive(Debug, Clone)]
 pub struct Combination {
     /// The index of the block in the plan.
     pub block: usize,
-    /// Its name.
+    /// The block's name.
     pub block_name: String,
     /// The level of each factor, in the plan's order.
     pub levels: Arc<[TrialLevel]>,
@@ -42,13 +42,13 @@ pub struct Combination {
 }
 
 impl Combination {
-    /// Returns the start of the ids of its trials, which is unique in the plan.
+    /// Returns its id, unique in the plan; the ids of its trials start with it.
     #[must_use]
     pub fn id(&self) -> String {
         id(&self.block_name, &self.levels)
     }
 
-    /// One of its trials.
+    /// Returns one of its trials.
     #[must_use]
     pub fn trial(&self, repetition: u32, is_warmup: bool) -> Trial {
         Trial {
@@ -81,13 +81,13 @@ impl Trial {
         trial_id(&self.combination_id(), self.repetition, self.is_warmup)
     }
 
-    /// Returns the start of its id: that of its combination.
+    /// Returns the id of its combination; its own id starts with it.
     #[must_use]
     pub fn combination_id(&self) -> String {
         id(&self.block_name, &self.levels)
     }
 
-    /// Returns a description of this trial in a few words.
+    /// Returns a short description of this trial.
     #[must_use]
     pub fn name(&self) -> String {
         let block = (!self.block_name.is_empty()).then(|| self.block_name.clone());
@@ -116,15 +116,14 @@ fn id(block: &str, levels: &[TrialLevel]) -> String {
     id
 }
 
-/// A trial's id from its parts.
+/// Builds a trial's id from its parts.
 #[must_use]
 pub fn trial_id(combination: &str, repetition: u32, is_warmup: bool) -> String {
     let kind = if is_warmup { WARMUP } else { REPETITION };
     format!("{combination} {kind}={repetition}")
 }
 
-/// The parts of a trial's id: that of its combination, whether it is a warm-up, and which
-/// repetition.
+/// Splits a trial's id into the combination's id, the warm-up flag and the repetition.
 #[must_use]
 pub fn split_id(trial: &str) -> Option<(&str, bool, u32)> {
     let (combination, last) = trial.rsplit_once(' ')?;

@@ -5,54 +5,54 @@ use super::{Key, Spot, Trial, Value};
 /// A combination of levels that a figure or a claim is about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    /// The block; nothing where the plan has one only.
+    /// The block; `None` if the plan has only one.
     pub block: Option<String>,
-    /// At which levels.
+    /// The levels.
     pub at: Vec<(&'static Key, Value)>,
-    /// Its name beside others.
+    /// Its label in a table.
     pub label: String,
-    /// The place of the definition.
+    /// The position of the definition.
     pub spot: Spot,
 }
 
 /// A published figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Published {
-    /// For which trial.
+    /// The combination that it was published for.
     pub cell: Cell,
-    /// Of which metric.
+    /// The metric.
     pub metric: &'static str,
     /// The figure, in the metric's SI unit.
     pub value: f64,
-    /// The author and the place.
+    /// The author and the position in the source.
     pub source: String,
     /// The index of its set in the plan.
     pub set: usize,
 }
 
-/// Figures that stand beside each other where they were published: one metric under several
-/// conditions.
+/// Figures that were published together: one metric under several conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedSet {
-    /// Of which metric.
+    /// The metric.
     pub metric: &'static str,
-    /// The common property of all, in a few words; may be empty.
+    /// A short description of the common property of all; may be empty.
     pub what: String,
     /// The unit in which they were published.
     pub unit: String,
-    /// Its value in units of the metric's SI unit.
+    /// The value of `unit` in the metric's SI unit.
     pub scale: f64,
-    /// The author and the place.
+    /// The author and the position in the source.
     pub source: String,
     /// The known cause of the difference from ours.
     pub why: Option<String>,
-    /// True if the order of its figures counts as claims; false if another set is of the same runs.
+    /// True if the order of its figures counts as claims; false if another set covers the same
+    /// runs.
     pub is_compared: bool,
-    /// Figures of what this plan does not run.
+    /// Published figures of configurations that this plan does not run.
     pub absent: Vec<Absent>,
 }
 
-/// A published figure of something that a plan does not run.
+/// A published figure of a configuration that a plan does not run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Absent {
     /// Its subject.
@@ -61,23 +61,23 @@ pub struct Absent {
     pub value: f64,
 }
 
-/// Something that others said of their figures.
+/// A published statement about figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
-    /// In words.
+    /// The claim as a sentence.
     pub text: String,
-    /// The author and the place.
+    /// The author and the position in the source.
     pub source: String,
     /// The known reason that it is not reproduced, or not run.
     pub why: Option<String>,
-    /// Its test here; none if it is not run.
+    /// Its test; `None` if the plan does not run it.
     pub test: Option<ClaimTest>,
 }
 
 /// The test of a claim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClaimTest {
-    /// The figure that is looked at.
+    /// The figure that is tested.
     pub metric: &'static str,
     /// The condition.
     pub rule: ClaimRule,
@@ -88,7 +88,7 @@ pub struct ClaimTest {
 pub enum ClaimRule {
     /// It is higher in the first than in the second.
     Higher(Cell, Cell),
-    /// It is about the same in both.
+    /// It is equal in both, within a few percent.
     Alike(Cell, Cell),
     /// It lies within limits, in the metric's SI unit.
     Between(Cell, f64, f64),
@@ -121,7 +121,7 @@ impl Published {
 }
 
 impl ClaimTest {
-    /// The trials that it looks at.
+    /// Returns the cells that the rule compares.
     pub fn cells(&self) -> impl Iterator<Item = &Cell> {
         match &self.rule {
             ClaimRule::Higher(one, other) | ClaimRule::Alike(one, other) => {

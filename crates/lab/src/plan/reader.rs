@@ -1,4 +1,4 @@
-//! Reading TOML with lines: tables whose entries must all be taken, and dotted keys made flat.
+//! Reads TOML with line numbers: tables without unknown entries, and flattened dotted keys.
 
 use std::ops::Range;
 
@@ -16,13 +16,13 @@ pub(super) struct Source<'t> {
 }
 
 impl Source<'_> {
-    /// The line of an offset, from 1.
+    /// Returns the line of an offset, from 1.
     fn line(&self, offset: usize) -> usize {
         let before = &self.text.as_bytes()[..offset.min(self.text.len())];
         1 + before.iter().filter(|byte| **byte == b'\n').count()
     }
 
-    /// Returns the start of a span.
+    /// Returns the position of a span's start.
     pub(super) fn spot(&self, span: &Range<usize>) -> Spot {
         Spot {
             file: self.file.into(),
@@ -35,7 +35,7 @@ impl Source<'_> {
     }
 }
 
-/// A table whose known entries are taken one by one; what is left at the end is unknown.
+/// A table whose known entries are taken one by one; a remaining entry is unknown.
 pub(super) struct Section<'t, 'i> {
     source: Source<'t>,
     name: &'static str,
@@ -46,16 +46,16 @@ pub(super) struct Section<'t, 'i> {
 /// A key and its value.
 #[derive(Clone)]
 pub(super) struct Entry<'i> {
-    /// The key, with points where tables were nested.
+    /// The key, dotted if tables were nested.
     pub(super) key: String,
-    /// The place of the key.
+    /// The span of the key.
     pub(super) span: Range<usize>,
     /// The value.
     pub(super) value: DeValue<'i>,
 }
 
 impl<'t, 'i> Section<'t, 'i> {
-    /// The entries of a table, in the order of the text.
+    /// Lists the entries of a table in the order of the text.
     pub(super) fn new(
         source: Source<'t>,
         name: &'static str,
@@ -74,13 +74,13 @@ impl<'t, 'i> Section<'t, 'i> {
         &self.span
     }
 
-    /// Takes an entry out.
+    /// Takes an entry; `None` if it is absent.
     pub(super) fn take(&mut self, key: &str) -> Option<Entry<'i>> {
         let index = self.entries.iter().position(|entry| entry.key == key)?;
         Some(self.entries.remove(index))
     }
 
-    /// Takes an entry that must be there.
+    /// Takes a required entry.
     pub(super) fn need(&mut self, key: &str) -> Result<Entry<'i>, PlanError> {
         self.must_have(key)?;
         Ok(self.take(key).expect("it was looked for"))
@@ -91,7 +91,7 @@ impl<'t, 'i> Section<'t, 'i> {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    /// Makes sure of an entry that is taken later.
+    /// Checks for a required entry that is taken later.
     pub(super) fn must_have(&self, key: &str) -> Result<(), PlanError> {
         if self.has(key) {
             return Ok(());
@@ -100,7 +100,7 @@ impl<'t, 'i> Section<'t, 'i> {
         Err(self.source.error(&self.span, message))
     }
 
-    /// A text that must be there, empty or not.
+    /// Takes a required text, which may be empty.
     pub(super) fn need_any_text(&mut self, key: &str) -> Result<(String, Range<usize>), PlanError> {
         let entry = self.need(key)?;
         match entry.value.as_str() {
@@ -109,7 +109,7 @@ impl<'t, 'i> Section<'t, 'i> {
         }
     }
 
-    /// Yes or no, if it is there.
+    /// Takes an optional boolean.
     pub(super) fn switch(&mut self, key: &str) -> Result<Option<bool>, PlanError> {
         match self.take(key) {
             None => Ok(None),
@@ -120,7 +120,7 @@ impl<'t, 'i> Section<'t, 'i> {
         }
     }
 
-    /// The entries of a table that may be there, as they are.
+    /// Takes the entries of an optional table.
     pub(super) fn entries(&mut self, key: &str) -> Result<Option<Vec<Entry<'i>>>, PlanError> {
         let Some(entry) = self.take(key) else {
             return Ok(None);
@@ -131,13 +131,13 @@ impl<'t, 'i> Section<'t, 'i> {
         Ok(Some(entries_of(table)))
     }
 
-    /// The entries of a table that must be there, as they are.
+    /// Takes the entries of a required table.
     pub(super) fn need_entries(&mut self, key: &str) -> Result<Vec<Entry<'i>>, PlanError> {
         self.must_have(key)?;
         Ok(self.entries(key)?.unwrap_or_default())
     }
 
-    /// A text that must be there and not be empty.
+    /// Takes a required text, which must not be empty.
     pub(super) fn need_text(&mut self, key: &str) -> Result<(String, Range<usize>), PlanError> {
         let entry = self.need(key)?;
         match entry.value.as_str() {
@@ -146,7 +146,7 @@ impl<'t, 'i> Section<'t, 'i> {
         }
     }
 
-    /// A text that may be there.
+    /// Takes an optional text.
     pub(super) fn text(&mut self, key: &str) -> Result<Option<String>, PlanError> {
         match self.take(key) {
             None => Ok(None),
@@ -157,7 +157,7 @@ impl<'t, 'i> Section<'t, 'i> {
         }
     }
 
-    /// A whole number that may be there.
+    /// Takes an optional integer.
     pub(super) fn whole(
         &mut self,
         key: &str,
@@ -176,7 +176,7 @@ impl<'t, 'i> Section<'t, 'i> {
         }
     }
 
-    /// A number that must be there, with or without a point.
+    /// Takes a required number, integer or float.
     pub(super) fn need_number(&mut self, key: &str) -> Result<f64, PlanError> {
         let entry = self.need(key)?;
         number(&entry.value)
@@ -184,7 +184,7 @@ impl<'t, 'i> Section<'t, 'i> {
             .ok_or_else(|| self.wrong(&entry, "a number"))
     }
 
-    /// The entries of a table that may be there, dotted keys made flat.
+    /// Takes the entries of an optional table, with nested keys flattened to dotted ones.
     pub(super) fn flat(&mut self, key: &str) -> Result<Vec<Entry<'i>>, PlanError> {
         let Some(entry) = self.take(key) else {
             return Ok(Vec::new());
@@ -198,7 +198,7 @@ impl<'t, 'i> Section<'t, 'i> {
         Ok(entries)
     }
 
-    /// The tables of an array of tables that may be there.
+    /// Takes the tables of an optional array of tables.
     pub(super) fn sections(
         &mut self,
         key: &str,
@@ -221,7 +221,7 @@ impl<'t, 'i> Section<'t, 'i> {
             .collect()
     }
 
-    /// A table that must be there.
+    /// Takes a required table.
     pub(super) fn need_section(
         &mut self,
         key: &str,
@@ -234,7 +234,7 @@ impl<'t, 'i> Section<'t, 'i> {
         }
     }
 
-    /// Refuses what was not taken.
+    /// Fails if there is an entry that was not taken.
     pub(super) fn finish(self) -> Result<(), PlanError> {
         match self.entries.first() {
             None => Ok(()),
@@ -254,7 +254,7 @@ impl<'t, 'i> Section<'t, 'i> {
     }
 }
 
-/// The entries of a table, in the order of the text.
+/// Returns the entries of a table in the order of the text.
 fn entries_of<'i>(table: &DeTable<'i>) -> Vec<Entry<'i>> {
     let entry = |(key, value): (&Spanned<DeString<'i>>, &Spanned<DeValue<'i>>)| Entry {
         key: key.get_ref().to_string(),

@@ -1,4 +1,4 @@
-//! [`Settings`]: a value for every key, and where each was said.
+//! [`Settings`]: a value for every key, with the position of each definition.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub struct Settings {
     values: BTreeMap<&'static str, Said>,
 }
 
-/// A value, and where it is said; a default is said nowhere.
+/// A value and the position of its definition; a default has no position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Said {
     value: Value,
@@ -20,7 +20,7 @@ struct Said {
 }
 
 impl Settings {
-    /// The defaults.
+    /// Returns the default of every key that has one.
     #[must_use]
     pub fn defaults() -> Self {
         let said = KEYS.iter().filter_map(|key| {
@@ -37,19 +37,19 @@ impl Settings {
         self.values.insert(key, Said { value, spot });
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.values.get(key).map(|said| &said.value)
     }
 
-    /// Returns the place of a key's definition.
+    /// Returns the position of a key's definition.
     #[must_use]
     pub fn spot(&self, key: &str) -> Option<&Spot> {
         self.values.get(key).and_then(|said| said.spot.as_ref())
     }
 
-    /// The keys that the plan says, sorted.
+    /// Returns the keys that the plan sets, sorted.
     pub fn said(&self) -> impl Iterator<Item = &'static str> + '_ {
         let said = self.values.iter().filter(|(_, said)| said.spot.is_some());
         said.map(|(key, _)| *key)
@@ -58,7 +58,7 @@ impl Settings {
     /// Returns the name of the workload.
     ///
     /// # Panics
-    /// Panics if the key was set to something else than a text.
+    /// Panics if the key was set to a value that is not a text.
     #[must_use]
     pub fn workload(&self) -> &str {
         match self.get("workload") {
@@ -67,8 +67,8 @@ impl Settings {
         }
     }
 
-    /// The keys and values that mean something: those that a plan says, and the defaults of all
-    /// that does not belong to another workload. Sorted by key.
+    /// Returns the keys and values that apply: those that the plan sets, and the defaults of all
+    /// keys that do not belong to another workload. Sorted by key.
     pub fn concerned(&self) -> impl Iterator<Item = (&'static str, &Value)> + '_ {
         let workload = self.workload();
         self.values
@@ -77,7 +77,7 @@ impl Settings {
             .map(|(key, said)| (*key, &said.value))
     }
 
-    /// All keys and values, sorted by key.
+    /// Returns all keys and values, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> + '_ {
         self.values.iter().map(|(key, said)| (*key, &said.value))
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Lines 1 to 8; what is tested follows on line 9.
+/// Lines 1 to 8; the text under test starts on line 9.
 const HEAD: &str = "\
 [plan]
 name = \"test\"
@@ -197,7 +197,7 @@ fn seeds_depend_on_plan_levels_and_repetition_only() {
     }
     .trials();
     assert_ne!(other[0].seed, a[0].seed, "another plan's seed");
-    // Pinned: records of earlier versions name these.
+    // Pinned: existing records contain these.
     assert_eq!(format!("{:016x}", a[0].seed), SEED_OF_ONE_SECOND);
 }
 
@@ -264,7 +264,7 @@ fn what_was_rounded_is_noted() {
     );
 }
 
-/// A plan that is based on another; what follows stands on line 6.
+/// Parses a plan that is based on another; `rest` starts on line 6.
 fn based(rest: &str) -> Result<Plan, PlanError> {
     let head = "[plan]\nname = \"own\"\nquestion = \"?\"\n\n";
     Plan::parse("own.toml", &format!("{head}{rest}"))
@@ -350,7 +350,7 @@ fn errors_of_a_base_have_their_file() {
         "base = \"external-journal\"\n[fixed]\nfs.type = \"ext2\"",
         "own.toml:7: journal: ext2 has none",
     );
-    // What is in the way stands in the base only.
+    // The conflicting setting is in the base only.
     check(
         "base = \"external-journal\"\n[fixed]\nmemory.host = \"128MiB\"",
         "own.toml:7: memory: of 128MiB",

@@ -1,4 +1,4 @@
-//! [`Value`]: the value of a key, and the kinds of values that there are.
+//! [`Value`]: the value of a key, and [`Kind`]: the kinds of values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,9 +12,9 @@ use toml::de::{DeInteger, DeValue};
 /// A checked value of a key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
-    /// One of a few words, a device's text, a host's name.
+    /// A word, a device text, or a host profile.
     Text(String),
-    /// Yes or no.
+    /// A boolean.
     Switch(bool),
     /// A number.
     Number(i64),
@@ -22,7 +22,7 @@ pub enum Value {
     Bytes(u64),
     /// A time in nanoseconds.
     Time(u64),
-    /// Two numbers, the first not above the second.
+    /// Two numbers; the first is not greater than the second.
     Range(u32, u32),
 }
 
@@ -31,15 +31,15 @@ pub enum Value {
 pub enum Kind {
     /// One of these words.
     Word(&'static [&'static str]),
-    /// One of these words, or that one.
+    /// One of these words, or the word after them.
     WordOr(&'static [&'static str], &'static str),
     /// `true` or `false`.
     Switch,
-    /// A whole number within these limits.
+    /// An integer within these limits.
     Number(i64, i64),
     /// A number of bytes: a number, or a text such as `"512MiB"`.
     Bytes,
-    /// The same, or one of these words.
+    /// The same as `Bytes`, or one of these words.
     BytesOr(&'static [&'static str]),
     /// A time: a number of seconds, or a text such as `"5s"` or `"250ms"`.
     Time,
@@ -58,17 +58,17 @@ pub enum Kind {
     Target,
 }
 
-/// The prefix of a directory's path in a target.
+/// The prefix of a target that is a directory, followed by its path.
 pub(crate) const DIRECTORY_PREFIX: &str = "directory:";
-/// The prefix of the type of a kernel file system.
+/// The prefix of a target that the kernel mounts, followed by the type.
 pub(crate) const KERNEL_PREFIX: &str = "kernel:";
-/// The prefix of the name of a FUSE program.
+/// The prefix of a target that a FUSE program mounts, followed by its name.
 pub(crate) const FUSE_PREFIX: &str = "fuse:";
 /// The FUSE programs.
 const FUSE_PROGRAMS: &[&str] = &["fuse2fs", "jext", "passthrough"];
 
 impl Kind {
-    /// Returns the form of a value of this kind, for messages.
+    /// Returns the syntax of a value of this kind, for messages.
     #[must_use]
     pub fn expected(self) -> String {
         match self {
@@ -99,11 +99,11 @@ impl Kind {
         }
     }
 
-    /// Reads a value from a command's text: as it stands in a plan, or a word or size without its
+    /// Parses a value from the command line: in the syntax of a plan, or a word or size without
     /// quotes.
     ///
     /// # Errors
-    /// What was expected.
+    /// Fails with a description of the expected value.
     pub fn parse(self, text: &str) -> Result<Value, String> {
         let quoted = DeValue::String(text.into());
         let parsed = DeValue::parse(text).map(toml::Spanned::into_inner);
@@ -113,7 +113,7 @@ impl Kind {
         }
     }
 
-    /// Checks a value; what is wrong with it otherwise. What was rounded is added to `notes`.
+    /// Checks a value; fails with its fault. Notes on rounding are added to `notes`.
     pub(super) fn check(
         self,
         given: &DeValue<'_>,
@@ -207,7 +207,7 @@ fn one_of(words: &[&str]) -> String {
     }
 }
 
-/// Returns a description of a plan's value, for messages.
+/// Describes a value of a plan, for messages.
 pub(super) fn describe(given: &DeValue<'_>) -> String {
     match given {
         DeValue::String(text) => format!("{text:?}"),
@@ -220,13 +220,13 @@ pub(super) fn describe(given: &DeValue<'_>) -> String {
     }
 }
 
-/// A whole number of a plan.
+/// Returns an integer of a plan; `None` if the value is not one.
 pub(super) fn whole(given: &DeValue<'_>) -> Option<i64> {
     let integer: &DeInteger<'_> = given.as_integer()?;
     i64::from_str_radix(integer.as_str(), integer.radix()).ok()
 }
 
-/// A number of a plan, with or without a point.
+/// Returns a number of a plan, integer or float; `None` if the value is neither.
 pub(super) fn number(given: &DeValue<'_>) -> Option<f64> {
     match given {
         DeValue::Float(number) => number.as_str().parse().ok(),

@@ -1,6 +1,5 @@
-//! Records as CSV (RFC 4180), for spreadsheets and scripts: a row for each trial, a column for
-//! everything about it but counters and latencies, which have no fixed columns and stand in the
-//! records themselves.
+//! Records as CSV (RFC 4180), for spreadsheets and scripts: a row for each trial, a column for each
+//! of its fields except counters and latencies, which have no fixed columns.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -23,11 +22,11 @@ const HEAD: [&str; 11] = [
     "fingerprint",
 ];
 
-/// Writes records. A column for every setting and every figure that any of them has; figures are in
-/// SI base units, which stand in the head.
+/// Writes records. Each setting and figure of any record has a column; figures are in SI base
+/// units, which the header row names.
 ///
 /// # Errors
-/// If `out` cannot be written.
+/// Fails if `out` cannot be written.
 pub fn write(out: &mut impl Write, records: &[Record]) -> io::Result<()> {
     let settings: BTreeSet<&str> = records
         .iter()
@@ -79,7 +78,7 @@ fn row(out: &mut impl Write, fields: impl Iterator<Item = String>) -> io::Result
     write!(out, "{}\r\n", fields.join(","))
 }
 
-/// A field, in quotes where it must be.
+/// Returns a field, in quotes if it needs them.
 fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\r', '\n']) {
         format!("\"{}\"", field.replace('"', "\"\""))

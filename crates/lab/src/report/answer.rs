@@ -1,18 +1,18 @@
-//! The result of a group of rows in words: the first thing that a reader of the report sees.
+//! The result of a group of rows as sentences, shown at the top of a report.
 //!
-//! A gain has its 95 % interval if trials were repeated. A row *beats* the baseline if that
-//! interval is above zero; a single value is exact in a simulated world and taken as it is.
+//! A gain has a 95 % interval if trials were repeated. A row *beats* the baseline if that interval
+//! is above zero; a single value, exact in a simulated world, is used without an interval.
 
 use super::{Group, Row, SATURATION};
 use crate::statistics::effect::Effect;
 use crate::statistics::saturation::{knee, saturation};
 
-/// The figure that is read as a time.
+/// The figure that is printed as a time.
 const TIME: &str = "elapsed";
-/// Fewer levels make no curve.
+/// Minimum number of levels of a curve.
 const CURVE_COUNT_MIN: usize = 3;
 
-/// The sentences of a group; none where rows are missing or there is nothing to compare.
+/// Returns the sentences of a group; none if rows are missing or there is nothing to compare.
 #[must_use]
 pub fn sentences(group: &Group) -> Vec<String> {
     let Some(baseline) = group.rows.iter().find(|row| row.is_baseline) else {
@@ -41,7 +41,7 @@ pub fn sentences(group: &Group) -> Vec<String> {
     said
 }
 
-/// Returns true if the rows are levels of one quantity, in increasing order, and enough for a
+/// Returns true if the rows are levels of one quantity, in increasing order, and sufficient for a
 /// curve.
 fn is_curve(others: &[(&Row, Effect)]) -> bool {
     others.len() >= CURVE_COUNT_MIN && is_ordered(others.iter().map(|(row, _)| *row))
@@ -113,7 +113,7 @@ fn beside(base: &str, row: &Row, effect: &Effect) -> String {
     format!("{label} {verb} {base}: {text}.")
 }
 
-/// Without a baseline: which row is the best, and which the worst.
+/// Names the best and the worst row of a group without a baseline.
 fn fastest(group: &Group) -> Vec<String> {
     let known: Option<Vec<(&Row, f64)>> = group
         .rows
@@ -143,7 +143,7 @@ fn fastest(group: &Group) -> Vec<String> {
     }]
 }
 
-/// Returns the meaning of gains in a group, as a sentence for new readers.
+/// Returns a sentence that explains the gains of a group.
 #[must_use]
 pub fn gain_meaning(group: &Group) -> String {
     match group.primary.name {
@@ -152,12 +152,12 @@ pub fn gain_meaning(group: &Group) -> String {
     }
 }
 
-/// `+17 % [12, 21]`, and the p-value where there is one.
+/// Formats a gain as `+17 % [12, 21]`, with the p-value if there is one.
 #[must_use]
 pub fn gain_text(effect: &Effect) -> String {
     let percent = |share: f64| {
         let rounded = (share * 1000.0).round() / 10.0;
-        // Without a sign of its own, -0.04 % would be printed as -0.0 %.
+        // Avoids printing -0.04 % as -0.0 %.
         if rounded == 0.0 { 0.0 } else { rounded }
     };
     let mut text = match percent(effect.share) {

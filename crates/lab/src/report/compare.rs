@@ -1,9 +1,8 @@
-//! [`Comparison`]: the trials that two record files have in common: two machines, two versions, two
+//! [`Comparison`]: the trials that two record files have in common: of two machines, versions or
 //! days.
 //!
-//! Trials are the same where block and levels are; the plans may differ in everything else. The
-//! gain is the second file's over the first, positive where the second is better; p-values are
-//! corrected for the number of rows.
+//! Trials match by block and levels; the plans may differ otherwise. The gain is the second file's
+//! over the first, positive if the second is better; p-values are corrected for the number of rows.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +16,17 @@ use crate::statistics::rank::holm;
 use crate::statistics::{Mean, Sample};
 use crate::store::Brief;
 
-/// The seed of the intervals: the same files give the same text.
+/// The seed of the intervals, fixed so that the same files give the same text.
 const SEED: u64 = 1;
 
-/// Two record files beside each other.
+/// Two record files compared.
 #[derive(Debug, Clone)]
 pub struct Comparison {
     /// The figure that is compared.
     pub metric: &'static MetricKind,
-    /// The trials that both have, in the order of their names.
+    /// The trials that both have, sorted by name.
     pub rows: Vec<ComparedRow>,
-    /// Numbers of combinations of levels that only the first has, and only the second.
+    /// Numbers of combinations in the first file only, and in the second only.
     pub alone: (usize, usize),
 }
 
@@ -36,11 +35,11 @@ pub struct Comparison {
 pub struct ComparedRow {
     /// Its block and levels.
     pub label: String,
-    /// In the first file.
+    /// The figure in the first file.
     pub first: Mean,
-    /// In the second.
+    /// The figure in the second file.
     pub second: Mean,
-    /// The gain of the second; none if the figure is zero.
+    /// The gain of the second; `None` if the figure is zero.
     pub gain: Option<Effect>,
 }
 
@@ -79,7 +78,7 @@ impl Comparison {
         }
     }
 
-    /// As a table for a terminal of any width.
+    /// Returns a table for a terminal of any width.
     #[must_use]
     pub fn text(&self) -> String {
         let head = ["trial", &self.metric.head(), "in the second", "gain"];
@@ -116,7 +115,7 @@ impl Comparison {
         text
     }
 
-    /// As JSON, in SI base units.
+    /// Returns JSON, in SI base units.
     #[must_use]
     pub fn json(&self) -> Value {
         let mean = |mean: &Mean| {
@@ -144,8 +143,8 @@ impl Comparison {
     }
 }
 
-/// A figure's values by the block and levels of their trials; warm-ups are left out, of several
-/// records of a trial the last counts.
+/// Collects a figure's values by block and levels, without warm-ups; of several records of a trial
+/// the last counts.
 fn samples(metric: &MetricKind, records: &[Brief]) -> BTreeMap<String, Sample> {
     let index = METRICS.iter().position(|kind| kind.name == metric.name);
     let mut values: BTreeMap<&str, BTreeMap<u32, f64>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! [`Findings`]: what the rows of a group show, and what the published figures do.
+//! [`Findings`]: conclusions from the rows of a group, and from the published figures.
 
 use super::{Row, SATURATION, TIE};
 use crate::metric::MetricKind;
@@ -9,15 +9,14 @@ use crate::statistics::effect::Ratio;
 pub struct Findings {
     /// The findings of our figures.
     pub ours: Marks,
-    /// The findings of the published figures; none if they are incomplete.
+    /// The findings of the published figures; empty if these are incomplete.
     pub published: Marks,
-    /// Pairs of rows whose published figures differ by more than a tie: all, and those that stand
-    /// in the other order here.
+    /// Number of pairs of rows whose published figures differ by more than a tie.
     pub pairs: usize,
-    /// The pairs that stand in the other order here.
+    /// The pairs whose order here is reversed.
     pub swapped: Vec<(String, String)>,
-    /// The row, other than the baseline, whose figure is furthest from the published one, and how
-    /// far.
+    /// The row, other than the baseline, with the largest relative difference from the published
+    /// figure, and that difference.
     pub furthest: Option<(String, f64)>,
 }
 
@@ -26,16 +25,16 @@ pub struct Findings {
 pub struct Marks {
     /// The first row that beats the baseline, and its gain.
     pub first_gain: Option<Mark>,
-    /// The row from which the next one gains next to nothing, and that gain.
+    /// The row from which the next one gains less than the bound, and that gain.
     pub saturation: Option<Mark>,
 }
 
-/// A row and a share that belongs to it.
+/// A row with a relative value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
     /// The row's label.
     pub label: String,
-    /// The share, 0.05 being 5 %.
+    /// The value as a fraction: 0.05 is 5 %.
     pub share: f64,
 }
 

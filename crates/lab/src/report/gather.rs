@@ -1,4 +1,4 @@
-//! Records sorted by what they are repetitions of.
+//! Records grouped by combination of levels.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::timeline::Timeline;
 /// A combination of levels with the records of its trials.
 pub(crate) struct Gathered<'r> {
     pub(crate) combination: Combination,
-    /// The counted trials by repetition; of several records of one trial the last.
+    /// The counted trials by repetition; of several records of one trial the last counts.
     pub(crate) trials: BTreeMap<u32, &'r Brief>,
     warmups: BTreeMap<u32, &'r Brief>,
 }
 
-/// All combinations of a plan, in its order, with their records. Records of other trials are passed
-/// over.
+/// Returns all combinations of a plan, in its order, with their records. Ignores records of other
+/// trials.
 pub(crate) fn gather<'r>(plan: &Plan, records: &'r [Brief]) -> Vec<Gathered<'r>> {
     let mut all: Vec<Gathered<'_>> = plan
         .combinations()
@@ -35,7 +35,7 @@ pub(crate) fn gather<'r>(plan: &Plan, records: &'r [Brief]) -> Vec<Gathered<'r>>
         .enumerate()
         .map(|(index, gathered)| (gathered.combination.id(), index))
         .collect();
-    // Records share their contexts, which are looked at once each.
+    // Records share contexts: each context is looked up once.
     let mut places: BTreeMap<*const Context, Option<usize>> = BTreeMap::new();
     for record in records {
         let place = places
@@ -61,8 +61,9 @@ impl Gathered<'_> {
         runs.count() + warmups.count()
     }
 
-    /// The figures in the order of [`METRICS`], where all trials have them. Trial by trial: what
-    /// one trial has lies together.
+    /// Returns the samples of all figures, in the order of [`METRICS`]; `None` for a figure that
+    /// some trial lacks. Iterates trial by trial, because the figures of a trial are adjacent in
+    /// memory.
     pub(super) fn samples(&self) -> Vec<Option<Sample>> {
         let empty = || Some(Vec::with_capacity(self.trials.len()));
         let mut columns: Vec<Option<Vec<f64>>> = METRICS.iter().map(|_| empty()).collect();
@@ -78,7 +79,8 @@ impl Gathered<'_> {
         columns.map(|values| Sample::new(values?)).collect()
     }
 
-    /// The figures that all trials have, by their index in [`METRICS`].
+    /// Returns the sample of the figure with this index in [`METRICS`]; `None` if some trial lacks
+    /// it.
     pub(crate) fn sample(&self, index: usize) -> Option<Sample> {
         let values: Option<Vec<f64>> = self
             .trials
@@ -88,18 +90,18 @@ impl Gathered<'_> {
         Sample::new(values?)
     }
 
-    /// The figure of this name.
+    /// Returns the sample of the figure with this name.
     pub(crate) fn sample_of(&self, name: &str) -> Option<Sample> {
         self.sample(METRICS.iter().position(|kind| kind.name == name)?)
     }
 
-    /// The timeline of the first trial that has one.
+    /// Returns the timeline of the first trial that has one.
     pub(super) fn timeline(&self) -> Option<&Timeline> {
         let mut all = self.trials.values();
         all.find_map(|record| record.measured.timeline.as_ref())
     }
 
-    /// The latencies of all trials together, by kind of call.
+    /// Merges the latencies of all trials, by kind of call.
     pub(crate) fn latencies(&self) -> BTreeMap<String, Vec<(u64, u64)>> {
         let mut all: BTreeMap<String, BTreeMap<u64, u64>> = BTreeMap::new();
         for record in self.trials.values() {

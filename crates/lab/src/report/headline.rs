@@ -1,8 +1,8 @@
-//! By what rows are compared, and which figures a table begins with: their workload's [`Headline`].
+//! The primary figure and the main figures of a table: the [`Headline`] of the workload.
 
 use workload::{Definition, Headline};
 
-/// The headline of workloads that differ: every workload takes time.
+/// The headline if workloads differ: every workload takes time.
 const COMMON: Headline = Headline {
     primary: "elapsed",
     shown: &["read_rate", "write_rate", "elapsed"],

@@ -78,7 +78,7 @@ fn row(row: &Row) -> Value {
     })
 }
 
-/// An effect: a share of one, its interval and p-value where trials were repeated.
+/// Returns an effect: a share of one, with its interval and p-value if trials were repeated.
 pub(super) fn effect(effect: &Effect) -> Value {
     json!({
         "share": effect.share,

@@ -1,8 +1,8 @@
-//! A report as one page for a browser: no network, no framework, readable without its script.
+//! A report as one HTML page: no network, no framework, readable without its script.
 //!
-//! Words and tables are HTML; the script draws the charts from the data that the page carries and
-//! sorts the tables. All text that comes from plans and records passes through [`escape`]; the data
-//! through [`in_script`].
+//! Text and tables are HTML; the script draws the charts from data in the page and sorts the
+//! tables. All text from plans and records passes through [`escape`], the data through
+//! [`in_script`].
 
 mod data;
 mod tables;
@@ -55,7 +55,7 @@ pub(super) fn render(report: &Report, again: &str, source: &str) -> String {
     page
 }
 
-/// The question as a sentence begins.
+/// Capitalises the first letter of the question.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     match letters.next() {
@@ -212,7 +212,7 @@ fn render_origin(page: &mut String, report: &Report, again: &str, source: &str) 
     page.push_str("</section>\n");
 }
 
-/// A text behind its title.
+/// Writes a text in a collapsed element under its title.
 fn folded(page: &mut String, title: &str, text: &str) {
     let (title, text) = (escape(title), escape(text));
     writeln!(
@@ -222,7 +222,7 @@ fn folded(page: &mut String, title: &str, text: &str) {
     .expect(INFALLIBLE);
 }
 
-/// A text as it may stand in HTML, within an element or a quoted attribute.
+/// Escapes a text for HTML, in an element or a quoted attribute.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -238,8 +238,8 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// JSON as it may stand in a script element, which ends at the first `</` whatever is around it: in
-/// JSON these three letters occur within strings only, where their escapes mean the same.
+/// Escapes JSON for a script element, which ends at the first `</` in any context. In JSON these
+/// characters occur in strings only, where an escape has the same meaning.
 fn in_script(json: &str) -> String {
     json.replace('<', "\\u003c")
         .replace('>', "\\u003e")

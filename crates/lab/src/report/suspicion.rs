@@ -1,7 +1,7 @@
-//! Checks of repeated real trials: drift, outliers, warm-up, intervals that stay wide.
+//! Checks of repeated real trials: drift, outliers, warm-up, imprecise intervals.
 //!
-//! Simulated trials begin in the same state each time and share nothing: their differences come
-//! from the plan's own seeds, and only their precision is checked.
+//! Simulated trials start in the same state each time and share nothing. Their differences come
+//! from the plan's seeds, so only their precision is checked.
 
 use super::gather::Gathered;
 use super::headline;
@@ -12,12 +12,12 @@ use crate::statistics::stopping::Verdict;
 use crate::statistics::{SIGNIFICANCE, Sample, series};
 use crate::warning::Warning;
 
-/// Fewer repetitions have no beginning that could be told from the rest.
+/// Minimum number of repetitions for the detection of a warm-up.
 const WARM_UP_COUNT_MIN: usize = 10;
-/// A warm-up's mean differs from the rest's by this many of the rest's standard deviations, or it
-/// is chance.
+/// Minimum difference of a warm-up's mean from that of the rest, in standard deviations of the
+/// rest.
 const WARM_UP_DEVIATIONS: f64 = 3.0;
-/// As many values as a trend is looked for in; more are averaged in runs.
+/// Maximum number of values in the trend test; more are averaged in groups.
 const TREND_COUNT_MAX: usize = 500;
 
 /// Returns the suspicions about records.
@@ -49,7 +49,7 @@ pub(super) fn of(plan: &Plan, all: &[Gathered<'_>], machines: usize) -> Vec<Warn
         let mean = sample.mean();
         if sample.count() > 1 && mean > 0.0 {
             let better = MetricKind::named(headline.primary).and_then(|kind| kind.better);
-            // How much slower than on average; where more is better, that is the other way round.
+            // Slowness relative to the mean; inverted for figures of which more is better.
             let slowness = |value: &f64| match better {
                 Some(Better::Higher) => -(value / mean),
                 Some(Better::Lower) | None => value / mean,
@@ -102,8 +102,8 @@ fn of_repetitions(level: &str, gathered: &Gathered<'_>, sample: &Sample) -> Vec<
     warnings
 }
 
-/// Looks for a trend over all trials in the order in which they were run, each relative to its
-/// level's mean.
+/// Checks for a trend over all trials in the order of their runs, each relative to its level's
+/// mean.
 fn drift(mut in_time: Vec<(u64, f64)>) -> Option<Warning> {
     in_time.sort_by_key(|(began, _)| *began);
     let size = in_time.len().div_ceil(TREND_COUNT_MAX).max(1);

@@ -1,4 +1,4 @@
-//! A report as text: the same for every terminal, because it is compared to the digit.
+//! A report as text, the same for every terminal, because it is compared digit by digit.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::metric::MetricKind;
 use crate::statistics::Mean;
 use crate::statistics::effect::Ratio;
 
-/// The figures of the second table: what the engine did. Those of the first are the workload's.
+/// The figures of the second table, from the engine; those of the first are the workload's.
 const ENGINE: [&str; 21] = [
     "commits",
     "log_blocks",
@@ -37,7 +37,7 @@ const ENGINE: [&str; 21] = [
 ];
 /// The mark of an unknown figure.
 const ABSENT: &str = "-";
-/// Pairs in another order that are named.
+/// Maximum number of reversed pairs that are named.
 const SWAPPED_MAX: usize = 4;
 const INFALLIBLE: &str = "writing to a string does not fail";
 
@@ -80,7 +80,7 @@ fn render_block(text: &mut String, block: &BlockReport) {
     }
 }
 
-/// The figures with the published ones beside them, and the gain over the baseline.
+/// Builds the table of figures with the published ones and the gain over the baseline.
 fn results(group: &Group) -> Table {
     let (kinds, primary) = (&group.shown, group.primary);
     let ratio = Ratio::of(primary.better);
@@ -138,7 +138,7 @@ fn results(group: &Group) -> Table {
     table
 }
 
-/// Returns the table of the engine's work and of its callers' waits.
+/// Builds the table of the engine's work and of its callers' waits.
 fn engine(group: &Group) -> Table {
     let is_known = |kind: &&MetricKind| {
         group
@@ -198,7 +198,7 @@ fn render_findings(text: &mut String, group: &Group) {
         }
         None => format!("None beats {baseline}{theirs}"),
     });
-    // Where levels have no order, there is no next one.
+    // Levels without an order have no next level.
     let has_order = answer::is_ordered(group.rows.iter().filter(|row| !row.is_baseline));
     if group.rows.len() > 2 && (has_order || published.saturation.is_some()) {
         let rule = format!(
@@ -229,14 +229,14 @@ fn render_findings(text: &mut String, group: &Group) {
     }
 }
 
-/// A published finding, to stand behind ours.
+/// Formats a published finding for the end of ours.
 fn beside(mark: Option<&Mark>) -> String {
     mark.map_or_else(String::new, |Mark { label, share }| {
         format!("; published: {label}, {}", percent(*share))
     })
 }
 
-/// Returns a sentence on the order of the rows compared with the published one.
+/// Compares the order of the rows with the published one, as a sentence.
 fn order(findings: &Findings) -> Option<String> {
     let Findings { pairs, swapped, .. } = findings;
     if *pairs == 0 {
@@ -288,7 +288,7 @@ fn figure(kind: &MetricKind, row: &Row) -> String {
     mean.map_or_else(absent, |mean| mean_text(kind, *mean))
 }
 
-/// A mean with half of its interval, where there is one.
+/// Formats a mean with half of its interval, if there is one.
 pub(super) fn mean_text(kind: &MetricKind, mean: Mean) -> String {
     match mean.half_interval {
         Some(half) => format!("{} ± {}", kind.text(mean.value), kind.text(half)),
@@ -297,7 +297,7 @@ pub(super) fn mean_text(kind: &MetricKind, mean: Mean) -> String {
 }
 
 fn percent(share: f64) -> String {
-    // Without a sign of its own, -0.04 % would be printed as -0.0 %.
+    // Avoids printing -0.04 % as -0.0 %.
     let rounded = (share * 1000.0).round() / 10.0;
     if rounded == 0.0 {
         "0.0 %".to_owned()
@@ -323,7 +323,7 @@ pub(super) fn add(table: &mut Table, cells: Vec<String>, texts: usize) {
     table.add_row(aligned(cells, texts));
 }
 
-/// Texts to the left, figures to the right.
+/// Aligns texts to the left, figures to the right.
 fn aligned(cells: Vec<String>, texts: usize) -> Vec<Cell> {
     let aligned = cells.into_iter().enumerate().map(|(index, text)| {
         let alignment = if index < texts.max(1) {

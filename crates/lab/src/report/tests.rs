@@ -1,4 +1,4 @@
-//! Reports of small made-up records.
+//! Reports of small artificial records.
 
 use super::*;
 use crate::plan::Trial;
@@ -206,8 +206,8 @@ fn json_has_the_same_figures() {
     );
 }
 
-/// Times of five repetitions each: internal 100, 4 MB the same, 8 MB a fifth faster, 16 MB no
-/// faster than that.
+/// Returns times of five repetitions each: internal 100, 4 MB equal, 8 MB a fifth faster, 16 MB
+/// equal to 8 MB.
 fn repeated() -> (Plan, Vec<Record>) {
     let text = PLAN.replace("question", "repetitions = 5\nquestion");
     let plan = Plan::parse("p.toml", &text).expect("the plan is right");
@@ -257,8 +257,8 @@ fn effects_are_corrected_for_being_several() {
         .iter()
         .map(|row| row.effect.and_then(|effect| effect.p).expect("five values"))
         .collect();
-    // Two of C(10, 5) orders, three tests; the last is the uncorrected one of the row that is the
-    // same.
+    // Two of C(10, 5) orders, three tests; the last value is uncorrected, of the row without a
+    // gain.
     let extreme = 2.0 / 252.0;
     assert!(
         (p[1] - 3.0 * extreme).abs() < 1e-12 && p[1] == p[2],
@@ -359,7 +359,7 @@ fn an_interval_that_stays_wide_is_warned_of() {
     );
 }
 
-/// Records of dbench, whose time is given: these throughputs in MiB/s, and the same time in each.
+/// Returns records of dbench, which has a fixed time: these throughputs in MiB/s.
 fn throughputs(factors: &str, values: &[f64]) -> Report {
     let text = format!(
         "[plan]\nname = \"load\"\nquestion = \"?\"\n[fixed]\nworkload = \"dbench\"\n\

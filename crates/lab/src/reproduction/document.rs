@@ -91,7 +91,7 @@ fn share(all: &[Reproduction], is_mounted: bool) -> String {
     format!("{} of {}", tally.reproduced, tally.decided())
 }
 
-/// By which programs, on which machines, and when the records were made.
+/// Names the programs, the machines and the dates of the records.
 fn provenance(all: &[Reproduction]) -> String {
     let records = || all.iter().flat_map(|own| &own.records);
     if records().next().is_none() {
@@ -127,8 +127,8 @@ fn sources(own: &Reproduction) -> Vec<&str> {
     let claims = own.plan.claims.iter().map(|claim| &claim.source);
     let mut sources: Vec<&str> = Vec::new();
     for source in sets.chain(claims) {
-        // The place in a source stands behind its last comma or semicolon; the table is about the
-        // source.
+        // The position in a source follows the last comma or semicolon; the table names the source
+        // only.
         if !sources.contains(&source.as_str()) {
             sources.push(source);
         }
@@ -285,7 +285,7 @@ fn claim(text: &mut String, decided: &Decided) {
     line(text, all);
 }
 
-/// All plans, with what they take.
+/// Writes the table of all plans, with their trials and times.
 fn plans(text: &mut String, all: &[Reproduction]) {
     line(text, "\n## All plans\n");
     line(
@@ -296,7 +296,7 @@ fn plans(text: &mut String, all: &[Reproduction]) {
     line(text, "|---|---|---|---|---|");
     for own in all {
         let times = own.records.iter().map(|record| record.real_seconds);
-        // A sum of nothing would be minus zero.
+        // `sum` of an empty iterator would be minus zero.
         let seconds = times.fold(0.0, |sum, time| sum + time);
         line(
             text,
@@ -325,7 +325,7 @@ fn shown(mean: &Mean, scale: f64) -> String {
     }
 }
 
-/// A number with three significant digits, or all of its whole part.
+/// Formats a number with three significant digits, or with all digits of its integer part.
 fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
@@ -339,7 +339,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// The day of a time in seconds since 1970, as `2003-05-17`.
+/// Returns the date of a time in seconds since 1970, as `2003-05-17`.
 fn day(seconds: u64) -> String {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
     let (year, month, day) = rt::WallTime { seconds, nanos: 0 }.date();

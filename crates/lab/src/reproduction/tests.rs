@@ -1,4 +1,4 @@
-//! Claims are decided by records, and by nothing else.
+//! Decisions on claims.
 
 use super::*;
 use crate::record::Measured;
@@ -39,7 +39,7 @@ source = "B. Author"
 why = "There was no such machine."
 "#;
 
-/// The reproduction with these elapsed times for each level, one a repetition.
+/// Returns a reproduction with these elapsed times for each level, one per repetition.
 fn reproduction(times: [&[f64]; 3]) -> Reproduction {
     let text = PLAN.replace("REPETITIONS", &times[0].len().max(1).to_string());
     let plan = Plan::parse("test.toml", &text).unwrap_or_else(|error| panic!("{error}"));

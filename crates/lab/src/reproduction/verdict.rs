@@ -1,4 +1,4 @@
-//! [`Verdict`]: what became of a claim, and [`Tally`]: how many came out how.
+//! [`Verdict`]: the outcome of a claim, and [`Tally`]: the number of claims with each outcome.
 
 use std::ops::AddAssign;
 
@@ -8,27 +8,27 @@ use crate::statistics::effect::{Effect, Ratio};
 /// The verdict on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is so here.
+    /// Our figures agree with the claim.
     Reproduced,
-    /// It is not so here.
+    /// Our figures contradict the claim.
     NotReproduced,
-    /// Nothing was run that decides it.
+    /// No run decides it.
     NotRun,
 }
 
 /// The number of claims with each verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// As published.
+    /// Number of reproduced claims.
     pub reproduced: usize,
-    /// Otherwise.
+    /// Number of claims that were not reproduced.
     pub not_reproduced: usize,
-    /// Not decided.
+    /// Number of claims that no run decided.
     pub not_run: usize,
 }
 
 impl Verdict {
-    /// Of what was decided, if it was.
+    /// Converts the outcome of a test; `None` is not run.
     pub(super) fn of(holds: Option<bool>) -> Self {
         match holds {
             Some(true) => Self::Reproduced,
@@ -37,7 +37,7 @@ impl Verdict {
         }
     }
 
-    /// In words.
+    /// Returns the verdict in words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -79,11 +79,11 @@ impl AddAssign for Tally {
 }
 
 /// Returns true if the mean of one sample is higher by more than a tie and, if there is an
-/// interval, certainly so.
+/// interval, the interval confirms it.
 pub(super) fn is_higher(more: &Sample, less: &Sample, tie: f64, seed: u64) -> bool {
     match Effect::of(less, more, Ratio::OverBaseline, seed) {
         Some(effect) => effect.share > tie && effect.is_certain(),
-        // Nothing can be divided by a mean of zero.
+        // A mean of zero has no ratio.
         None => more.mean() > less.mean(),
     }
 }

@@ -1,4 +1,4 @@
-//! [`Rounds`]: which trials are run next, and in which order.
+//! [`Rounds`]: chooses the next trials and their order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::report::headline;
 use crate::statistics::Sample;
 use crate::statistics::stopping::Verdict;
 
-/// The state of each combination, and the decisions that follow from it.
+/// The state of each combination, from which the next trials follow.
 pub(super) struct Rounds<'p> {
     plan: &'p Plan,
     combinations: Vec<(Combination, Known)>,
@@ -18,14 +18,14 @@ pub(super) struct Rounds<'p> {
 /// The state of a combination.
 #[derive(Default)]
 struct Known {
-    // The primary figure by repetition. Nothing where a trial failed or does not have it.
+    // The primary figure by repetition; `None` if a trial failed or lacks it.
     values: BTreeMap<u32, Option<f64>>,
     warmups: BTreeSet<u32>,
     has_failed: bool,
 }
 
 impl<'p> Rounds<'p> {
-    /// The rounds of a plan of which these are recorded.
+    /// Creates the rounds of a plan with these records.
     pub(super) fn new<'r>(plan: &'p Plan, records: impl Iterator<Item = &'r Record>) -> Self {
         let combinations = plan.combinations().into_iter();
         let mut combinations: Vec<(Combination, Known)> = combinations
@@ -46,8 +46,8 @@ impl<'p> Rounds<'p> {
         Self { plan, combinations }
     }
 
-    /// The trials that the plan asks for and that are not recorded: warm-ups first, then repetition
-    /// by repetition.
+    /// Returns the trials of the plan that are not recorded: warm-ups first, then repetition by
+    /// repetition.
     pub(super) fn first(&self) -> Vec<Trial> {
         let warmups = (0..self.plan.warmup).map(|number| (number, true));
         let runs = (0..self.plan.repetitions).map(|number| (number, false));
@@ -65,7 +65,7 @@ impl<'p> Rounds<'p> {
         trials
     }
 
-    /// Takes in what became of trials.
+    /// Updates the state with finished trials.
     pub(super) fn learn(&mut self, finished: &mut Vec<(Trial, Option<f64>)>) {
         for (trial, value) in finished.drain(..) {
             let mut combinations = self.combinations.iter_mut();
@@ -79,7 +79,7 @@ impl<'p> Rounds<'p> {
         }
     }
 
-    /// One more trial of each combination whose interval is too wide.
+    /// Returns one more trial for each combination whose interval is too wide.
     pub(super) fn next(&self) -> Vec<Trial> {
         let rule = self.plan.stopping_rule();
         let more = self.combinations.iter().filter_map(|(combination, known)| {
@@ -92,7 +92,7 @@ impl<'p> Rounds<'p> {
         self.block(more)
     }
 
-    /// One block, in an order that its seed shuffles.
+    /// Returns one block, in an order shuffled by the plan's seed.
     fn block<'c>(&self, trials: impl Iterator<Item = (&'c Combination, u32, bool)>) -> Vec<Trial> {
         let mut trials: Vec<Trial> = trials
             .map(|(combination, repetition, is_warmup)| combination.trial(repetition, is_warmup))
@@ -116,7 +116,7 @@ impl Known {
         }
     }
 
-    /// The first repetition that has not been run.
+    /// Returns the first repetition that has not been run.
     fn next(&self) -> Option<u32> {
         (0..=u32::MAX).find(|repetition| !self.values.contains_key(repetition))
     }
@@ -164,7 +164,7 @@ mod tests {
     fn what_varies_is_repeated_up_to_the_cap_and_no_more() {
         let plan = plan("repetitions = 3\nprecision = 0.05\nrepetitions_max = 5");
         let mut rounds = Rounds::new(&plan, std::iter::empty());
-        // The level 1s varies, 2s fails, the others are steady.
+        // Level 1s varies, 2s fails, the others are constant.
         let run = |rounds: &mut Rounds<'_>, trials: Vec<Trial>| {
             let time = |trial: &Trial| match trial.name().as_str() {
                 "1s" => Some(100.0 + 40.0 * f64::from(trial.repetition % 2)),

@@ -1,4 +1,4 @@
-//! [`Stop`]: ending a run early.
+//! [`Stop`]: ends a run early.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,19 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use workload::Control;
 
-/// Ends a run early; clones end the same run.
+/// A handle that ends a run early; clones end the same run.
 #[derive(Clone, Default)]
 pub struct Stop(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
     is_requested: AtomicBool,
-    // Of the trials that are running, and of some that have ended.
+    // Controls of the running trials, and of some that have ended.
     controls: Mutex<Vec<Weak<Control>>>,
 }
 
 impl Stop {
-    /// No trial begins any more, and those that are running end as soon as they can.
+    /// Ends the run: no further trial starts, and running trials end as soon as they can.
     pub fn request(&self) {
         self.0.is_requested.store(true, Ordering::SeqCst);
         for control in self.controls().iter().filter_map(Weak::upgrade) {
@@ -26,19 +26,19 @@ impl Stop {
         }
     }
 
-    /// Returns true if the run is to end.
+    /// Returns true if the run has been asked to end.
     #[must_use]
     pub fn is_requested(&self) -> bool {
         self.0.is_requested.load(Ordering::SeqCst)
     }
 
-    /// Cancels this trial, too, if the run is to end.
+    /// Registers a trial, which is cancelled if the run is to end.
     pub(super) fn watch(&self, control: &Arc<Control>) {
         let mut controls = self.controls();
         controls.retain(|other| other.strong_count() > 0);
         controls.push(Arc::downgrade(control));
         drop(controls);
-        // The request may have come before the control was there.
+        // The request may have arrived before the control was registered.
         if self.is_requested() {
             control.cancel();
         }

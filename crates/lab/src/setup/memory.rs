@@ -1,4 +1,4 @@
-//! From keys to the host's memory.
+//! Converts keys to the host's memory.
 
 use block::text::Size;
 
@@ -7,7 +7,7 @@ use crate::file_system::{Ballast, JournalPlace, MemorySetup, size_of};
 use crate::plan::key::JOURNAL;
 use crate::plan::value::Value;
 
-/// The least memory that an engine is given, in bytes.
+/// Minimum memory of an engine, in bytes.
 const LEFT_BYTES_MIN: u64 = 4 << 20;
 
 impl Reader<'_> {

@@ -1,5 +1,5 @@
-//! From keys to a file system that the kernel or a program mounts: the keys that mean something for
-//! it, and the options of mkfs and mount.
+//! Converts keys to a file system that the kernel or a program mounts: checks which keys apply, and
+//! sets the options of mkfs and mount.
 
 use block::DeviceText;
 
@@ -23,7 +23,7 @@ const ENGINE_PREFIXES: [&str; 5] = [
     "memory.",
     "cache.",
 ];
-/// Keys that only the ext family's kernel drivers have.
+/// Keys that only the kernel drivers of the ext family support.
 const EXT_KEYS: [&str; 7] = [
     "fs.data",
     "fs.commit",
@@ -78,7 +78,7 @@ impl Reader<'_> {
         Ok(Some(setup))
     }
 
-    /// Refuses settings without effect.
+    /// Fails if a setting has no effect on this driver.
     fn check_keys(&self, driver: Driver, kind: &str) -> Result<(), SetupError> {
         let is_ext = matches!(kind, "ext2" | "ext3" | "ext4");
         let target = self.text("target");
@@ -88,7 +88,7 @@ impl Reader<'_> {
             let is_ext_key = EXT_KEYS.contains(&key) && !is_ext;
             let is_ext2s = kind == "ext2" && ["fs.data", "fs.commit", "fs.barrier"].contains(&key);
             let is_journaling = JOURNALING_KEYS.contains(&key) && driver == Driver::Fuse2fs;
-            // There is no file system that could be made or mounted otherwise.
+            // `passthrough` has no file system that mkfs or mount options could change.
             let is_file_systems = key.starts_with("fs.") && driver == Driver::Passthrough;
             if is_engines || is_ext_key || is_ext2s || is_journaling || is_file_systems {
                 return Err(wrong(&[key], &format!("{key}: means nothing for {target}")));
@@ -127,7 +127,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A device that the kernel can have.
+    /// Parses a device that the kernel can attach.
     fn mountable(&self, key: &'static str, text: &str) -> Result<DeviceText, SetupError> {
         match self.device(key, text)? {
             device @ (DeviceText::File { .. } | DeviceText::Memory { .. }) => Ok(device),

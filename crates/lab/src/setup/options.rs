@@ -1,4 +1,4 @@
-//! From keys to mkfs's, mount's and the workload's own options.
+//! Converts keys to the options of mkfs, mount and the workload.
 
 use ext::MountOptions;
 use ext::options::{AccessTime, DataMode, Memory, OrderedScope};
@@ -105,7 +105,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The policy of that name, with the parts that are set one by one.
+    /// Returns the named log policy with its individually set parts.
     fn log_policy(&self) -> LogPolicy {
         let named = LogPolicy::named(self.text("fs.log_policy"));
         let policy = named.expect("the words of the key are names");
@@ -128,7 +128,7 @@ impl Reader<'_> {
 /// Returns a workload with the parameters of the settings.
 ///
 /// # Errors
-/// Fails if they do not fit together.
+/// Fails if the parameters are inconsistent.
 pub fn load(definition: &'static Definition, settings: &Settings) -> Result<Load, SetupError> {
     let mut values = definition.defaults();
     for parameter in definition.all_parameters() {

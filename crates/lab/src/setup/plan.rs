@@ -1,5 +1,4 @@
-//! Reading a plan: it is parsed, and each of its combinations is set up once, so that a plan that
-//! was read can be run.
+//! Parses a plan and sets up each of its combinations once, so that a parsed plan can be run.
 
 use super::Setup;
 use crate::plan::builtin::Builtin;
@@ -7,10 +6,10 @@ use crate::plan::parse::{check_cells, parse};
 use crate::plan::{Combination, Plan, PlanError, Spot};
 
 impl Plan {
-    /// Reads a plan. `file` is its name in errors.
+    /// Parses a plan. `file` is its name in errors.
     ///
     /// # Errors
-    /// Fails with the first thing that is wrong, with its line.
+    /// Fails with the first fault and its line.
     pub fn parse(file: &str, text: &str) -> Result<Self, PlanError> {
         let plan = parse(file, text)?;
         let start = Spot {
@@ -24,8 +23,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// True if a trial mounts something; a command then calls [`crate::system::namespace::enter`]
-    /// first.
+    /// Returns true if a trial mounts something; a command must then call
+    /// [`crate::system::namespace::enter`] first.
     #[must_use]
     pub fn mounts(&self) -> bool {
         let combinations = self.combinations().into_iter();
@@ -35,10 +34,10 @@ impl Plan {
 }
 
 impl Builtin {
-    /// Returns the plan.
+    /// Parses the plan.
     ///
     /// # Errors
-    /// Fails as [`Plan::parse`]; a test makes sure that no built-in plan does.
+    /// Fails as [`Plan::parse`]; a test checks that no built-in plan does.
     pub fn plan(&self) -> Result<Plan, PlanError> {
         Plan::parse(self.file, self.text)
     }
@@ -50,7 +49,7 @@ fn check(plan: &Plan, combination: &Combination, start: &Spot) -> Result<(), Pla
     let setup = Setup::of(&trial.settings).map_err(|error| {
         let spots = error.keys.iter();
         let spots = spots.filter_map(|key| trial.settings.spot(key));
-        // The plan's own lines come before those of the plan it is based on.
+        // Lines of the plan itself precede those of its base.
         let spot = spots.max_by_key(|spot| (spot.file == start.file, spot.line));
         let place = if trial.levels.is_empty() {
             String::new()

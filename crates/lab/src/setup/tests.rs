@@ -1,4 +1,4 @@
-//! Conversion of settings, and refusals.
+//! Conversion of settings, and rejection of invalid ones.
 
 use ext::MountOptions;
 use ext::tuning::MemoryAccounting;
@@ -51,7 +51,7 @@ fn defaults_and_a_device_are_enough() {
     assert_eq!(file_system.cache_bytes(), 512 << 20);
     let volume = ext_setup(&[]);
     assert_eq!(volume.mount.memory.budget_bytes, 512 << 20);
-    // The kernel of a simulated host has the overhead of blocks in its own memory.
+    // The kernel of a simulated host accounts for the overhead of blocks in its own memory.
     let mut default = MountOptions::default();
     default.tuning.memory_accounting = MemoryAccounting::Contents;
     let mount = MountOptions {

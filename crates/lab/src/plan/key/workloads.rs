@@ -46,7 +46,8 @@ pub(super) const fn join<const OWN: usize, const ALL: usize>(own: &[Key; OWN]) -
     all
 }
 
-/// Returns the parameters of a table: the common ones first, then those of each workload.
+/// Returns the parameters of a table: table 0 is common to all workloads, table n belongs to the
+/// workload n - 1.
 const fn parameters(table: usize) -> &'static [Parameter] {
     if table == 0 {
         stage::PARAMETERS

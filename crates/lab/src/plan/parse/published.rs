@@ -1,4 +1,4 @@
-//! Reading `[[published]]` and `[[claim]]`.
+//! Parses `[[published]]` and `[[claim]]`.
 
 use toml::de::DeValue;
 
@@ -9,7 +9,7 @@ use crate::plan::reader::{Entry, Section};
 use crate::plan::value::{describe, number};
 use crate::plan::{Block, PlanError};
 
-/// The word for the name of a block in the place of a key.
+/// The key that names a block.
 const BLOCK: &str = "block";
 
 /// A metric, and a unit of it.
@@ -20,7 +20,7 @@ struct Measure {
 }
 
 impl Parser<'_, '_> {
-    /// One `[[published]]`: its figures are added to those of the sets before it.
+    /// Parses one `[[published]]` and adds its figures to the plan's.
     pub(super) fn published(
         &mut self,
         mut section: Section<'_, '_>,
@@ -56,7 +56,7 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// The figures: one `value`, or `values` by a factor's levels or by blocks.
+    /// Parses the figures: one `value`, or `values` by a factor's levels or by blocks.
     fn figures(
         &mut self,
         section: &mut Section<'_, '_>,
@@ -101,7 +101,7 @@ impl Parser<'_, '_> {
         entries.into_iter().map(figure).collect()
     }
 
-    /// One `[[claim]]`.
+    /// Parses one `[[claim]]`.
     pub(super) fn claim(
         &mut self,
         mut section: Section<'_, '_>,
@@ -171,7 +171,7 @@ impl Parser<'_, '_> {
         Ok(ClaimTest { metric, rule })
     }
 
-    /// A cell from a table of levels, in the block that the table or the section names.
+    /// Parses a cell from a table of levels, in the block that the table or the section names.
     fn cell(
         &mut self,
         section: &mut Section<'_, '_>,
@@ -186,7 +186,7 @@ impl Parser<'_, '_> {
         };
         let block = (key == "at").then(|| section.take(BLOCK)).flatten();
         let mut entries: Vec<_> = block.into_iter().chain(section.flat(key)?).collect();
-        // A factor is looked for in the block.
+        // The block comes first: factors are looked up in it.
         entries.sort_by_key(|entry| entry.key != BLOCK);
         let mut labels = Vec::new();
         for entry in entries {
@@ -196,7 +196,7 @@ impl Parser<'_, '_> {
         Ok(cell)
     }
 
-    /// Adds a level, or the block, to what tells a cell from others; how it is called.
+    /// Adds a level or the block to a cell; returns its label.
     fn narrow(
         &mut self,
         cell: &mut Cell,

@@ -1,4 +1,4 @@
-//! The data that the page's script draws.
+//! The data for the page's script.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use crate::metric::{self, METRICS, MetricKind};
 use crate::report::{Group, Report, Row};
 use crate::timeline::{COUNTED, Timeline};
 
-/// More single trials than can be told apart in a chart.
+/// Maximum number of single trials in a chart that remains readable.
 const TRIALS_MAX: usize = 60;
 /// The quantiles of a latency curve.
 const QUANTILES: [f64; 18] = [
@@ -14,7 +14,7 @@ const QUANTILES: [f64; 18] = [
     0.9999, 1.0,
 ];
 
-/// The figures of a report: what is in [`METRICS`] and known of a row, and its groups in order.
+/// Returns the figures of a report: those of [`METRICS`] that a row has, and its groups in order.
 pub(super) fn of(report: &Report) -> Value {
     let metrics: Map<String, Value> = METRICS
         .iter()
@@ -73,8 +73,8 @@ fn row(row: &Row) -> Value {
     })
 }
 
-/// A timeline with its counters in the order of an engine's work, each with its title: what callers
-/// waited for is in seconds.
+/// Returns a timeline with its counters in the order of an engine's work, each with its title;
+/// waits are in seconds.
 fn timeline(timeline: &Timeline) -> Value {
     let counted = COUNTED.iter().filter_map(|(name, _)| {
         let counts = timeline.counters.get(*name)?;
@@ -94,7 +94,7 @@ fn timeline(timeline: &Timeline) -> Value {
     })
 }
 
-/// The latencies below which the shares of [`QUANTILES`] lie.
+/// Returns the latency at each of [`QUANTILES`].
 fn quantiles(buckets: &[(u64, u64)]) -> Vec<Value> {
     let all: u64 = buckets.iter().map(|(_, count)| count).sum();
     let mut at = 0;

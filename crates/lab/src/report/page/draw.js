@@ -1,11 +1,12 @@
 "use strict";
-// Draws the charts of a report and sorts its tables. Without it the page still has its words and tables.
-// What all charts share: elements, numbers as text, axes, and marks that can be pointed at and reached by the keyboard.
+// Draws the charts of a report and sorts its tables. Without the script, text and tables remain
+// readable.
+// Shared by all charts: elements, number formats, axes, and marks for pointer and keyboard.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const WIDTH_MIN = 300, WIDTH_MAX = 1000, RIGHT = 16, TOP = 16;
 const HINT = "Point at a mark, or reach it with Tab and the arrow keys, to read it.";
-// Letters keep their size on every screen: a chart is drawn as wide as it is shown.
+// Charts are drawn at the displayed width, so that letters keep their size on every screen.
 let width = WIDTH_MIN;
 const left = () => width < 500 ? 56 : 72;
 
@@ -24,11 +25,11 @@ const duration = (ns) => {
   for (const [size, unit] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) if (ns >= size) return round(ns / size) + " " + unit;
   return round(ns) + " ns";
 };
-// As short as an axis wants it.
+// A short number for an axis.
 const tickText = (value) => Math.abs(value) >= 1e4 && Math.abs(value) < 1e9
   ? Math.abs(value) >= 1e6 ? round(value / 1e6) + " M" : round(value / 1e3) + " k" : round(value);
 const short = (text, length) => text.length > length ? text.slice(0, length - 1) + "…" : text;
-// Round steps between low and high: about so many.
+// Round steps between low and high, approximately count of them.
 const ticks = (low, high, count = 5) => {
   const rough = (high - low) / count || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -37,7 +38,7 @@ const ticks = (low, high, count = 5) => {
   for (let at = Math.ceil(low / step) * step; at <= high + step / 1e6; at += step) all.push(Math.abs(at) < step / 1e6 ? 0 : at);
   return all;
 };
-// A chart: its name for everybody, and in words what it shows for those who do not see it.
+// A chart with a label and a text description for screen readers.
 const frame = (height, name, description) => {
   const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": name });
   svg.append(element("desc", {}, description));
@@ -51,7 +52,7 @@ const axisNames = (svg, x, xName, y, yName) => {
   svg.append(element("text", { x: 14, y, transform: `rotate(-90 14 ${y})`, "text-anchor": "middle" }, yName));
   svg.append(element("text", { x: (left() + width - RIGHT) / 2, y: x, "text-anchor": "middle" }, xName));
 };
-// Something that can be pointed at and reached by the Tab key; what it is stands in the note below.
+// A mark that the pointer and the Tab key can reach; the note below shows its description.
 const mark = (parent, note, text) => {
   const group = element("g", { class: "mark", tabindex: "0", role: "img", "aria-label": text });
   group.append(element("title", {}, text));
@@ -59,7 +60,7 @@ const mark = (parent, note, text) => {
   parent.append(group);
   return group;
 };
-// The arrow keys go from mark to mark, and only one of them is a stop of the Tab key.
+// The arrow keys move between marks; a chart is one stop of the Tab key.
 const arrows = (svg) => {
   const marks = [...svg.querySelectorAll(".mark")];
   marks.forEach((mark, at) => mark.setAttribute("tabindex", at ? "-1" : "0"));
@@ -83,20 +84,20 @@ const choice = (label, options, chosen, change) => {
   outer.append(select);
   return outer;
 };
-// What is below a chart: read out when it changes.
+// The note below a chart, read out by screen readers when it changes.
 const caption = () => {
   const note = document.createElement("figcaption");
   note.setAttribute("aria-live", "polite");
   return note;
 };
-// What the note says until something is pointed at: on paper without how to point.
+// The default text of the note; in print without the instructions.
 const explain = (note, legend, how) => {
   const hint = document.createElement("span");
   hint.className = "hint";
   hint.textContent = how;
   note.replaceChildren(legend + " ", hint);
 };
-// A figure whose chart is drawn anew when what is chosen or the width changes; `draw` makes the chart.
+// A figure that is redrawn when a selection or the width changes; `draw` creates the chart.
 const redraws = [];
 const chart = (figure, note, draw, legend, how = HINT) => {
   let svg = null;

@@ -1,4 +1,4 @@
-// A figure of all rows of a group: along a curve where they are levels of one quantity, else side by side.
+// A figure for all rows of a group: a curve if they are levels of one quantity, bars otherwise.
 const FIGURE_HEIGHT = 340, FIGURE_BOTTOM = 64;
 
 function figures(figure, group) {
@@ -18,7 +18,7 @@ function figures(figure, group) {
   const redraw = chart(figure, note, () => figureChart(group, name, note), legend);
 }
 
-// The values that an axis spans: from zero, unless all lie close together.
+// The range of an axis: from zero, unless all values are close together.
 function span(values) {
   let low = Math.min(...values), high = Math.max(...values);
   if (low > 0 && low < 0.9 * high || low === high) low = Math.min(0, low);
@@ -86,7 +86,7 @@ function drawRow(group, row, name, middle, y, isPrimary) {
   if (published !== undefined) group.append(element("path", { class: "published", d: `M${middle} ${y(published) - 7}l7 7l-7 7l-7 -7z` }));
 }
 
-// As many names as there is room for; slanted where they would run into each other.
+// As many names as fit, slanted if they would overlap.
 function rowNames(svg, rows, x, bottom, inner) {
   const every = Math.ceil(rows.length / (inner / 44));
   const isSlanted = rows.some((row) => row.label.length * 7.5 > inner / rows.length * every);

@@ -1,4 +1,4 @@
-// How long calls took: a curve for each row, from the usual to the rarest.
+// Latencies of calls: a curve for each row, from the median to the maximum.
 const LATENCY_HEIGHT = 340, LATENCY_BOTTOM = 64, CURVES = 6;
 const DASHES = ["", "6 3", "2 3", "10 4 2 4", "1 4", "12 6"];
 
@@ -7,7 +7,7 @@ function latencies(figure, group) {
   if (kinds.length === 0) { figure.remove(); return; }
   const note = caption();
   let kind = kinds.includes("write") ? "write" : kinds[0];
-  // As many curves as can be told apart; others are put in their places by whoever wants them.
+  // The default number of curves stays readable; the reader can select others.
   const shown = group.rows.map((_, at) => at).slice(0, CURVES);
   figure.append(choice("Latency of", kinds.map((kind) => [kind, kind]), kind, (chosen) => { kind = chosen; redraw(); }));
   if (group.rows.length > CURVES) {
@@ -32,7 +32,7 @@ function latencyText(row, kind) {
 function latencyChart(chosen, kind, note) {
   const rows = chosen.filter((row) => row.latencies[kind]);
   const names = width < 500 ? 0 : 130, bottom = LATENCY_HEIGHT - LATENCY_BOTTOM;
-  // The last quantile, 1, is drawn one step behind the last but one.
+  // The last quantile, 1, is drawn one step after the one before it.
   const place = (share) => share >= 1 ? 5 : -Math.log10(1 - share);
   const all = rows.flatMap((row) => row.latencies[kind].map(([, ns]) => Math.max(ns, 1)));
   const low = Math.floor(Math.log10(Math.min(...all, 1e9))), high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...all, 1))));
@@ -51,7 +51,8 @@ function latencyChart(chosen, kind, note) {
     const line = mark(svg, note, latencyText(row, kind));
     line.append(element("polyline", { class: "curve series-" + at % CURVES, "stroke-dasharray": DASHES[at % DASHES.length], points: points.join(" ") }));
     below = Math.max(end, below + 16);
-    // Where there is no room beside the curves, their names stand above their beginnings, which are low, each with a piece of its curve.
+    // Without room beside the curves, their names are above the low start of the curves, each with
+    // a sample of its line.
     const where = names ? { x: x(1) + 8, y: below + 4 } : { x: left() + 40, y: TOP + 15 * (at + 1) };
     if (!names) line.append(element("line", { class: "curve series-" + at % CURVES, "stroke-dasharray": DASHES[at % DASHES.length],
       x1: left() + 6, x2: left() + 34, y1: where.y - 4, y2: where.y - 4 }));

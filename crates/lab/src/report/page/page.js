@@ -1,4 +1,4 @@
-// The whole page: its charts, its tables, and what changes with the width and for print.
+// The whole page: charts, tables, and changes for the width and for print.
 function sortable(table) {
   const heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
@@ -22,6 +22,6 @@ addEventListener("resize", () => requestAnimationFrame(() => {
   width = now;
   redraws.forEach((redraw) => redraw());
 }));
-// Paper cannot be unfolded.
+// Collapsed elements are expanded for print.
 addEventListener("beforeprint", () => document.querySelectorAll("details:not(.screen)").forEach((details) => { details.open = true; }));
 document.documentElement.dataset.ready = "true";

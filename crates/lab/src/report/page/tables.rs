@@ -1,5 +1,4 @@
-//! The tables of a page. What is sorted by stands in `data-value`; where nothing is known, it is
-//! above everything.
+//! The tables of a page. The sort key is in `data-value`; an unknown value sorts above all others.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,14 +11,14 @@ use crate::report::{Group, Report, Row};
 /// The mark of an unknown figure.
 const ABSENT: &str = "-";
 
-/// One cell: its text, and what it is sorted by.
+/// A cell: its text and its sort key.
 struct Cell {
     text: String,
     value: f64,
 }
 
-/// The rows of a group: with the figures that say most of their workload, and folded with every
-/// figure that is known.
+/// Writes the rows of a group: a table with the main figures of the workload, and a collapsed one
+/// with every known figure.
 pub(super) fn figures(page: &mut String, group: &Group) {
     let is_known = |kind: &&MetricKind| {
         group
@@ -41,7 +40,7 @@ pub(super) fn figures(page: &mut String, group: &Group) {
     }
 }
 
-/// The rows of a group with these figures.
+/// Writes the rows of a group with these figures.
 fn rows(page: &mut String, group: &Group, kinds: &[&MetricKind], label: &str) {
     let has_gain = group.rows.iter().any(|row| row.effect.is_some());
     let is_published = |kind: &MetricKind| {
@@ -161,7 +160,8 @@ fn published(kind: &MetricKind, row: &Row) -> Cell {
         })
 }
 
-/// Every parameter that is no factor: what all blocks share once, then what each has of its own.
+/// Writes every parameter that is not a factor: first those that all blocks share, then those of
+/// each block.
 pub(super) fn parameters(page: &mut String, report: &Report) {
     let mut values: BTreeMap<&'static str, Vec<&str>> = BTreeMap::new();
     for block in &report.blocks {
@@ -192,7 +192,7 @@ pub(super) fn parameters(page: &mut String, report: &Report) {
     page.push_str("</details>\n</section>\n");
 }
 
-/// A table of names and texts.
+/// Writes a table of names and texts.
 pub(super) fn words(page: &mut String, label: &str, rows: &[(&str, String)]) {
     let label = escape(label);
     writeln!(

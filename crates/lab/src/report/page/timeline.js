@@ -1,4 +1,5 @@
-// What happened when in the first trial of a row: calls a second, and below them in lanes commits and what callers waited for.
+// Events over time in the first trial of a row: calls a second, and below them lanes for commits
+// and waits.
 const PLOT_HEIGHT = 200, LANE_HEIGHT = 34, LANE_BAR = 14, TIMELINE_TOP = 34, TIMELINE_BOTTOM = 40;
 
 function timeline(figure, group) {
@@ -51,7 +52,7 @@ function timelineChart(row, note) {
   return svg;
 }
 
-// A lane has its name and sum in words, and in each interval a bar as high as its share of the highest.
+// A lane has its name and total as text, and in each interval a bar relative to the highest.
 function drawLane(svg, series, x, top) {
   const highest = Math.max(...series.counts), base = top + LANE_HEIGHT - 4;
   const all = amount(series, sum(series.counts));
@@ -64,7 +65,7 @@ function drawLane(svg, series, x, top) {
   svg.append(element("path", { class: series.isTime ? "stall" : "event", d: bars.join("") }));
 }
 
-// One stop of the Tab key: it goes through time with the arrow keys and says what it finds.
+// A time cursor, one stop of the Tab key: the arrow keys move it, and it describes each interval.
 function cursor(svg, time, note, x, bottom) {
   const last = time.calls.length - 1;
   const slider = element("g", { class: "mark cursor", tabindex: "0", role: "slider", "aria-label": "instant",

@@ -1,9 +1,8 @@
-//! A plan written out: with all that it takes from the plans that it is based on, as one that is
-//! based on none.
+//! Writes a plan out with everything taken from its bases, as a plan without a base.
 //!
-//! What is written can be read again and is the same plan: the same hash, the same trials.
-//! Published figures and claims are not in it; they are never taken from another plan. A comment
-//! says where something that is taken stands.
+//! The text can be parsed again and gives the same plan: the same hash, the same trials. It omits
+//! published figures and claims, which a plan never takes from another. A comment gives the source
+//! of each line that comes from a base.
 
 use std::fmt::Write;
 
@@ -18,14 +17,14 @@ use crate::plan::{Factor, Level, Spot};
 const SIZE_UNIT_BYTES: u64 = 4096;
 const INFALLIBLE: &str = "writing to a string does not fail";
 
-/// Writes what is said in another file than the plan's with a comment.
+/// Writes a plan; a line from another file gets a comment with its source.
 struct Writer<'f> {
     text: String,
     file: &'f str,
 }
 
 impl Draft<'_> {
-    /// The plan of this head, `file` being its own.
+    /// Returns the plan with this head as text; `file` is the plan's own file.
     pub(in crate::plan::parse) fn written(&self, head: &Head, file: &str) -> String {
         let text = String::new();
         let mut writer = Writer { text, file };
@@ -50,7 +49,7 @@ impl Writer<'_> {
         writeln!(self.text, "{line}").expect(INFALLIBLE);
     }
 
-    /// A line, and where it was taken from.
+    /// Writes a line, with a comment if it comes from another file.
     fn taken(&mut self, line: &str, spot: &Spot) {
         if *spot.file == *self.file {
             self.line(line);
@@ -77,7 +76,7 @@ impl Writer<'_> {
             self.line(title);
         }
         for (index, (key, value, spot)) in settings.iter().enumerate() {
-            // Of a key that is said twice, the last counts.
+            // If a key is set twice, the last setting applies.
             let mut later = settings[index + 1..].iter();
             if later.all(|(other, ..)| other != key) {
                 self.taken(&format!("{} = {}", key.name, literal(value)), spot);
@@ -124,17 +123,17 @@ fn level_text(level: &Level) -> String {
     format!("{{ label = {label}, value = {value} }}")
 }
 
-/// A checked value, as a plan says it.
+/// Returns a checked value in the syntax of a plan.
 fn literal(value: &Value) -> String {
     match value {
         Value::Switch(_) | Value::Number(_) => value.to_string(),
-        // A size that is a text is rounded when it is read.
+        // Sizes given as text are rounded when they are parsed.
         Value::Bytes(bytes) if !bytes.is_multiple_of(SIZE_UNIT_BYTES) => bytes.to_string(),
         other => quoted(&other.to_string()),
     }
 }
 
-/// A value as it was said.
+/// Returns an unchecked value in the syntax of a plan.
 fn said(given: &DeValue<'_>) -> String {
     match given {
         DeValue::String(text) => quoted(text),
