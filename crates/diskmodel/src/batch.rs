@@ -1,7 +1,7 @@
 //! A batch of requests in progress: the state behind its ticket, completed by the device's task.
 //!
-//! A request's contents are read from or written to the store below when its last piece is done.
-//! The device's task does this without a charge: a disk moves its bytes by itself.
+//! The contents of a request are read from or written to the store below when its last piece
+//! completes. The host is not charged: a disk transfers data by DMA.
 
 use std::sync::{Arc, Weak};
 
@@ -81,7 +81,7 @@ impl Batch {
         }
     }
 
-    /// Answers a request without executing it.
+    /// Completes a request with an error without executing it.
     pub(super) fn refuse(&self, index: usize, error: DeviceError) {
         self.answer(index, |_| Some(Err(error)));
     }
@@ -102,7 +102,7 @@ impl Batch {
         });
     }
 
-    /// Answers an entry with the result of `decide`.
+    /// Completes an entry with the result of `decide`.
     fn answer(
         &self,
         index: usize,

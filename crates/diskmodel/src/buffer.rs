@@ -1,4 +1,4 @@
-//! The drive's read buffer: a few segments, each with one range of sectors that was read recently.
+//! The drive's read buffer: a few segments, each with one recently read range of sectors.
 
 /// A range of sectors.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ impl ReadBuffer {
         }
     }
 
-    /// True if the buffer holds a whole range; this counts as a use.
+    /// Returns true if the buffer holds a whole range; this counts as a use.
     pub(super) fn serves(&mut self, start: u64, end: u64) -> bool {
         self.uses += 1;
         let uses = self.uses;

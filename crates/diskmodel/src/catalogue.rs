@@ -1,4 +1,4 @@
-//! Named models: the disks, the sources of their numbers and the reliability of those.
+//! Named models: the disks, the sources of their numbers, and the reliability of the sources.
 
 mod ibm;
 mod memory;
@@ -23,7 +23,7 @@ pub struct Entry {
     pub provenance: Provenance,
 }
 
-/// Returns everything that can be opened by name.
+/// Returns all entries of the catalogue.
 pub fn catalogue() -> Vec<Entry> {
     let disks = hard_disks().into_iter().map(|model| Entry {
         name: model.name,
@@ -36,7 +36,7 @@ pub fn catalogue() -> Vec<Entry> {
         .collect()
 }
 
-/// Returns the hard disk of that name.
+/// Returns the hard disk with that name.
 pub fn hard_disk(name: &str) -> Option<DiskModel> {
     hard_disks().into_iter().find(|model| model.name == name)
 }
@@ -48,7 +48,7 @@ fn hard_disks() -> Vec<DiskModel> {
     disks
 }
 
-/// Returns the entry of that name that is not a hard disk.
+/// Returns the memory device with that name.
 pub fn memory(name: &str) -> Option<Memory> {
     let mut all = memories().into_iter();
     all.find_map(|(entry, memory)| (entry.name == name).then_some(memory))

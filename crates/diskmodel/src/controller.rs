@@ -5,7 +5,7 @@
 //!   waits for room. Forced writes are no different.
 //! - A *flush* takes the command's time. The battery makes this correct.
 //! - A *read* finds dirty data in the cache; the rest is read from the array. Clean data is not
-//!   kept: the host has a larger cache.
+//!   cached: the host has a larger cache.
 //! - *Destaging* starts at the high-water mark of the cache and continues to below it. It also
 //!   starts after a period without requests, and continues until the next one. Adjacent sectors are
 //!   written together, in ascending order (`cache.rs`), so that an array with parity gets whole
@@ -47,7 +47,7 @@ pub use options::open_controller;
 const READS_MAX: usize = 32;
 
 /// Maximum number of batches written to the array at a time: while the last arm finishes one, the
-/// others start the next.
+/// other arms start the next.
 const DESTAGES_MAX: usize = 2;
 
 /// Number of requests accepted before the host should hold back.
@@ -71,13 +71,13 @@ pub struct ControllerModel {
 impl ControllerModel {
     /// Description, for lists.
     pub const DESCRIPTION: &str = "RAID controller with a battery-backed write-back cache, bbu(DEV,...) in front of any device";
-    /// Source of the numbers.
+    /// Source of the parameters.
     pub const SOURCE: &str = "of the class of 64-bit, 66 MHz PCI controllers with an i960 or 80303 of about 2003; cache, \
                               latency, bandwidth, high-water mark and idle time can be set";
 }
 
 impl ControllerModel {
-    /// Reliability of the numbers.
+    /// Reliability of the source.
     pub const PROVENANCE: Provenance = Provenance::Calibrated;
 }
 

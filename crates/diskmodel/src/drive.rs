@@ -1,5 +1,5 @@
-//! The drive: command queue, controller, buffer, write cache and arm, as a state machine that is
-//! given the time.
+//! The drive: command queue, controller, buffer, write cache and arm, as a state machine driven by
+//! timestamps.
 //!
 //! The drive has no task of its own. Its owner submits commands with [`Drive::submit`], queries the
 //! next completion with [`Drive::next_completion_check`], and calls [`Drive::advance`] at that
@@ -37,7 +37,7 @@ use read_ahead::Fill;
 
 /// Number of revolutions, per place of the queue, for which a command or flush may be passed over
 /// before it goes first. First come, first served takes about one and a third each. The bound must
-/// be above that: otherwise a queue that was once served in that order would never leave it.
+/// be above that: otherwise a queue that was once served in that order would never return to SPTF.
 const STARVATION_TURNS: u64 = 3;
 
 /// The action of a command.
@@ -181,7 +181,7 @@ impl Drive {
         }
     }
 
-    /// True if another command can be queued.
+    /// Returns true if another command can be queued.
     pub(super) fn has_room(&self) -> bool {
         self.outstanding < self.queue_depth
     }
@@ -371,7 +371,7 @@ impl Drive {
         is_dirty.then(|| self.fill.as_ref().map_or(free, |fill| free.max(fill.ends)))
     }
 
-    /// True if dirty extents compete with the commands.
+    /// Returns true if dirty extents compete with the commands.
     fn must_destage(&self) -> bool {
         self.cache.as_ref().is_some_and(|cache| {
             let is_pressed = cache.is_above_high_water()

@@ -39,7 +39,7 @@ pub enum Elevator {
 }
 
 impl Elevator {
-    /// Returns the elevator of that name.
+    /// Returns the elevator with that name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Linux24, Self::Deadline, Self::Noop]
             .into_iter()
@@ -95,7 +95,7 @@ impl Queueing {
 }
 
 impl From<Elevator> for Queueing {
-    /// Creates a queue of that elevator's own length.
+    /// Creates a queue with that elevator's default length.
     fn from(elevator: Elevator) -> Self {
         Self {
             elevator,
@@ -196,12 +196,12 @@ impl<P> HostQueue<P> {
         self.requests.len()
     }
 
-    /// True if a request that does not merge can be added.
+    /// Returns true if a request that does not merge can be added.
     pub(super) fn has_room(&self, class: Class) -> bool {
         self.counts[class.direction()] < self.requests_max
     }
 
-    /// True if enough requests have left to wake the waiters.
+    /// Returns true if enough requests have left to wake the waiters.
     pub(super) fn has_room_for_waiters(&self) -> bool {
         self.counts
             .iter()
@@ -335,8 +335,7 @@ impl<P> HostQueue<P> {
     }
 }
 
-/// Removes an entry if it still belongs to the request; another one at the same place may have
-/// replaced it.
+/// Removes an entry if it still belongs to the request; another request may have replaced it.
 fn unlist(index: &mut BTreeMap<(Class, u64), Id>, key: (Class, u64), id: Id) {
     if index.get(&key) == Some(&id) {
         index.remove(&key);

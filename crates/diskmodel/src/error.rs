@@ -1,10 +1,10 @@
 //! Errors of opening a simulated device.
 
-/// The reason why a device could not be created.
+/// An error in creating a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The catalogue has no such entry.
+    /// The catalogue has no entry with that name.
     #[error("no simulated device is called {name}; there are {known}")]
     UnknownDevice {
         /// Name that was requested.
@@ -12,7 +12,7 @@ pub enum OpenError {
         /// Known names.
         known: String,
     },
-    /// The device has no such option.
+    /// The device has no option with that name.
     #[error("{device} has no option {key}; it takes {known}")]
     UnknownOption {
         /// Device.
@@ -22,7 +22,7 @@ pub enum OpenError {
         /// Known options.
         known: &'static str,
     },
-    /// The option cannot have that value.
+    /// The value of the option is invalid.
     #[error("{key}={value}: expected {expected}")]
     BadValue {
         /// Option.
@@ -32,7 +32,7 @@ pub enum OpenError {
         /// Expected value.
         expected: String,
     },
-    /// Memory needs a size.
+    /// A memory device needs an explicit size.
     #[error("{device} needs a size: capacity=128MiB")]
     NoCapacity {
         /// Device.

@@ -45,7 +45,7 @@ impl Queue {
     pub(super) fn new(model: &DiskModel, queueing: Queueing) -> Self {
         Self {
             elevator: HostQueue::new(queueing),
-            // Whole pages, so that a long request is not divided within one.
+            // Whole pages, so that a long request is split at page boundaries.
             sectors_max: queueing.elevator.sectors_max() / 8 * 8,
             flushes: VecDeque::new(),
             drive: Drive::new(model),
@@ -120,13 +120,13 @@ impl Queue {
         self.plugged_until.is_some()
     }
 
-    /// True if there is a request for the drive and room in it.
+    /// Returns true if there is a request for the drive and room in it.
     pub(super) fn can_send(&self) -> bool {
         let has_request = self.elevator.len() > 0 && self.plugged_until.is_none();
         self.drive.has_room() && (has_request || !self.flushes.is_empty())
     }
 
-    /// True if the waiters for room are to be woken now; clears the flag.
+    /// Returns true if the waiters for room are to be woken now; clears the flag.
     pub(super) fn takes_waiters(&mut self) -> bool {
         let is_time = self.has_room_waiters && self.elevator.has_room_for_waiters();
         self.has_room_waiters &= !is_time;

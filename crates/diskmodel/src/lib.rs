@@ -35,7 +35,7 @@
 //!   operations that IEEE 754 rounds exactly.
 //! - Rotation is absolute: the angle of the platters follows from the time. A transfer that misses
 //!   its sector waits a turn.
-//! - A device belongs to the world that made it and ends with it.
+//! - A device belongs to the world that created it and ends with it.
 //!
 //! # Sources
 //!

@@ -1,4 +1,4 @@
-//! Measurement of a device from outside: [`measure`].
+//! Measures the performance of a device through its interface: [`measure`].
 //!
 //! | figure | method |
 //! |---|---|
@@ -31,7 +31,7 @@ const READS_OF_READER: u64 = 100;
 const WRITES: u64 = 300;
 const SEED: u64 = 0x005E_EDED;
 
-/// The figures of a device; `None` where no time passed.
+/// The figures of a device; `None` if no time passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measured {
     /// Size in bytes.
@@ -186,7 +186,7 @@ fn per_second(amount: u64, time: Nanos) -> Option<u64> {
     u64::try_from(rate).ok()
 }
 
-/// Random positions of blocks.
+/// A generator of random block positions.
 struct Places {
     random: SplitMix,
     blocks: u64,

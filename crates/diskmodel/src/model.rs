@@ -12,7 +12,7 @@ pub enum Provenance {
     Measured,
     /// Stated by the vendor.
     DataSheet,
-    /// Derived from partial facts so that the known figures result.
+    /// Derived from partial data so that the published figures result.
     Calibrated,
 }
 
@@ -43,7 +43,7 @@ pub struct Zone {
 /// Points of a measured seek curve: distance in cylinders, time in milliseconds; distances ascend.
 pub type SeekPoints = &'static [(u32, f64)];
 
-/// The source of the seek curve.
+/// The seek curve or its parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SeekSource {
     /// A measured curve, with straight lines between its points.

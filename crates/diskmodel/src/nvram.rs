@@ -5,7 +5,7 @@
 //! needs no task: a waiter sleeps until the completion time computed at submission.
 //!
 //! A *RAM disk* copies: the host's processor is charged for the bytes, and there is no wait. It
-//! models the RAM disks that stood for NVRAM in experiments.
+//! models the RAM disks that replaced NVRAM in experiments.
 
 use std::sync::Arc;
 

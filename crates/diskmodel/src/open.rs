@@ -62,10 +62,10 @@ const RAMDISK_OPTIONS: &str = "capacity";
 const SSD_OPTIONS: &str = "capacity, plp";
 
 impl Builder {
-    /// Creates a builder for the entry of the catalogue with that name.
+    /// Creates a builder for the catalogue entry with that name.
     ///
     /// # Errors
-    /// - [`OpenError::UnknownDevice`] if there is none.
+    /// - [`OpenError::UnknownDevice`] if there is no such entry.
     pub fn new(name: &str) -> Result<Self, OpenError> {
         let kind = match (catalogue::hard_disk(name), catalogue::memory(name)) {
             (Some(model), _) => Kind::HardDisk {
@@ -112,7 +112,7 @@ impl Builder {
     ///
     /// # Errors
     /// - [`OpenError::UnknownOption`] if the device does not have it.
-    /// - [`OpenError::BadValue`] if it cannot have that value.
+    /// - [`OpenError::BadValue`] if the value is invalid.
     pub fn option(mut self, key: &str, value: &str) -> Result<Self, OpenError> {
         let bad = |expected: String| OpenError::BadValue {
             key: key.to_owned(),
@@ -212,7 +212,7 @@ impl Builder {
     /// Sets the size, rounded down to 4096 bytes.
     ///
     /// # Errors
-    /// The expected text.
+    /// Fails with the expected size as text.
     pub fn capacity(mut self, bytes: u64) -> Result<Self, String> {
         let bytes = bytes - bytes % 4096;
         let largest = self
@@ -307,10 +307,10 @@ impl Builder {
     }
 }
 
-/// Creates the device of the catalogue with that name and these options.
+/// Creates the catalogue device with that name and these options.
 ///
 /// # Errors
-/// Fails as [`Builder::new`], [`Builder::option`] and [`Builder::open`] do.
+/// Fails as [`Builder::new`], [`Builder::option`] and [`Builder::open`].
 pub fn open(name: &str, options: &[(&str, &str)]) -> Result<Arc<dyn SimulatedDevice>, OpenError> {
     let builder = options
         .iter()
@@ -329,7 +329,7 @@ pub fn open(name: &str, options: &[(&str, &str)]) -> Result<Arc<dyn SimulatedDev
     builder.name(&name).open()
 }
 
-/// Creates the device of a device text.
+/// Creates the device that a device text describes.
 ///
 /// # Errors
 /// - [`DeviceError::Open`] with the reason.
@@ -366,7 +366,7 @@ pub fn make(wanted: Simulated<'_>) -> Result<Arc<dyn SimulatedDevice>, DeviceErr
     })
 }
 
-/// Creates the device of a device text: the factory for `block::text::open`.
+/// Creates the device that a device text describes: the factory for `block::text::open`.
 ///
 /// # Errors
 /// - [`DeviceError::Open`] with the reason.
@@ -389,7 +389,7 @@ fn parse_depth(value: &str) -> Option<u32> {
         .filter(|depth| (1..=QUEUE_DEPTH_MAX).contains(depth))
 }
 
-/// Scales the seek curve to another mean. The error is the expected text.
+/// Scales the seek curve to another mean. Fails with the expected value as text.
 fn set_mean_seek(model: &mut DiskModel, value: &str) -> Result<(), String> {
     let wanted: f64 = value
         .parse()

@@ -33,12 +33,12 @@ impl Track {
         self.first + u64::from(self.sectors)
     }
 
-    /// True if it is the same track.
+    /// Returns true if it is the same track.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.first == other.first
     }
 
-    /// True if it follows `other` in the order of sectors.
+    /// Returns true if it follows `other` in the order of sectors.
     pub(super) fn follows(&self, other: &Self) -> bool {
         self.first == other.end()
     }

@@ -116,8 +116,8 @@ fn mean_of(times: &[f64]) -> f64 {
     weighted / (cylinders * cylinders)
 }
 
-/// Returns the mean depends on the free factor in a straight line, so two curves decide it: with
-/// factor 0 and with factor 1.
+/// Returns the factor that gives the wanted mean. The mean is linear in the factor, so the curves
+/// with factor 0 and factor 1 determine it.
 fn factor_for(mean: f64, without: &[f64], with: &[f64]) -> f64 {
     let base = mean_of(without);
     (mean - base) / (mean_of(with) - base)
@@ -158,7 +158,7 @@ fn rescaled(
     curve(factor_for(mean, &curve(0.0), &curve(1.0)))
 }
 
-/// Returns the measured time over a distance; beyond the ends, that of the end.
+/// Returns the measured time over a distance; beyond the measured range, that of its nearest end.
 fn interpolate(points: SeekPoints, distance: f64) -> f64 {
     let after = points.partition_point(|(at, _)| f64::from(*at) <= distance);
     if after == 0 {

@@ -1,4 +1,4 @@
-//! The numbers of each kind of model, by name, as a help in choosing one.
+//! The parameters of each kind of model by name, for comparison.
 
 use sim::Parameter;
 

@@ -61,7 +61,7 @@ pub struct SsdModel {
     pub cache_slots: u32,
     /// True if the cache survives a power cut.
     pub has_power_loss_protection: bool,
-    /// Time of a flush, if it does.
+    /// Time of a flush with power-loss protection.
     pub flush_protected: Nanos,
 }
 
@@ -228,7 +228,7 @@ impl Controller {
             }
             Request::Flush => self.flush(bus),
             Request::Discard { .. } => {
-                // Slots that are covered in part keep their contents.
+                // Slots that are covered only in part keep their contents.
                 let whole =
                     sector.get().div_ceil(SLOT_SECTORS)..(sector.get() + sectors) / SLOT_SECTORS;
                 whole.for_each(|slot| self.ftl.forget(slot));

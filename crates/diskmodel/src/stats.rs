@@ -30,7 +30,7 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// Adds the values of another one.
+    /// Adds the values of another histogram.
     fn merge(&mut self, other: &Self) {
         for (bucket, more) in self.buckets.iter_mut().zip(other.buckets) {
             *bucket += more;
@@ -133,7 +133,7 @@ pub struct ControllerStats {
     pub throttled_writes: u64,
     /// Sectors written to the array.
     pub destaged_sectors: u64,
-    /// Ranges of adjacent sectors in which they were written.
+    /// Extents of adjacent sectors in which they were written.
     pub destaged_runs: u64,
 }
 
@@ -252,13 +252,13 @@ pub struct DriveStats {
     pub cached_writes: u64,
     /// Writes that had to wait for room in the volatile cache.
     pub throttled_writes: u64,
-    /// Runs of dirty sectors written to the platter.
+    /// Extents of dirty sectors written to the platter.
     pub destages: u64,
     /// Accesses of the arm: reads, writes and destages.
     pub accesses: u64,
-    /// Those that moved the arm to another cylinder.
+    /// Accesses that moved the arm to another cylinder.
     pub seeks: u64,
-    /// Cylinders crossed by them.
+    /// Cylinders crossed by these accesses.
     pub seek_cylinders: u64,
     /// Time for seeks, head switches and settling.
     pub seek_time: Nanos,

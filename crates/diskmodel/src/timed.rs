@@ -1,11 +1,11 @@
-//! Tickets with a known completion time: they need no task, and a waiter sleeps.
+//! Tickets with a known completion time: they need no task; a waiter sleeps until then.
 
 use std::sync::Arc;
 
 use block::{DetachedErrors, Results, Ticket, Work};
 use rt::{Mutex, Nanos};
 
-/// Creates a ticket with these results from a time on.
+/// Creates a ticket whose results are available from a given time.
 pub(super) fn timed_ticket(
     done: Nanos,
     results: Results,
@@ -19,7 +19,7 @@ pub(super) fn timed_ticket(
     }))
 }
 
-/// Results that are available from a time on.
+/// Results that are available from a given time.
 struct Timed {
     done: Nanos,
     results: Mutex<Results>,

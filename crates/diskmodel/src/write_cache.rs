@@ -39,27 +39,27 @@ impl WriteCache {
         }
     }
 
-    /// True if a write of this length can ever be accepted.
+    /// Returns true if a write of this length can ever be accepted.
     pub(super) fn can_hold(&self, sectors: u64) -> bool {
         sectors <= self.capacity
     }
 
-    /// True if a write of this length can be accepted now.
+    /// Returns true if a write of this length can be accepted now.
     pub(super) fn has_room(&self, sectors: u64) -> bool {
         self.used + sectors <= self.capacity
     }
 
-    /// True if there is an extent to destage.
+    /// Returns true if there is an extent to destage.
     pub(super) fn is_dirty(&self) -> bool {
         !self.runs.is_empty()
     }
 
-    /// True if destaging must not wait for an idle period.
+    /// Returns true if destaging must not wait for an idle period.
     pub(super) fn is_above_high_water(&self) -> bool {
         self.used > self.capacity / 4 * 3
     }
 
-    /// True if a whole range is dirty and so can be read from the cache.
+    /// Returns true if a whole range is dirty and so can be read from the cache.
     pub(super) fn serves(&self, start: u64, end: u64) -> bool {
         self.runs
             .range(..=start)
@@ -161,7 +161,7 @@ impl WriteCache {
         self.next_age
     }
 
-    /// True if all writes before a mark are on the platter.
+    /// Returns true if all writes before a mark are on the platter.
     pub(super) fn is_clean_before(&self, mark: u64) -> bool {
         let resting = self.ages.first().is_some_and(|(age, _)| *age < mark);
         let on_the_way = self.on_the_way.is_some_and(|(_, age)| age < mark);

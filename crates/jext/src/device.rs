@@ -1,13 +1,13 @@
-//! Block devices: opening them from their texts, and writing one.
+//! Block devices: opening them from device texts, and implementing one.
 //!
 //! A device text is a path, `mem:1GiB`, `sim:atlas-v-18`, `slice(...)`, `raid5(...)`: see
 //! [`DeviceText`] and [`open`].
 //!
-//! # A device of your own
+//! # Implementing a device
 //!
-//! A volume works on whatever implements [`BlockDevice`]. A device gets batches of [`Request`]s and
-//! returns a [`Ticket`] for each; the trait's contract says what it promises. This one keeps its
-//! bytes in a `Vec`, and answers at once:
+//! A volume works on any [`BlockDevice`]. A device receives batches of [`Request`]s and returns a
+//! [`Ticket`] for each; the trait documents the contract. This device keeps its contents in a `Vec`
+//! and completes requests at once:
 //!
 //! ```
 //! use std::sync::{Arc, Mutex};
@@ -66,9 +66,9 @@
 //! # }
 //! ```
 //!
-//! # A device on another one
+//! # Wrapping a device
 //!
-//! A wrapper passes on what it does not change, [`BlockDevice::reserve`] and
+//! A wrapper forwards the calls that it does not change, [`BlockDevice::reserve`] and
 //! [`BlockDevice::take_detached_error`] included:
 //!
 //! ```
@@ -126,10 +126,10 @@
 //! # }
 //! ```
 //!
-//! A device that works in threads of its own makes its tickets with [`Ticket::pending`] and fulfils
-//! them later. One that changes what is read makes them with [`Ticket::joined`]: the guide,
-//! `docs/library.md`, has one that encrypts. In a simulated world a device must not wait, but for
-//! the locks of a moment.
+//! A device with its own threads creates its tickets with [`Ticket::pending`] and completes them
+//! later. A wrapper that changes read data creates them with [`Ticket::joined`]: the guide,
+//! `docs/library.md`, has one that encrypts. In a simulated world a device must not block, except
+//! on locks that are held briefly.
 
 use std::sync::Arc;
 
@@ -152,7 +152,7 @@ pub use layout::{Block, SectorNr};
 /// caller.
 ///
 /// # Errors
-/// [`DeviceError::Open`] if the text is wrong or the device cannot be opened,
+/// [`DeviceError::Open`] if the text is invalid or the device cannot be opened,
 /// [`DeviceError::InUse`] if another process uses it.
 pub fn open(text: &str) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     let parsed: DeviceText = text.parse().map_err(|error: TextError| DeviceError::Open {
@@ -163,10 +163,10 @@ pub fn open(text: &str) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     open_text(&parsed, &OpenOptions::default())
 }
 
-/// Opens a device that was parsed already. `options` are for files and block devices.
+/// Opens a device from a parsed text. `options` apply to files and block devices.
 ///
 /// # Errors
-/// As [`open`].
+/// Fails as [`open`].
 pub fn open_text(
     text: &DeviceText,
     options: &OpenOptions,

@@ -1,5 +1,5 @@
-//! The documents of the repository that hold Rust: their examples are compiled and run as tests of
-//! the documentation.
+//! The Markdown documents of the repository with Rust examples, which are compiled and run as
+//! documentation tests.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

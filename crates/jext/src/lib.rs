@@ -1,28 +1,28 @@
 //! ext2 and ext3 in user space with the whole ext3 journal, on real devices and in a deterministic
 //! simulation.
 //!
-//! [`Volume`] is the file system: it opens a device, replays the journal if that is needed, offers
-//! operations by path and by inode to any number of threads, and is closed. The guide,
-//! `docs/library.md`, goes through it task by task.
+//! [`Volume`] is the file system: it opens a device, replays the journal if necessary, and offers
+//! operations by path and by inode to any number of threads. The guide, `docs/library.md`,
+//! describes each task.
 //!
-//! | you want to | see |
+//! | task | see |
 //! |---|---|
 //! | make a file system | [`mkfs`] |
-//! | change a closed one: label, features, journal | [`tune`] |
+//! | change the label, features or journal of a closed one | [`tune`] |
 //! | check one | [`fsck`] |
-//! | mount one | [`fuse`], a feature that is on by default |
-//! | use files as streams | [`File`], which has the traits of [`std::io`] |
-//! | say how it is opened, also as text | [`options`], [`mount_options`] |
-//! | know its sizes and features | [`superblock`], [`geometry`], [`feature`] |
-//! | know what its blocks are | [`census`] |
-//! | choose a policy of the journal, or look at a log | [`journal`] |
+//! | mount one | [`fuse`], a default feature |
+//! | use files as streams | [`File`], which implements the traits of [`std::io`] |
+//! | set mount options, also as text | [`options`], [`mount_options`] |
+//! | read its sizes and features | [`superblock`], [`geometry`], [`feature`] |
+//! | classify its blocks | [`census`] |
+//! | choose a journal policy, or read a log | [`journal`] |
 //! | open an image, memory, part of a disk, an array | [`open_image`], [`memory`], [`device`] |
-//! | write a device of your own | [`device`] |
-//! | simulate disks and time | [`sim`], a feature that is on by default |
-//! | hand errors to C or Python | [`errno`] |
+//! | implement a device | [`device`] |
+//! | simulate disks and time | [`sim`], a default feature |
+//! | return errors to C or Python | [`errno`] |
 //!
-//! [`Error`] becomes a [`std::io::Error`] with the kind of the system, so that both kinds of
-//! functions mix; [`errno`] has the number of any error.
+//! [`Error`] converts to a [`std::io::Error`] with the matching kind; [`errno`] returns the number
+//! of any error.
 //!
 //! # In memory
 //!
@@ -46,8 +46,8 @@
 //!
 //! # In a file
 //!
-//! A file that was synced survives a crash at any instant. Here the image is copied while the
-//! volume is open, which is what a crash would leave behind; opening the copy replays the journal.
+//! A synced file survives a crash at any instant. This example copies the image while the volume is
+//! open, which gives the state after a crash; opening the copy replays the journal.
 //!
 //! ```
 //! use jext::volume::NewInode;
@@ -79,8 +79,8 @@
 //!
 //! # In a simulated world
 //!
-//! The same code on a simulated disk takes virtual time, and the same seed gives the same run. An
-//! external journal goes with it here, in simulated NVRAM.
+//! The same code on a simulated disk takes virtual time, and the same seed gives the same run. This
+//! example adds an external journal in simulated NVRAM.
 //!
 //! ```
 //! use jext::{MountOptions, Volume, device, mkfs, sim};
@@ -104,8 +104,7 @@
 //!
 //! # Walking a tree
 //!
-//! Names are bytes, and need not be UTF-8. Paths may be text, bytes or paths of the standard
-//! library.
+//! Names are bytes and need not be UTF-8. Paths can be strings, bytes or [`std::path::Path`]s.
 //!
 //! ```
 //! use std::path::{Path, PathBuf};
@@ -171,34 +170,33 @@ pub use rt::{Nanos, WallTime};
 #[cfg(feature = "sim")]
 pub use sim;
 
-/// Returns the time since the world began: virtual in a simulated one, since the start of the
-/// process in the real one.
+/// Returns the current time: virtual in a simulated world, since the start of the process in the
+/// real one.
 #[must_use]
 pub fn now() -> Nanos {
     rt::monotonic()
 }
 
-/// Returns a device of `size_bytes` in memory, all zeroes. Space that was never written takes no
-/// memory.
+/// Returns a device of `size_bytes` in memory, filled with zeros. Unwritten space takes no memory.
 #[must_use]
 pub fn memory(size_bytes: u64) -> Arc<dyn BlockDevice> {
     Arc::new(MemoryDevice::new(size_bytes))
 }
 
-/// Makes a sparse image file of `size_bytes`, which must not exist.
+/// Creates a sparse image file of `size_bytes`, which must not exist.
 ///
 /// # Errors
-/// [`DeviceError::Open`] if it exists or cannot be made.
+/// [`DeviceError::Open`] if it exists or cannot be created.
 pub fn create_image(path: impl AsRef<Path>, size_bytes: u64) -> Result<(), DeviceError> {
     block::file::create_sparse(path, size_bytes)
 }
 
-/// Opens an image file or a block device for reading and writing. [`FileDevice::open`] does it with
-/// options, read-only for one.
+/// Opens an image file or a block device for reading and writing. [`FileDevice::open`] accepts
+/// options, such as read-only.
 ///
 /// # Errors
-/// - [`DeviceError::Open`] if it does not exist, is empty, neither a file nor a block device, or
-///   not accessible.
+/// - [`DeviceError::Open`] if it does not exist, is empty, is neither a file nor a block device, or
+///   is not accessible.
 /// - [`DeviceError::InUse`] if another process has it open, or the kernel uses it.
 pub fn open_image(path: impl AsRef<Path>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     Ok(Arc::new(FileDevice::open(path, &OpenOptions::default())?))

@@ -1,6 +1,6 @@
 //! Mount options in their text form: `data=writeback,commit=30,noatime`.
 //!
-//! The names are those of ext3 and ext4; options that these do not have are marked.
+//! The names are those of ext3 and ext4; jext's own options are marked "ours".
 //!
 //! | option | meaning |
 //! |---|---|
@@ -24,7 +24,7 @@
 //! | `acl`, `user_xattr` | nothing: always on |
 //! | `defaults` | nothing |
 //!
-//! Experiments have three more (ours):
+//! Options for experiments (ours):
 //!
 //! | option | meaning |
 //! |---|---|
@@ -38,7 +38,7 @@ use ext::options::{AccessTime, DataMode, HostSpace, OnError, OrderedScope};
 use ext::tuning::AllocationProfile;
 use rt::Nanos;
 
-/// A list of options, parsed.
+/// A parsed list of options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ParsedOptions {
     /// The options.
@@ -47,7 +47,7 @@ pub struct ParsedOptions {
     pub journal_path: Option<String>,
 }
 
-/// An option that is not known, or cannot have its value.
+/// An unknown option, or one with an invalid value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("mount option {option:?}: expected {expected}")]
 pub struct OptionError {
@@ -57,17 +57,17 @@ pub struct OptionError {
     pub expected: &'static str,
 }
 
-/// The longest `commit=`, in seconds.
+/// Maximum of `commit=`, in seconds.
 const COMMIT_SECONDS_MAX: u64 = 86_400;
 const NAMES: &str = "one of ro, noload, data, ordered, commit, barrier, sync, dirsync, noatime, relatime, strictatime, discard, \
                      errors, data_err, log_policy, alloc, memory, dirty_background, dirty, host_space, force, resuid, \
                      resgid, journal_path";
 
 impl ParsedOptions {
-    /// Reads a list and adds it to what was said before; a later option replaces an earlier one.
+    /// Parses a list and adds it to the earlier options; a later option replaces an earlier one.
     ///
     /// # Errors
-    /// The first option that is wrong.
+    /// Fails with the first invalid option.
     pub fn add(&mut self, list: &str) -> Result<(), OptionError> {
         for option in split(list) {
             self.set(option).map_err(|expected| OptionError {
@@ -198,8 +198,7 @@ impl ParsedOptions {
     }
 }
 
-/// The options of a list: commas within parentheses and quotes separate nothing, as in device
-/// texts.
+/// Splits a list at its commas, except those within parentheses and quotes, as in device texts.
 #[must_use]
 pub fn split(list: &str) -> Vec<&str> {
     let (mut depth, mut is_quoted, mut start) = (0_usize, false, 0);

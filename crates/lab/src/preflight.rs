@@ -250,7 +250,7 @@ fn check_simulated(machine: &dyn Offers, load: &Load, cache: u64) -> Result<(), 
             lack(
                 "workload",
                 format!(
-                    "simulated disks keep what is written to them: about {wanted} of memory are needed, {free} are free"
+                    "simulated disks hold written data in memory: about {wanted} of memory are needed, {free} are free"
                 ),
             )
         }
@@ -401,7 +401,7 @@ mod tests {
         assert_eq!(tree("100MiB"), "");
         assert_eq!(
             tree("300MiB"),
-            "p.toml:6: workload: simulated disks keep what is written to them: about 1412MiB of memory are needed, 600MiB are free"
+            "p.toml:6: workload: simulated disks hold written data in memory: about 1412MiB of memory are needed, 600MiB are free"
         );
     }
 

@@ -267,7 +267,7 @@ impl Reader<'_> {
             (true, JournalPlace::None) => Ok(place),
             (true, _) => Err(wrong(
                 &["fs.type", "journal"],
-                "journal: ext2 has none; say \"none\"",
+                "journal: ext2 has none; set \"none\"",
             )),
             (false, JournalPlace::None) => {
                 let message = "journal: ext3 needs one; without a journal it is fs.type = \"ext2\"";
@@ -283,7 +283,7 @@ impl Reader<'_> {
             None => Ok(()),
             Some(key) => {
                 let message = format!(
-                    "{key}: means nothing for a directory, whose file system is what it is"
+                    "{key}: has no effect for a directory, whose file system already exists"
                 );
                 Err(wrong(&[key], &message))
             }
@@ -301,7 +301,7 @@ fn check_world(
     match is_simulated {
         true if !device.is_ephemeral() => {
             let message = format!(
-                "{key}: {device} takes real time; a simulated world needs a simulated device"
+                "{key}: {device} runs in real time; a simulated world needs a simulated device"
             );
             Err(wrong(&["target", key], &message))
         }

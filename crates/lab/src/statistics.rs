@@ -1,17 +1,17 @@
-//! Statistics of samples: means with intervals, effects, saturation, and reasons to distrust them.
+//! Statistics of samples: means with intervals, effects, saturation, and tests of their validity.
 //!
 //! | question | module | source |
 //! |---|---|---|
-//! | how sure is a mean? | [`student`] | "Student" 1908 |
-//! | how sure is anything else? | [`bootstrap`] | Efron 1987 (BCa) |
-//! | are two samples different? | [`rank`] | Mann and Whitney 1947; for several, Holm 1979 |
+//! | how precise is a mean? | [`student`] | "Student" 1908 |
+//! | how precise is another statistic? | [`bootstrap`] | Efron 1987 (BCa) |
+//! | do two samples differ? | [`rank`] | Mann and Whitney 1947; for several tests, Holm 1979 |
 //! | by how much? | [`effect`] | ratio of means with its BCa interval; Cliff 1993 |
 //! | are there enough trials? | [`stopping`] | Chow and Robbins 1965 |
-//! | from which level on is more useless? | [`saturation`] | Satopää et al. 2011 (Kneedle) |
-//! | was the machine the same? | [`series`] | Mann 1945; Kendall; White 1997; Iglewicz 1993 |
+//! | from which level on does more not help? | [`saturation`] | Satopää et al. 2011 (Kneedle) |
+//! | did the machine change? | [`series`] | Mann 1945; Kendall; White 1997; Iglewicz 1993 |
 //!
-//! Everything is a function of its numbers; random functions take a seed.
-//! `tests/statistics/vectors.py` makes the test vectors with SciPy and statsmodels.
+//! All functions are pure; those that use random numbers take a seed. `tests/statistics/vectors.py`
+//! makes the test vectors with SciPy and statsmodels.
 //!
 //! Mean and standard deviation of a sample (n - 1): D. E. Knuth, The Art of Computer Programming 2,
 //! section 4.2.2, in two passes.
@@ -41,14 +41,14 @@ pub struct Sample {
     values: Vec<f64>,
 }
 
-/// A mean with what is known about it.
+/// A mean with its spread.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mean {
     /// The mean.
     pub value: f64,
-    /// The standard deviation of the sample, if there are two values.
+    /// The standard deviation of the sample; `None` for a single value.
     pub deviation: Option<f64>,
-    /// Half of the 95 % interval, if there are two values.
+    /// Half of the 95 % interval; `None` for a single value.
     pub half_interval: Option<f64>,
     /// Number of values.
     pub count: usize,
@@ -72,14 +72,14 @@ impl Interval {
 }
 
 impl Sample {
-    /// A sample, if there is a value and all are finite.
+    /// Creates a sample; `None` if there is no value or one is not finite.
     #[must_use]
     pub fn new(values: Vec<f64>) -> Option<Self> {
         let is_good = !values.is_empty() && values.iter().all(|value| value.is_finite());
         is_good.then_some(Self { values })
     }
 
-    /// The values, in the order in which they were given.
+    /// Returns the values in their original order.
     #[must_use]
     pub fn values(&self) -> &[f64] {
         &self.values
@@ -91,13 +91,13 @@ impl Sample {
         self.values.len()
     }
 
-    /// The mean.
+    /// Returns the mean.
     #[must_use]
     pub fn mean(&self) -> f64 {
         mean(&self.values)
     }
 
-    /// The standard deviation; nothing for a single value.
+    /// Returns the standard deviation; `None` for a single value.
     #[must_use]
     pub fn deviation(&self) -> Option<f64> {
         self.deviation_from(self.mean())
@@ -113,7 +113,7 @@ impl Sample {
         Some((squares / freedom as f64).sqrt())
     }
 
-    /// The mean with its interval.
+    /// Returns the mean with its interval.
     #[must_use]
     pub fn describe(&self) -> Mean {
         let mean = self.mean();
@@ -132,8 +132,8 @@ impl Sample {
 }
 
 impl Mean {
-    /// Half of the interval relative to the mean; nothing without an interval, or where the mean is
-    /// zero and it is not.
+    /// Returns half of the interval relative to the mean; `None` without an interval, or if the
+    /// mean is zero and the interval is not.
     #[must_use]
     pub fn relative_half(&self) -> Option<f64> {
         match self.half_interval? {
@@ -143,12 +143,12 @@ impl Mean {
     }
 }
 
-/// The mean of values, of which there is one at least.
+/// Returns the mean of at least one value.
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The median of values, of which there is one at least.
+/// Returns the median of at least one value.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();

@@ -1,9 +1,9 @@
 //! [`Store`]: the records of a plan, in a file of JSON lines named after the plan's hash.
 //!
-//! A line is written in one call when its trial has ended, so that a run that is cut off loses the
-//! trials that it was in, and no more. A last line without its end is what such a run leaves
-//! behind: it is passed over, and the next record begins a line of its own. What the trials of a
-//! combination share stands in a line of its own before the first of them.
+//! A line is written with a single call when its trial has ended, so that an interrupted run loses
+//! only the trials in progress. Such a run may leave a last line without a newline: readers skip
+//! it, and the next record starts on a new line. The shared context of a combination is a separate
+//! line before the first of its trials.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -30,15 +30,15 @@ pub const FOLDER: &str = "lab-results";
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
-    // Its contexts that this process has written.
+    // The contexts that this process has written.
     lines: Mutex<Lines>,
 }
 
-/// Why records could not be read or written.
+/// An error in reading or writing records.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The file system said no.
+    /// The file system reported an error.
     #[error("{}: {cause}", path.display())]
     Io {
         /// The file or folder.
@@ -56,8 +56,8 @@ pub enum StoreError {
         /// The fault.
         cause: serde_json::Error,
     },
-    /// The line with what trials share is not there.
-    #[error("{}: no line has the context {name:?}, which records name", path.display())]
+    /// A line refers to a context that the file does not have.
+    #[error("{}: no line defines the context {name:?}, which records refer to", path.display())]
     NoContext {
         /// The file.
         path: PathBuf,
@@ -67,7 +67,7 @@ pub enum StoreError {
 }
 
 impl Store {
-    /// The store of a plan below a folder; nothing is made yet.
+    /// Returns the store of a plan below a folder; creates nothing yet.
     #[must_use]
     pub fn new(folder: &Path, plan: &Plan) -> Self {
         let path = folder
@@ -76,7 +76,7 @@ impl Store {
         Self::at(&path)
     }
 
-    /// The store in a file, whichever plan it is of.
+    /// Returns the store in a file, of any plan.
     #[must_use]
     pub fn at(path: &Path) -> Self {
         Self {
@@ -85,24 +85,24 @@ impl Store {
         }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the folder, and makes sure that records can be added.
+    /// Creates the folder, and checks that records can be added.
     ///
     /// # Errors
-    /// If they cannot.
+    /// Fails if the folder or the file cannot be created or written.
     pub fn prepare(&self) -> Result<(), StoreError> {
         self.append("").map_err(|cause| self.failed(cause))
     }
 
-    /// The number of the last line, if a run was cut off in the middle of it.
+    /// Returns the number of the last line, if it is incomplete because a run was interrupted.
     ///
     /// # Errors
-    /// If the file is there and cannot be read.
+    /// Fails if the file exists and cannot be read.
     pub fn torn_line(&self) -> Result<Option<usize>, StoreError> {
         let look = || -> io::Result<Option<usize>> {
             let mut file = File::open(&self.path)?;
@@ -121,19 +121,19 @@ impl Store {
         }
     }
 
-    /// All records, in the order in which they were made; none if there is no file.
+    /// Reads all records, in the order in which they were made; none if there is no file.
     ///
     /// # Errors
-    /// If the file cannot be read, or a line before the last is not a record.
+    /// Fails if the file cannot be read, or a line before the last is not a record.
     pub fn read(&self) -> Result<Vec<Record>, StoreError> {
         lines::read(&self.path)
     }
 
-    /// Returns the parts of all records that a report needs, in the order in which they were made;
+    /// Reads the parts of all records that a report needs, in the order in which they were made;
     /// none if there is no file.
     ///
     /// # Errors
-    /// Those of [`Store::read`].
+    /// Fails as [`Store::read`].
     pub fn read_briefs(&self) -> Result<Vec<Brief>, StoreError> {
         lines::read(&self.path)
     }
@@ -141,7 +141,7 @@ impl Store {
     /// Adds a record.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Fails if it cannot be written.
     pub fn add(&self, record: &Record) -> Result<(), StoreError> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let text = lines
@@ -192,7 +192,8 @@ impl From<(Arc<Context>, Entry<Measured>)> for Record {
     }
 }
 
-/// Returns the fault of a line. The library counts lines within its input, which is one line.
+/// Returns the fault of a line, without the line number of `serde_json`, whose input is that line
+/// only.
 fn said(cause: &serde_json::Error) -> String {
     let place = format!(" at line {} column {}", cause.line(), cause.column());
     let text = cause.to_string();
@@ -202,7 +203,7 @@ fn said(cause: &serde_json::Error) -> String {
     }
 }
 
-/// Returns true if the last line has no end.
+/// Returns true if the last line has no newline.
 fn is_torn(file: &mut File) -> io::Result<bool> {
     if file.metadata()?.len() == 0 {
         return Ok(false);
@@ -224,7 +225,7 @@ fn drop_torn_line(file: &mut File) -> io::Result<()> {
     file.set_len(kept as u64)
 }
 
-/// The last record of each trial, by the trial's id.
+/// Returns the last record of each trial, by the trial's id.
 #[must_use]
 pub fn latest(records: Vec<Record>) -> BTreeMap<String, Record> {
     records
@@ -233,7 +234,7 @@ pub fn latest(records: Vec<Record>) -> BTreeMap<String, Record> {
         .collect()
 }
 
-/// The records that this very program made, which a run need not repeat.
+/// Returns the records that this build of the program made, which a run does not repeat.
 #[must_use]
 pub fn of_this_program(records: Vec<Record>) -> Vec<Record> {
     let program = Program::current();
@@ -314,7 +315,7 @@ mod tests {
         let rest: Vec<&str> = text.lines().skip(1).collect();
         fs::write(store.path(), rest.join("\n") + "\n").expect("it is written");
         let error = store.read().expect_err("a context is missing").to_string();
-        assert!(error.contains("no line has the context \""), "{error}");
+        assert!(error.contains("no line defines the context \""), "{error}");
     }
 
     #[test]

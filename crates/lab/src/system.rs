@@ -1,8 +1,8 @@
-//! The needs of kernel file systems: tools, loop devices, mounts, a namespace to keep them in.
+//! Access to kernel file systems: tools, loop devices, mounts, and a private mount namespace.
 //!
-//! A value undoes its attachment or mount when it is dropped. A process that is killed undoes
-//! nothing; a command that mounts therefore first calls [`strays::release`] for the remains of
-//! killed processes, and [`namespace::enter`], so that its mounts end with it.
+//! A value undoes its attachment or mount on drop. A killed process undoes nothing. Therefore a
+//! command that mounts first calls [`strays::release`], for the remains of killed processes, and
+//! [`namespace::enter`], so that its mounts end with it.
 
 pub mod attached;
 pub mod namespace;

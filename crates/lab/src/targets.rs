@@ -1,6 +1,6 @@
 //! The targets of a workload, all behind [`workload::Target`]: a volume of the engine, in a
-//! simulated world or in this process; and a directory ([`workload::directory`]). Any of them can
-//! be observed.
+//! simulated world or in this process; and a directory ([`workload::directory`]). `Watched`
+//! counts the calls of any target.
 
 mod volume;
 mod watched;

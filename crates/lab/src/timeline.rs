@@ -1,10 +1,9 @@
-//! [`Timeline`]: what happened when in a trial, interval by interval.
+//! [`Timeline`]: events of a trial by time interval.
 //!
-//! A recorder counts the calls of a workload as they end, and looks at the engine's counters once
-//! an interval. It has a fixed number of intervals: when they are used up, two become one. In a
-//! simulated world it takes no time and changes nothing, not even the hash of what happened; in
-//! real time it costs a look at the clock a call, so that it is on there only if a plan asks for
-//! it.
+//! A recorder counts the calls of a workload when they end, and reads the engine's counters once an
+//! interval. The number of intervals is limited: at the limit, adjacent intervals are merged. In a
+//! simulated world recording takes no time and changes nothing, not even the trace hash. In real
+//! time it reads the clock for each call, so a plan must request it.
 
 mod recorder;
 
@@ -14,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use recorder::{Counts, Recorder};
 
-/// The counters of the engine that a recorder reads, by their name in records, with true for those
-/// that grow gradually: these are spread evenly over the time since the reading before, while the
-/// others count at the time of their reading.
+/// The engine's counters for a recorder, by their name in records. True marks counters that grow
+/// gradually: their growth is spread evenly over the time since the previous reading. Other
+/// counters count at the time of the reading.
 pub(crate) const COUNTED: [(&str, bool); 9] = [
     ("commits", false),
     ("checkpoint_blocks", true),
@@ -29,7 +28,7 @@ pub(crate) const COUNTED: [(&str, bool); 9] = [
     ("stalled_rewrite_ns", true),
 ];
 
-/// The events of a trial over time. All intervals are equally long; the first begins with the
+/// The events of a trial over time. All intervals have the same length; the first starts with the
 /// workload.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Timeline {
@@ -48,7 +47,7 @@ pub struct Timeline {
 pub struct PhaseMark {
     /// Its name.
     pub name: String,
-    /// The start, from the beginning of the first interval.
+    /// Its start, relative to the start of the first interval.
     pub began_ns: u64,
     /// The duration.
     pub took_ns: u64,

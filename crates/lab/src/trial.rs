@@ -1,14 +1,14 @@
 //! One trial: devices, a file system, a workload, figures.
 //!
-//! | place | devices | time | repeatable |
+//! | environment | devices | time | repeatable |
 //! |---|---|---|---|
-//! | simulated | made in a new world | virtual | to the bit |
+//! | simulated | created in a new world | virtual | to the bit |
 //! | process | memory or files | real | no |
-//! | directory | whatever is mounted there | real | no |
+//! | directory | those of its file system | real | no |
 //! | mounted | files, block devices, memory | real | no |
 //!
-//! A file system is always made anew, and closed before the trial ends: an error then fails the
-//! trial. What mkfs, mount and close take is not part of the workload's time.
+//! A file system is always created anew, and closed before the trial ends; an error in closing
+//! fails the trial. The workload's time excludes mkfs, mount and close.
 
 mod on_directory;
 mod on_file_system;
@@ -27,10 +27,10 @@ use crate::setup::{Environment, Setup};
 use crate::targets::Watched;
 use crate::timeline::{Counts, Recorder};
 
-/// Opens the devices of a trial as it would, in a world of its own, and closes them again.
+/// Opens the devices of a simulated trial in a separate world, and closes them again.
 ///
 /// # Errors
-/// If there cannot be such a device.
+/// Fails if the device is invalid.
 pub(crate) fn open_simulated(text: &DeviceText) -> Result<()> {
     let text = text.clone();
     let config = sim::Config::fair(0);
@@ -41,7 +41,7 @@ pub(crate) fn open_simulated(text: &DeviceText) -> Result<()> {
 /// Runs a trial.
 ///
 /// # Errors
-/// Whatever went wrong; the trial has no figures then.
+/// Fails if any step fails; the trial then has no figures.
 pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measured> {
     let work = Work {
         workload: setup.workload.clone(),
@@ -67,15 +67,15 @@ pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measur
     }
 }
 
-/// Says what this system lacks for a trial, before anything is touched.
+/// Checks the prerequisites of a trial on this system. Changes nothing.
 ///
 /// # Errors
-/// The first thing that is missing.
+/// Fails with the first missing prerequisite.
 pub fn check_system(setup: &Setup) -> Result<()> {
     setup.file_system().map_or(Ok(()), FileSystem::check_system)
 }
 
-/// The work of a trial once its target is there.
+/// The work of a trial after its target exists.
 struct Work {
     workload: Load,
     has_timeline: bool,
@@ -83,7 +83,7 @@ struct Work {
 }
 
 impl Work {
-    /// Runs the workload on a target; `counts` gives the engine's counters, where there is one.
+    /// Runs the workload on a target; `counts` reads the engine's counters, if there is an engine.
     fn run(
         &self,
         target: Arc<dyn Target>,
@@ -101,7 +101,7 @@ impl Work {
     }
 }
 
-/// The figures of a workload.
+/// Returns the figures of a workload.
 fn measured(outcome: &Outcome) -> Measured {
     let mut measured = Measured::default();
     for metric in &outcome.metrics {

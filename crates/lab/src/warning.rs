@@ -1,4 +1,4 @@
-//! [`Warning`]: what is wrong with an experiment although it can be run.
+//! [`Warning`]: a flaw of an experiment that can be run nevertheless.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ use crate::file_system::JournalPlace;
 use crate::plan::{Plan, Trial};
 use crate::setup::Setup;
 
-/// Something that makes figures hard to believe.
+/// A reason to doubt the figures.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// A factor changes the memory that is left for caching, so that two things change at once.
+    /// A factor changes the memory that remains for caching, so two things change at once.
     MemoryVaries {
         /// The block.
         block: String,
         /// The factor's key.
         factor: &'static str,
-        /// The least that is left, in bytes, and at which level.
+        /// The least remaining memory in bytes, and its level.
         least: (u64, String),
-        /// The most that is left, in bytes, and at which level.
+        /// The most remaining memory in bytes, and its level.
         most: (u64, String),
     },
-    /// A journal is in the host's memory, and that memory is taken from nowhere.
+    /// A journal is in the host's memory, but no memory is subtracted for it.
     FreeMemory {
         /// The block.
         block: String,
@@ -35,7 +35,7 @@ pub enum Warning {
         /// The ballast's bytes.
         ballast: u64,
     },
-    /// A real trial was run once, so that its error is unknown.
+    /// Real trials were run once only, so that their error is unknown.
     NotRepeated,
     /// Records come from several builds of the program.
     SeveralPrograms {
@@ -47,36 +47,35 @@ pub enum Warning {
         /// Their number.
         count: usize,
     },
-    /// An interval is wider than the plan asks for, although trials were repeated as often as they
-    /// may be.
+    /// An interval is wider than the plan's precision, although trials were repeated the maximum
+    /// number of times.
     Imprecise {
-        /// The trial's level.
+        /// The level of the trials.
         level: String,
-        /// Of which figure.
+        /// The figure.
         figure: &'static str,
         /// Half of the interval over the mean.
         half: f64,
         /// Number of trials.
         count: usize,
     },
-    /// Real trials became slower and slower, or faster and faster, whatever their level.
+    /// Real trials became slower or faster over time, independent of their level.
     Drift {
-        /// Kendall's tau of how slow they were in the order in which they were measured, each
-        /// relative to its level's mean.
+        /// Kendall's tau of the slowness over time, each value relative to its level's mean.
         tau: f64,
         /// Its p-value.
         p: f64,
     },
-    /// Some repetitions of a real trial lie far from the others.
+    /// Some repetitions of a real trial differ widely from the others.
     Outliers {
-        /// The trial's level.
+        /// The level of the trials.
         level: String,
         /// The repetitions, from 0.
         repetitions: Vec<u32>,
     },
     /// The first repetitions of a real trial differ from the later ones.
     WarmingUp {
-        /// The trial's level.
+        /// The level of the trials.
         level: String,
         /// Their number.
         count: usize,
@@ -84,7 +83,7 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// Returns the faults of a plan, before it is run.
+    /// Returns the flaws of a plan, before it is run.
     #[must_use]
     pub fn of(plan: &Plan) -> Vec<Self> {
         let setups: Vec<(Trial, Setup)> = plan
@@ -115,7 +114,7 @@ impl Warning {
     }
 }
 
-/// Compares the memory that is left over the levels of one factor, all others the same.
+/// Compares the remaining memory over the levels of one factor, with all other factors equal.
 fn memory_varies(block: &str, factor: &'static str, trials: &[&(Trial, Setup)]) -> Option<Warning> {
     let left = |setup: &Setup| {
         let file_system = setup.file_system()?;
@@ -150,7 +149,7 @@ fn memory_varies(block: &str, factor: &'static str, trials: &[&(Trial, Setup)]) 
     })
 }
 
-/// Looks for a RAM disk that is larger than the memory that was taken from the host for it.
+/// Finds a RAM disk that is larger than the memory subtracted from the host for it.
 fn free_memory(block: &str, trials: &[&(Trial, Setup)]) -> Option<Warning> {
     trials.iter().find_map(|(trial, setup)| {
         let file_system = setup.file_system()?;
@@ -168,7 +167,7 @@ fn free_memory(block: &str, trials: &[&(Trial, Setup)]) -> Option<Warning> {
     })
 }
 
-/// The host's memory that a device stands for.
+/// Returns the bytes of the host's memory that a device stands for.
 fn ram_bytes(device: &DeviceText) -> Option<u64> {
     match device {
         DeviceText::Simulated { model, .. } if model == "ramdisk" => {
@@ -191,7 +190,7 @@ impl fmt::Display for Warning {
         match self {
             Self::MemoryVaries { block, factor, least, most } => write!(
                 f,
-                "the factor {factor}{} changes the memory that is left for caching, from {} ({}) to {} ({}): what the \
+                "the factor {factor}{} changes the memory that remains for caching, from {} ({}) to {} ({}): what the \
                  table shows is the effect of both",
                 of(block),
                 Size::from(most.0),
@@ -207,11 +206,11 @@ impl fmt::Display for Warning {
                 Size::from(*ballast)
             ),
             Self::NotRepeated => f.write_str(
-                "real trials are run once each, so that their spread is unknown; set repetitions to 5 or more",
+                "real trials are run once each, so their spread is unknown; set repetitions to 5 or more",
             ),
             Self::SeveralPrograms { count } => write!(
                 f,
-                "the records come from {count} different builds of the program; run the plan with --fresh to have one"
+                "the records come from {count} different builds of the program; run the plan with --fresh"
             ),
             Self::SeveralMachines { count } => {
                 write!(f, "real trials were run on {count} different machines")
@@ -238,7 +237,7 @@ impl fmt::Display for Warning {
                 let numbers: Vec<String> = repetitions.iter().map(ToString::to_string).collect();
                 write!(
                     f,
-                    "{level}: repetition {} lies far from the others; was something else running?",
+                    "{level}: repetition {} differs widely from the others; was something else running?",
                     numbers.join(", ")
                 )
             }

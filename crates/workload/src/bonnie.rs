@@ -33,9 +33,9 @@
 //!   rewrite writes other bytes, and a seek that writes puts back the same bytes.
 //! - Direct I/O applies to every phase except the single-byte ones; the original uses it only once.
 //! - Names are spread evenly over directories; the original puts one too many into each.
-//! - A file smaller than twice the memory is not refused: sweep the size against the host's memory
-//!   instead of trusting one size. There is no three-second sleep before the seeks. `-c` and `-p`
-//!   (several instances at once) are not supported.
+//! - A file smaller than twice the memory is accepted: sweep the size against the host's memory
+//!   instead. There is no three-second sleep before the seeks. `-c` and `-p` (several instances at
+//!   once) are not supported.
 
 mod csv;
 mod file;
@@ -63,54 +63,54 @@ pub const DEFINITION: Definition = Definition {
         Parameter::bytes(
             "bonnie.size",
             300 << 20,
-            "bytes of the file (-s); 0 leaves it out",
+            "size of the large file in bytes (-s); 0 to skip its phases",
         ),
-        Parameter::bytes("bonnie.chunk", 8 << 10, "bytes of a chunk"),
+        Parameter::bytes("bonnie.chunk", 8 << 10, "chunk size in bytes"),
         Parameter::number(
             "bonnie.seeks",
             (0, 10_000_000),
             0,
-            "how many seeks; 0 is as many as the version does",
+            "number of seeks; 0 for the default of the version",
         ),
         Parameter::number(
             "bonnie.seekers",
             (0, 1024),
             0,
-            "how many tasks seek; 0 is as many as the version has",
+            "number of seeking tasks; 0 for the default of the version",
         ),
         Parameter::switch(
             "bonnie.bytes",
             true,
-            "whether bytes are written and read singly (-f)",
+            "whether single bytes are written and read (-f)",
         ),
         Parameter::number(
             "bonnie.files",
             (0, 100_000),
             16,
-            "files in multiples of 1024 (-n); 0 leaves them out",
+            "number of files in multiples of 1024 (-n); 0 to skip their phases",
         ),
-        Parameter::bytes("bonnie.file_min", 0, "the smallest of them"),
-        Parameter::bytes("bonnie.file_max", 0, "the largest of them"),
+        Parameter::bytes("bonnie.file_min", 0, "minimum file size in bytes"),
+        Parameter::bytes("bonnie.file_max", 0, "maximum file size in bytes"),
         Parameter::word(
             "bonnie.file_kind",
             &["files", "hard-links", "symlinks"],
-            "what they are",
+            "kind of the files",
         ),
         Parameter::number(
             "bonnie.directories",
             (1, 100_000),
             1,
-            "directories for them",
+            "number of directories for the files",
         ),
         Parameter::switch(
             "bonnie.sync_each",
             false,
-            "whether each is synced when it is made (-b)",
+            "whether each file is synced when it is created (-b)",
         ),
         Parameter::switch(
             "bonnie.direct",
             false,
-            "whether the file is read and written directly (-D)",
+            "whether the large file uses direct I/O (-D)",
         ),
     ],
     headline: Headline {

@@ -3,7 +3,7 @@
 //! The byte at `offset` of a file with the key `key` is the byte at `(key + offset) mod PERIOD` of
 //! one pseudo-random block. The period is a prime, so swapped blocks, swapped files and lost blocks
 //! are detected. A piece is a slice of the block, which is extended by copies of itself: a write
-//! computes and copies nothing, and a check is one memory comparison.
+//! computes and copies nothing, and a check is a single memory comparison.
 
 use rt::split_mix::GAMMA;
 

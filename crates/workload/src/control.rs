@@ -41,7 +41,7 @@ impl Control {
         self.cancelled.store(true, Ordering::SeqCst);
     }
 
-    /// True if the run was requested to stop.
+    /// Returns true if the run was requested to stop.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::SeqCst)

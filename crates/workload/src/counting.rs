@@ -2,9 +2,9 @@
 //! measure its own overhead.
 //!
 //! Reads return zeros. Names behave as in a file system (a missing file is not found, a directory
-//! with entries is not removed), except that symbolic links are kept but never followed. Direct I/O
-//! must be aligned. A capacity can be set to test a workload on a full file system; every byte of a
-//! file's size counts against it.
+//! with entries is not removed), except that symbolic links are stored but never followed. Direct
+//! I/O must be aligned. A capacity can be set to test a workload on a full file system; every byte
+//! of a file's size counts against it.
 
 mod namespace;
 
@@ -49,7 +49,7 @@ impl CountedFile {
         if is_aligned || !self.flags.direct {
             return Ok(());
         }
-        let cause = "a transfer past the cache is not aligned";
+        let cause = "direct I/O is not aligned";
         Err(TargetError::new(
             operation,
             &self.path,

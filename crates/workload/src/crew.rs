@@ -13,7 +13,7 @@ use crate::run_error::RunError;
 pub struct Failed(Arc<AtomicBool>);
 
 impl Failed {
-    /// True if a worker has failed.
+    /// Returns true if a worker has failed.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)

@@ -65,13 +65,13 @@ use load::Load;
 /// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
-    title: "dbench: what clients of a file server did, done again",
+    title: "dbench: replays the requests of file server clients",
     parameters: &[
-        Parameter::number("dbench.clients", (1, 10_000), 10, "how many clients"),
+        Parameter::number("dbench.clients", (1, 10_000), 10, "number of clients"),
         Parameter::time(
             "dbench.time",
             Nanos::from_secs(600),
-            "how long it is measured, after a fifth of it (-t)",
+            "measured time, after a warm-up of a fifth of it (-t)",
         ),
         Parameter::text(
             "dbench.load",
@@ -81,7 +81,7 @@ pub const DEFINITION: Definition = Definition {
         Parameter::switch(
             "dbench.resolve",
             true,
-            "whether names are looked for before they are used",
+            "whether names are looked up before they are used",
         ),
         Parameter::switch(
             "dbench.sync",
@@ -147,7 +147,10 @@ impl Parameters {
             load: Arc::new(load),
         };
         if read.time == Nanos::ZERO {
-            return Err(ParameterError::new("dbench.time", "must take some time"));
+            return Err(ParameterError::new(
+                "dbench.time",
+                "must be longer than zero",
+            ));
         }
         Ok(read)
     }

@@ -31,8 +31,8 @@
 //!   that mean.
 //! - An operation of a personality is one of the original's flowops. Latencies are those of the
 //!   calls below them.
-//! - The defaults fit in the cache of any current machine (16 MB!): sweep `filebench.files` against
-//!   the host's memory.
+//! - The default, varmail with 16 MB of files, fits in the cache of any current machine: sweep
+//!   `filebench.files` against the host's memory.
 
 mod fileset;
 pub mod oltp;
@@ -64,30 +64,34 @@ pub const DEFINITION: Definition = Definition {
         Parameter::word(
             "filebench.personality",
             &["varmail", "fileserver", "webserver", "oltp"],
-            "which server",
+            "server personality",
         ),
-        Parameter::time("filebench.time", Nanos::from_secs(60), "how long it runs"),
+        Parameter::time(
+            "filebench.time",
+            Nanos::from_secs(60),
+            "duration of the run",
+        ),
         Parameter::number(
             "filebench.files",
             (0, 10_000_000),
             0,
-            "how many files; 0 is as many as the personality has",
+            "number of files; 0 for the default of the personality",
         ),
         Parameter::bytes(
             "filebench.mean_size",
             0,
-            "their mean size; 0 is the personality's",
+            "mean file size in bytes; 0 for the default of the personality",
         ),
         Parameter::number(
             "filebench.threads",
             (0, 10_000),
             0,
-            "how many threads; 0 is as many as the personality has",
+            "number of threads; 0 for the default of the personality",
         ),
         Parameter::bytes(
             "filebench.io",
             1 << 20,
-            "bytes of a read or write of whole files",
+            "bytes per read or write of whole files",
         ),
     ],
     headline: Headline {
@@ -156,7 +160,10 @@ impl Parameters {
             io: values.buffer("filebench.io", IO_MAX)?,
         };
         if read.time == Nanos::ZERO {
-            return Err(ParameterError::new("filebench.time", "must take some time"));
+            return Err(ParameterError::new(
+                "filebench.time",
+                "must be longer than zero",
+            ));
         }
         if server == Server::Database && read.mean_size < oltp::FILE_BYTES_MIN {
             let message = "a database's file must hold a log write";

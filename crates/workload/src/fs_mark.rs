@@ -43,47 +43,47 @@ use writer::Writer;
 /// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
-    title: "fs_mark: making files and syncing them in one of seven ways",
+    title: "fs_mark: creates files and syncs them by one of seven methods",
     parameters: &[
         Parameter::number("fs_mark.threads", (1, 1024), 1, "threads (-t)"),
         Parameter::number(
             "fs_mark.directories",
             (0, 1024),
             0,
-            "directories that they share evenly (-d); 0 is one a thread",
+            "number of directories for the threads (-d); 0 for one per thread",
         ),
         Parameter::number(
             "fs_mark.subdirectories",
             (0, 100_000),
             0,
-            "subdirectories in each (-D)",
+            "subdirectories per directory (-D)",
         ),
         Parameter::number(
             "fs_mark.files_per_subdirectory",
             (1, 1_000_000),
             1,
-            "files made in one before the next (-N)",
+            "files in a subdirectory before the next one is used (-N)",
         ),
         Parameter::number(
             "fs_mark.files",
             (1, 10_000_000),
             1000,
-            "files a thread and loop (-n)",
+            "files per thread and loop (-n)",
         ),
-        Parameter::bytes("fs_mark.size", 51_200, "bytes of a file (-s)"),
-        Parameter::bytes("fs_mark.write", 16_384, "bytes a write (-w)"),
+        Parameter::bytes("fs_mark.size", 51_200, "file size in bytes (-s)"),
+        Parameter::bytes("fs_mark.write", 16_384, "bytes per write (-w)"),
         Parameter::number(
             "fs_mark.name_length",
             (30, 255),
             40,
-            "characters of a name (-p)",
+            "length of a file name in characters (-p)",
         ),
-        Parameter::number("fs_mark.sync", (0, 6), 1, "the sync method (-S)"),
-        Parameter::number("fs_mark.loops", (1, 10_000), 1, "how many loops (-L)"),
+        Parameter::number("fs_mark.sync", (0, 6), 1, "sync method (-S)"),
+        Parameter::number("fs_mark.loops", (1, 10_000), 1, "number of loops (-L)"),
         Parameter::switch(
             "fs_mark.keep",
             false,
-            "whether files stay until the end (-k)",
+            "whether files are kept until the end (-k)",
         ),
     ],
     headline: Headline {

@@ -57,27 +57,35 @@ use worker::{Wall, Worker};
 /// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
-    title: "IOzone: bandwidths by file size, record size and way of access",
+    title: "IOzone: bandwidths by file size, record size and access pattern",
     parameters: &[
         Parameter::word(
             "iozone.mode",
             &["cell", "auto"],
-            "one file and record size, or all of the matrix (-a)",
+            "one file size and record size, or the whole matrix (-a)",
         ),
-        Parameter::bytes("iozone.size", 512 << 10, "the file of a cell (-s)"),
-        Parameter::bytes("iozone.record", 4 << 10, "the record of a cell (-r)"),
+        Parameter::bytes("iozone.size", 512 << 10, "file size of a cell (-s)"),
+        Parameter::bytes("iozone.record", 4 << 10, "record size of a cell (-r)"),
         Parameter::bytes(
             "iozone.size_min",
             64 << 10,
-            "the smallest file of the matrix (-n)",
+            "minimum file size of the matrix (-n)",
         ),
-        Parameter::bytes("iozone.size_max", 512 << 20, "the largest (-g)"),
+        Parameter::bytes(
+            "iozone.size_max",
+            512 << 20,
+            "maximum file size of the matrix (-g)",
+        ),
         Parameter::bytes(
             "iozone.record_min",
             4 << 10,
-            "the smallest record of the matrix (-y)",
+            "minimum record size of the matrix (-y)",
         ),
-        Parameter::bytes("iozone.record_max", 16 << 20, "the largest (-q)"),
+        Parameter::bytes(
+            "iozone.record_max",
+            16 << 20,
+            "maximum record size of the matrix (-q)",
+        ),
         Parameter::switch(
             "iozone.crossover",
             true,
@@ -86,39 +94,39 @@ pub const DEFINITION: Definition = Definition {
         Parameter::text(
             "iozone.tests",
             "0 1 2 3 4 5 6 7 9 10 11 12",
-            "the tests (-i); 0 must be among them",
+            "numbers of the tests (-i), including 0",
         ),
         Parameter::number(
             "iozone.threads",
             (1, 256),
             1,
-            "threads, each with its file (-t)",
+            "number of threads, one file each (-t)",
         ),
         Parameter::switch(
             "iozone.stonewall",
             true,
-            "whether the first to finish ends a test (-x)",
+            "whether the first thread to finish ends a test (-x)",
         ),
         Parameter::number(
             "iozone.stride",
             (1, 1_000_000),
             17,
-            "records of a stride (-j)",
+            "records per stride (-j)",
         ),
         Parameter::switch(
             "iozone.with_close",
             false,
-            "whether the time counts close (-c)",
+            "whether the time includes close (-c)",
         ),
         Parameter::switch(
             "iozone.with_fsync",
             false,
-            "whether the time counts fsync (-e)",
+            "whether the time includes fsync (-e)",
         ),
         Parameter::switch(
             "iozone.direct",
             false,
-            "whether requests go past the cache (-I)",
+            "whether requests bypass the cache (-I)",
         ),
         Parameter::switch(
             "iozone.sync",

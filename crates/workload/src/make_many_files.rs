@@ -31,33 +31,28 @@ use crate::stage::Stage;
 /// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
-    title: "make-many-files: a regular tree of small files, made and removed",
+    title: "make-many-files: creates and removes a regular tree of small files",
     parameters: &[
         Parameter::word(
             "make-many-files.preset",
             &["custom", "akpm-100k", "linuxinsight-405k"],
-            "the tree of the keys below, or a published one instead",
+            "tree given by the keys below, or a published one",
         ),
         Parameter::number(
             "make-many-files.fan_out",
             (1, 10_000),
             10,
-            "directories in a directory",
+            "subdirectories per directory",
         ),
-        Parameter::number(
-            "make-many-files.levels",
-            (1, 16),
-            4,
-            "levels of directories",
-        ),
+        Parameter::number("make-many-files.levels", (1, 16), 4, "directory levels"),
         Parameter::number(
             "make-many-files.files",
             (1, 1_000_000),
             10,
-            "files in each directory of the last level",
+            "files per directory of the last level",
         ),
-        Parameter::bytes("make-many-files.size", 4096, "bytes of a file"),
-        Parameter::number("make-many-files.tasks", (1, 1024), 1, "how many tasks"),
+        Parameter::bytes("make-many-files.size", 4096, "file size in bytes"),
+        Parameter::number("make-many-files.tasks", (1, 1024), 1, "number of tasks"),
     ],
     headline: Headline {
         primary: "elapsed",
@@ -75,7 +70,7 @@ pub const DEFINITION: Definition = Definition {
 };
 
 const FOLDER: &str = "make-many-files";
-/// Maximum number of files of a tree, so that a mistyped parameter cannot run for ever.
+/// Maximum number of files of a tree; a larger one is a typing error.
 const FILES_MAX: u64 = 100_000_000;
 
 /// Parameters of a run.

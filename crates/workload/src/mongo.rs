@@ -30,7 +30,7 @@
 //!   [`Parameters::file_max`]: half of them are below the median and the tail is heavy. The number
 //!   of files in a directory has the same distribution, with median 100 and maximum 10,000. The
 //!   original's branching has the median 0, so all directories are directly below the tree's root.
-//! - Processes are tasks of this one. `mkfs` and `mount` before a set are left to the plan: every
+//! - Processes are tasks of one process. `mkfs` and `mount` before a set are up to the plan: every
 //!   trial has a new file system.
 //! - A failed phase of the original counted as no time at all; here it fails the run.
 //! - A target without block maps (a directory of the host) reports no fragmentation.
@@ -55,36 +55,36 @@ use gang::{Process, Tree};
 /// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
-    title: "Mongo: trees made, copied, linked, read, looked at, renamed and removed",
+    title: "Mongo: trees created, copied, linked, read, statted, renamed and removed",
     parameters: &[
-        Parameter::bytes("mongo.median", 1000, "the median of file sizes"),
-        Parameter::bytes("mongo.bytes", 100 << 20, "bytes of a tree"),
-        Parameter::bytes("mongo.file_max", 1_000_000, "the largest file"),
+        Parameter::bytes("mongo.median", 1000, "median file size in bytes"),
+        Parameter::bytes("mongo.bytes", 100 << 20, "tree size in bytes"),
+        Parameter::bytes("mongo.file_max", 1_000_000, "maximum file size in bytes"),
         Parameter::number(
             "mongo.processes",
             (1, 1000),
             1,
-            "trees at a time, a task each",
+            "concurrent trees, one task each",
         ),
         Parameter::number(
             "mongo.repetitions",
             (1, 100),
             3,
-            "how often each phase is done",
+            "repetitions of each phase",
         ),
         Parameter::number(
             "mongo.directory_median",
             (1, 1_000_000),
             100,
-            "the median of files in a directory",
+            "median number of files per directory",
         ),
         Parameter::number(
             "mongo.directory_max",
             (1, 1_000_000),
             10_000,
-            "files in a directory at most",
+            "maximum number of files per directory",
         ),
-        Parameter::bytes("mongo.buffer", 4096, "bytes a read and a write"),
+        Parameter::bytes("mongo.buffer", 4096, "bytes per read and write"),
     ],
     headline: Headline {
         primary: "elapsed",

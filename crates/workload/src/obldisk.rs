@@ -35,13 +35,14 @@ pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "OBLdisk: one file, sequential requests from 2 KiB to 1 MiB",
     parameters: &[
-        Parameter::bytes("obldisk.size", 256 << 20, "bytes of the file"),
-        Parameter::number("obldisk.threads", (1, 256), 1, "how many threads share it"),
-        Parameter::switch(
-            "obldisk.direct",
-            false,
-            "whether requests go past the cache",
+        Parameter::bytes("obldisk.size", 256 << 20, "file size in bytes"),
+        Parameter::number(
+            "obldisk.threads",
+            (1, 256),
+            1,
+            "number of threads that share it",
         ),
+        Parameter::switch("obldisk.direct", false, "whether requests bypass the cache"),
     ],
     headline: Headline {
         primary: "elapsed",

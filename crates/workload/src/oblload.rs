@@ -48,66 +48,53 @@ use user::{FILE_KEY, User};
 /// Definition of the workload.
 pub const DEFINITION: Definition = Definition {
     name: FOLDER,
-    title: "OBLload: random 8 KiB requests of more and more users, until responses take too long",
+    title: "OBLload: random 8 KiB requests of a growing number of users, until responses take too long",
     parameters: &[
-        Parameter::bytes("oblload.size", 512 << 20, "bytes of the file"),
-        Parameter::bytes("oblload.request", 8 << 10, "bytes of a request"),
+        Parameter::bytes("oblload.size", 512 << 20, "file size in bytes"),
+        Parameter::bytes("oblload.request", 8 << 10, "request size in bytes"),
         Parameter::number(
             "oblload.reads",
             (0, 100),
             80,
-            "percent of requests that read",
+            "percentage of requests that read",
         ),
         Parameter::number(
             "oblload.hot_accesses",
             (0, 100),
             80,
-            "percent of requests that go to the hot spot",
+            "percentage of requests to the hot spot",
         ),
         Parameter::number(
             "oblload.hot_space",
             (1, 100),
             20,
-            "percent of the file that is hot",
+            "percentage of the file that is the hot spot",
         ),
         Parameter::number(
             "oblload.rate",
             (1, 100_000),
             10,
-            "requests a second and user",
+            "requests per second and user",
         ),
-        Parameter::number(
-            "oblload.step",
-            (1, 10_000),
-            10,
-            "users that each level adds",
-        ),
+        Parameter::number("oblload.step", (1, 10_000), 10, "users added by each level"),
         Parameter::number(
             "oblload.users_max",
             (1, 10_000),
             1000,
-            "users of the last level at most",
+            "maximum number of users",
         ),
         Parameter::time(
             "oblload.pause",
             Nanos::ZERO,
-            "how long nobody asks for anything after the file was made",
+            "idle time after the file is created",
         ),
-        Parameter::time(
-            "oblload.level",
-            Nanos::from_secs(30),
-            "how long a level lasts",
-        ),
+        Parameter::time("oblload.level", Nanos::from_secs(30), "duration of a level"),
         Parameter::time(
             "oblload.limit",
             Nanos::from_millis(100),
-            "the mean response that ends it",
+            "mean response time that ends the run",
         ),
-        Parameter::switch(
-            "oblload.direct",
-            false,
-            "whether requests go past the cache",
-        ),
+        Parameter::switch("oblload.direct", false, "whether requests bypass the cache"),
         Parameter::switch(
             "oblload.data_sync",
             false,
@@ -198,7 +185,10 @@ impl Parameters {
             ));
         }
         if read.level == Nanos::ZERO {
-            return Err(ParameterError::new("oblload.level", "must take some time"));
+            return Err(ParameterError::new(
+                "oblload.level",
+                "must be longer than zero",
+            ));
         }
         Ok(read)
     }

@@ -14,7 +14,7 @@ pub const PARAMETERS: &[Parameter] = &[
         "bench.seed",
         (1, u32::MAX as i64),
         42,
-        "the seed of the workload's random streams",
+        "seed of the workload's random streams",
     ),
     Parameter::switch(
         "bench.latencies",
@@ -24,7 +24,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::switch(
         "bench.verify",
         true,
-        "whether what is read is compared with what was written",
+        "whether reads are compared with the written data",
     ),
 ];
 
@@ -82,7 +82,7 @@ impl Stage {
         self.seed
     }
 
-    /// True if a latency is recorded for every call.
+    /// Returns true if a latency is recorded for every call.
     pub(crate) fn is_timed(&self) -> bool {
         self.is_timed
     }
@@ -92,7 +92,7 @@ impl Stage {
         &self.failed
     }
 
-    /// True if data that is read is compared with the data that was written.
+    /// Returns true if data that is read is compared with the data that was written.
     #[must_use]
     pub fn verifies(&self) -> bool {
         self.verifies

@@ -4,12 +4,12 @@
 //! # Origin
 //!
 //! `synctest`, one of A. Morton's ext3 tools (2000 to 2004), measured the journal of ext3 against
-//! `ext2` with synchronous inodes. Its source was not found; its behaviour is known from published
-//! descriptions. For each of 100 names a task creates the file, writes 5 to 250 kB (exponentially
-//! distributed), optionally makes it durable, closes it, and optionally makes the directory
-//! durable. It renames the file three times, each followed by the same, and removes the file that
-//! was created 30 passes earlier. The classic run has 100 tasks with 50, 20, 10, 5 or 1 of them in
-//! a directory.
+//! `ext2` with synchronous inodes. No copy of its source is available; its behaviour is known from
+//! published descriptions. For each of 100 names a task creates the file, writes 5 to 250 kB
+//! (exponentially distributed), optionally makes it durable, closes it, and optionally makes the
+//! directory durable. It renames the file three times, each followed by the same, and removes the
+//! file that was created 30 passes earlier. The classic run has 100 tasks with 50, 20, 10, 5 or 1
+//! of them in a directory.
 //!
 //! # Choices where the source is missing
 //!
@@ -50,14 +50,14 @@ pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "synctest: tasks that write, sync, rename and remove small files",
     parameters: &[
-        Parameter::number("synctest.tasks", (1, 10_000), 100, "how many tasks"),
+        Parameter::number("synctest.tasks", (1, 10_000), 100, "number of tasks"),
         Parameter::number(
             "synctest.tasks_per_directory",
             (1, 10_000),
             1,
-            "how many of them work in one directory",
+            "number of tasks per directory",
         ),
-        Parameter::number("synctest.files", (1, 1_000_000), 100, "files a task makes"),
+        Parameter::number("synctest.files", (1, 1_000_000), 100, "files per task"),
         Parameter::number(
             "synctest.live",
             (1, 1_000_000),
@@ -65,12 +65,12 @@ pub const DEFINITION: Definition = Definition {
             "passes after which a file is removed",
         ),
         Parameter::number("synctest.renames", (0, 100), 3, "renames a file"),
-        Parameter::bytes("synctest.size_min", 5 << 10, "the smallest file"),
-        Parameter::bytes("synctest.size_max", 250 << 10, "the largest file"),
+        Parameter::bytes("synctest.size_min", 5 << 10, "minimum file size in bytes"),
+        Parameter::bytes("synctest.size_max", 250 << 10, "maximum file size in bytes"),
         Parameter::bytes(
             "synctest.size_mean",
             50 << 10,
-            "the mean of the exponential distribution before it is cut",
+            "mean of the exponential distribution before it is cut to the limits",
         ),
         Parameter::switch("synctest.fsync", true, "whether files are synced"),
         Parameter::switch(
@@ -81,7 +81,7 @@ pub const DEFINITION: Definition = Definition {
         Parameter::word(
             "synctest.synchronous",
             &["no", "inodes", "files"],
-            "nothing, chattr +S on the tree, or files opened with O_SYNC",
+            "synchronous operations: none, chattr +S on the tree, or files opened with O_SYNC",
         ),
     ],
     headline: Headline {

@@ -28,7 +28,7 @@ pub trait Target: Send + Sync {
     /// Returns a short description: the path of a directory, `ext3 on mem:1GiB`.
     fn name(&self) -> String;
 
-    /// True if written data can be read again; a target that only counts returns zeros.
+    /// Returns true if written data can be read again; a target that only counts returns zeros.
     fn keeps_contents(&self) -> bool {
         true
     }
@@ -190,7 +190,7 @@ pub trait Target: Send + Sync {
     /// # Errors
     /// Fails if the path is not a file, or if the target does not support it.
     fn extents(&self, path: &str) -> Result<Vec<Extent>, TargetError> {
-        let cause = "the target does not say where files lie";
+        let cause = "the target does not report extents";
         Err(TargetError::new(
             Operation::Extents,
             path,

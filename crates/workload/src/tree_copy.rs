@@ -39,25 +39,30 @@ pub const DEFINITION: Definition = Definition {
     name: FOLDER,
     title: "tree copy: cp -r of a tree within one file system",
     parameters: &[
-        Parameter::number("tree-copy.files", (1, 10_000_000), 14_648, "how many files"),
+        Parameter::number(
+            "tree-copy.files",
+            (1, 10_000_000),
+            14_648,
+            "number of files",
+        ),
         Parameter::number(
             "tree-copy.directories",
             (1, 1_000_000),
             1645,
-            "how many directories",
+            "number of directories",
         ),
         Parameter::bytes(
             "tree-copy.bytes",
             3_000_000_000,
-            "bytes of all files together",
+            "total size of all files in bytes",
         ),
         Parameter::number(
             "tree-copy.sigma_permille",
             (0, 4000),
             1500,
-            "the lognormal distribution's sigma, over 1000",
+            "sigma of the lognormal size distribution, in thousandths",
         ),
-        Parameter::bytes("tree-copy.buffer", 4096, "bytes a read and a write"),
+        Parameter::bytes("tree-copy.buffer", 4096, "bytes per read and write"),
     ],
     headline: Headline {
         primary: "elapsed",

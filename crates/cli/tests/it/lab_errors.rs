@@ -46,7 +46,7 @@ fn a_plan_that_cannot_be_run_is_refused_with_its_line() {
         (
             journals,
             "[\"internal\", \"internal\"]",
-            "bad.toml:10: journal: the level internal is there twice",
+            "bad.toml:10: journal: the level internal is listed twice",
         ),
         (
             device,
@@ -62,7 +62,7 @@ fn a_plan_that_cannot_be_run_is_refused_with_its_line() {
         (
             "32MiB",
             "3MiB",
-            "bad.toml:6: memory: of 3MiB 3MiB are left for caching",
+            "bad.toml:6: memory: 3MiB of 3MiB remain for caching",
         ),
         (device, large, "bad.toml:6: device: "),
         ("\"nvram:4MiB\"", "\"none\"", "bad.toml:"),
@@ -176,7 +176,7 @@ fn damaged_records_are_named_with_their_line() {
         ),
         (
             lines[1..].join("\n") + "\n",
-            format!("{file}: no line has the context "),
+            format!("{file}: no line defines the context "),
         ),
     ] {
         fs::write(&path, &text).unwrap();
@@ -236,7 +236,7 @@ fn without_root_nothing_is_mounted_and_that_is_said_with_its_line() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert_eq!(
         said,
-        "jext: kernel.toml:5: target: a file system is made and mounted, so this needs root\n"
+        "jext: kernel.toml:5: target: creating and mounting a file system requires root\n"
     );
     assert!(!folder.path().join("lab-results").exists());
 }

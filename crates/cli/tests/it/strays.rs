@@ -97,7 +97,7 @@ fn a_run_that_was_killed_leaves_nothing_to_the_next_one() {
     assert!(output.status.success(), "{said}");
     for expected in [
         format!(
-            "{} of the killed process {process} is given back",
+            "{} of the killed process {process} is detached",
             device.trim()
         ),
         format!("jext-lab-{process}-0 of the killed process {process} is removed"),

@@ -3,8 +3,8 @@
 use super::zones;
 use crate::model::{BufferModel, DiskModel, Overheads, Provenance, SeekSource};
 
-/// Returns the DNES. The drive has 43 zones, some divided by spare cylinders; those of one rate are
-/// merged.
+/// Returns the DNES. The drive has 43 zones, some divided by spare cylinders; zones with the same
+/// rate are merged.
 pub(super) fn dnes() -> DiskModel {
     DiskModel {
         name: "ibm-dnes",

@@ -26,7 +26,7 @@ pub enum Memory {
     RamDisk,
 }
 
-/// Returns all of them.
+/// Returns all memory devices.
 pub(super) fn memories() -> Vec<(Entry, Memory)> {
     vec![ssd(), sata_ssd(), nvme(), nvram(), pmem(), ramdisk()]
 }

@@ -1,9 +1,9 @@
-//! The contents of the controller's memory: the newest version of each sector that is not on the
+//! The contents of the controller's memory: the current version of each sector that is not on the
 //! array yet, and the sectors in flight.
 //!
 //! Batches for the array are taken in ascending order from the end of the last one, and wrap around
-//! (C-LOOK). If possible a batch ends with a stripe of the array, so that adjacent later writes
-//! find a whole stripe left.
+//! (C-LOOK). If possible a batch ends with a stripe of the array, so that later adjacent writes
+//! form whole stripes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -63,12 +63,12 @@ impl Cache {
         self.dirty.count()
     }
 
-    /// True if more than `percent` of the sectors are dirty.
+    /// Returns true if more than `percent` of the sectors are dirty.
     pub(super) fn is_above(&self, percent: u32) -> bool {
         self.used() * 100 > self.capacity_sectors * u64::from(percent)
     }
 
-    /// True if the sectors fit in. An empty cache accepts any number.
+    /// Returns true if the sectors fit in. An empty cache accepts any number.
     pub(super) fn has_room(&self, sectors: u64) -> bool {
         self.used() == 0 || self.used() + sectors <= self.capacity_sectors
     }
@@ -77,7 +77,7 @@ impl Cache {
     pub(super) fn write(&mut self, sector: SectorNr, payload: &Payload) -> u64 {
         let sectors = block::payload::payload_bytes(payload) / SectorNr::SIZE;
         let before = self.used();
-        // A sector in flight that is written again lives on in the request that carries it.
+        // A rewritten sector that is in flight stays in the request that writes it.
         self.dirty.drop_through(sector, sectors, self.sequence);
         self.sequence += 1;
         self.dirty.add(sector, payload, self.sequence);

@@ -255,7 +255,7 @@ fn what_the_array_cannot_take_is_said_to_whoever_flushes_next() {
     });
 }
 
-/// A controller is dropped with its world, regardless of the state of its devices at the end.
+/// Checks that a controller is dropped with its world, in any state of its devices.
 #[test]
 fn nothing_is_left_of_a_controller_that_was_busy_when_its_world_ended() {
     let check = |what: &str, work: fn(&Controller)| {

@@ -92,7 +92,8 @@ impl Drive {
         Some(ready)
     }
 
-    /// True if the stream reads next the sectors that the buffer lacks of a range from `start` on.
+    /// Returns true if the stream reads next the sectors that the buffer lacks of a range from
+    /// `start` on.
     fn buffer_continues(&mut self, start: u64) -> bool {
         let reached = self.fill.as_ref().map_or(0, |fill| fill.sector);
         start >= reached || self.buffer.serves(start, reached)

@@ -47,7 +47,7 @@ impl Linux24 {
         self.queues[class.direction()].push_back(id);
     }
 
-    /// True if a request of the running sweep has been passed as often as allowed.
+    /// Returns true if a request of the running sweep has been passed as often as allowed.
     fn has_expired<P>(&mut self, arrivals: u64, requests: &Requests<P>) -> bool {
         let sweep = &self.sweep;
         let bounds = [READ_LATENCY, WRITE_LATENCY];

@@ -103,7 +103,8 @@ impl Ftl {
         }
     }
 
-    /// True if a die can take slots from other dies or new ones. At least one die always can.
+    /// Returns true if a die can take slots from other dies or new ones. At least one die always
+    /// can.
     pub(super) fn has_room(&self, die: usize) -> bool {
         self.dies[die].live < self.live_max
     }

@@ -28,7 +28,8 @@ fn near(what: &str, value: u64, wanted: u64, percent: u64) {
     assert!(off <= wanted * percent, "{what}: {value}, not {wanted}");
 }
 
-/// Media rate x track / (track + skew); the arm's and the platters' means; a turn.
+/// Checks the media rate x track / (track + skew), the means of the arm and the platters, and the
+/// duration of a revolution.
 #[test]
 fn a_disk_does_what_its_geometry_says() {
     let one = measured("sim:atlas-v-18");
@@ -158,7 +159,8 @@ fn a_write_costs_as_many_requests_as_its_level_says() {
         (RaidLevel::Raid5, 5, 0, 4_096, (2, 2)),
         (RaidLevel::Raid5, 8, 0, 4_096, (2, 2)),
         (RaidLevel::Raid50, 10, 0, 4_096, (2, 2)),
-        // Of three, the other block is cheaper than the old one and the old parity.
+        // With three members, reading the other block is cheaper than reading the old one and the
+        // old parity.
         (RaidLevel::Raid5, 3, 0, 4_096, (1, 2)),
         // More than half of the stripe: the rest is read.
         (RaidLevel::Raid5, 5, 0, 3 * chunk, (1, 4)),

@@ -1,9 +1,9 @@
-//! The packages that the library brings into a program.
+//! The number of packages that the library adds to a program.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// The most packages without the default features, those of the workspace included.
+/// Maximum number of packages without the default features, those of the workspace included.
 const PACKAGES_MAX: usize = 34;
 
 /// Returns the packages that the library is built from with `features`.
@@ -19,7 +19,7 @@ fn packages(features: &[&str]) -> BTreeSet<String> {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "cargo tree: {errors}");
     let text = String::from_utf8(output.stdout).unwrap();
-    // A package that was listed before has a star behind it.
+    // Cargo marks a package that was listed before with a star.
     let lines = text.lines().map(|line| line.trim_end_matches(" (*)"));
     lines.map(str::to_owned).collect()
 }

@@ -1,5 +1,5 @@
-//! The Rust of documents is compiled and run: each document that has any is named by the library's
-//! module for that.
+//! Checks that each document with Rust examples is listed in `documents.rs`, so that its examples
+//! are tested.
 
 use std::fs;
 use std::path::{Path, PathBuf};

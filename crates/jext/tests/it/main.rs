@@ -1,4 +1,4 @@
-//! The library as its users call it.
+//! Tests of the library's public interface.
 
 #![allow(
     clippy::unwrap_used,

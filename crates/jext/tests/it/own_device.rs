@@ -1,4 +1,4 @@
-//! Devices that a user of the library writes: one that encrypts, one with a thread of its own, one
+//! Devices implemented by a user of the library: one that encrypts, one with its own thread, one
 //! that fails.
 
 use std::fs;
@@ -84,7 +84,7 @@ fn a_device_that_encrypts_holds_a_volume_through_a_power_cut() {
     volume.write_file("/secret", SECRET).unwrap();
     volume.sync().unwrap();
     drop(volume);
-    // Threads that are just ending may hold the image a moment longer.
+    // Threads that are about to end may still hold the image.
     let cut_off = fs::read(path("cipher.img")).unwrap();
     fs::remove_file(path("cipher.img")).unwrap();
     fs::write(path("cipher.img"), cut_off).unwrap();
@@ -104,7 +104,7 @@ fn a_device_that_encrypts_holds_a_volume_through_a_power_cut() {
     assert_eq!(tool::run_well("debugfs", &arguments).as_bytes(), SECRET);
 }
 
-/// Passes batches on in a thread of its own.
+/// Executes batches in its own thread.
 struct Threaded {
     below: Arc<dyn BlockDevice>,
     batches: mpsc::Sender<(Vec<Request>, Completer)>,

@@ -1,5 +1,5 @@
 //! The library's operations by path: names that are not UTF-8, symbolic links, extended attributes,
-//! and links that are followed or not.
+//! and the option to follow links.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use jext::volume::{FileKind, SetAttributes, SetMode};
 use jext::{Error, MountOptions, Volume, fsck, mkfs};
 
-/// Makes a volume and does something with it; what is left must be clean.
+/// Creates a volume and runs `work` on it; the resulting file system must be clean.
 fn with_volume(work: impl FnOnce(&Volume)) {
     let device = jext::memory(16 << 20);
     mkfs::format(&device, &mkfs::Options::default()).unwrap();
@@ -54,7 +54,7 @@ fn symbolic_links_are_made_and_read_by_path() {
             assert_eq!(volume.resolve(path, false).unwrap(), nr);
             assert_eq!(volume.read_link_at(path).unwrap(), target.as_bytes());
         }
-        // Longer than what fits into an inode.
+        // Too long to fit in an inode.
         let long = format!("/{}d/file", "d/../".repeat(60));
         volume.create_symlink("/long", &long).unwrap();
         assert_eq!(volume.read_link_at("/long").unwrap(), long.as_bytes());
@@ -112,7 +112,7 @@ fn attributes_are_those_of_the_link_or_of_what_it_leads_to() {
         );
         let none = volume.get_attribute_at("/link", false, "user.colour");
         assert!(matches!(none, Err(Error::NoAttribute)), "{none:?}");
-        // As the kernel has it: user attributes are for files and directories.
+        // As in the kernel: user attributes are for files and directories only.
         let refused = set("/link", false, "user.colour", SetMode::Any);
         assert!(matches!(refused, Err(Error::NotPermitted)), "{refused:?}");
         let exists = set("/f", true, "user.colour", SetMode::Create);

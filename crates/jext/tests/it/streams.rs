@@ -1,4 +1,4 @@
-//! The library's files as streams of the standard library, and its errors as errors of the system.
+//! The library's files as streams of the standard library, and its errors as system errors.
 
 use std::error::Error as _;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -18,7 +18,7 @@ fn create<'v>(volume: &'v Volume, path: &str) -> File<'v> {
     volume.create_file(path, &NewInode::default()).unwrap()
 }
 
-/// Code that only knows the standard library.
+/// Code that uses only the standard library.
 fn shout(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut text = String::new();
     from.read_to_string(&mut text)?;
@@ -60,7 +60,7 @@ fn a_position_moves_as_in_the_standard_library() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert_eq!(file.position(), 10);
 
-    // Behind the end: a write leaves a hole, and calls at offsets leave the position.
+    // Past the end: a write leaves a hole, and calls with an offset do not move the position.
     assert_eq!(file.seek(SeekFrom::End(100)).unwrap(), 110);
     assert_eq!(file.read(&mut two).unwrap(), 0);
     file.write_at(0, b"x").unwrap();

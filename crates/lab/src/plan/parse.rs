@@ -169,7 +169,7 @@ impl<'t> Parser<'t, '_> {
         };
         let wrong = |message: String| Err(self.source.error(&entry.span, message));
         if precision.is_none() {
-            return wrong("repetitions_max: means nothing without precision".to_owned());
+            return wrong("repetitions_max: has no effect without precision".to_owned());
         }
         match whole(&entry.value).filter(|most| (repetitions..=REPETITIONS_MAX).contains(most)) {
             Some(most) => Ok((precision, most)),
@@ -245,7 +245,7 @@ impl<'t> Parser<'t, '_> {
                 .iter()
                 .any(|other| other.value == level.value || other.label == level.label)
             {
-                let message = format!("{}: the level {} is there twice", key.name, level.label);
+                let message = format!("{}: the level {} is listed twice", key.name, level.label);
                 return Err(self.source.error(&item.span(), message));
             }
             levels.push(level);
@@ -279,7 +279,7 @@ impl<'t> Parser<'t, '_> {
     fn refuse_fixed_factor(&self, fixed: &[Setting], factors: &[Factor]) -> Result<(), PlanError> {
         for (key, _, spot) in fixed {
             if factors.iter().any(|factor| factor.key == *key) {
-                let message = format!("{} is fixed and a factor as well", key.name);
+                let message = format!("{} is both fixed and a factor", key.name);
                 return Err(PlanError::at(spot, &message));
             }
         }
@@ -352,7 +352,6 @@ fn check_cell(cell: &Cell, count: usize) -> Result<(), PlanError> {
     if count == 1 {
         return Ok(());
     }
-    let message =
-        format!("{count} trials are there for this; say `block` and the level of each factor");
+    let message = format!("{count} trials match this; set `block` and the level of each factor");
     Err(PlanError::at(&cell.spot, &message))
 }

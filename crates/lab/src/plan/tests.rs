@@ -62,11 +62,11 @@ fn errors_have_their_line() {
     );
     check(
         "[factors]\nfs.commit = [1,\n 5,\n 1]",
-        "test.toml:12: fs.commit: the level 1s is there twice",
+        "test.toml:12: fs.commit: the level 1s is listed twice",
     );
     check(
         "[factors]\ndevice = [\"sim:atlas-v-9\"]",
-        "test.toml:7: device is fixed and a factor as well",
+        "test.toml:7: device is both fixed and a factor",
     );
     check(
         "[baseline]\njournal = \"internal\"",
@@ -93,7 +93,7 @@ fn settings_that_do_not_go_together_have_the_line_of_the_last() {
     let error = error.expect_err("ext2 has no journal").to_string();
     assert_eq!(
         error,
-        "test.toml:13: journal: ext2 has none; say \"none\" (internal)"
+        "test.toml:13: journal: ext2 has none; set \"none\" (internal)"
     );
     let error = parse("cache.dirty_background = 70")
         .expect_err("more than dirty")
@@ -336,11 +336,11 @@ fn errors_of_a_base_have_their_file() {
     };
     check(
         "base = \"nobody\"",
-        "own.toml:5: base: no plan of the name \"nobody\"",
+        "own.toml:5: base: there is no built-in plan \"nobody\"",
     );
     check(
         "base_block = \"x\"",
-        "own.toml:5: base_block: means nothing without base",
+        "own.toml:5: base_block: has no effect without base",
     );
     check(
         "base = \"external-journal\"\nbase_block = \"x\"",
@@ -380,7 +380,7 @@ fn published_rows_and_claims_are_checked() {
     let rest = "metric = \"elapsed\"\nunit = \"s\"\nsource = \"s\"";
     check(
         &format!("[[published]]\nvalue = 3\n{rest}"),
-        "test.toml:11: 2 trials are there for this; say `block` and the level of each factor",
+        "test.toml:11: 2 trials match this; set `block` and the level of each factor",
     );
     check(
         &format!("[[published]]\nby = \"fs.commit\"\nvalues = {{ 1s = 3, 7s = 4 }}\n{rest}"),

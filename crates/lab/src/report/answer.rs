@@ -55,7 +55,7 @@ pub(super) fn is_ordered<'r>(rows: impl Iterator<Item = &'r Row>) -> bool {
 
 fn along_a_curve(base: &str, factor: &str, others: &[(&Row, Effect)]) -> Vec<String> {
     if others.iter().all(|(_, effect)| !effect.is_certain()) {
-        return vec![format!("No {factor} can be told from {base}.")];
+        return vec![format!("No {factor} is distinguishable from {base}.")];
     }
     let mut said = Vec::new();
     let is_better = |effect: &Effect| effect.share > 0.0 && effect.is_certain();
@@ -87,7 +87,7 @@ fn along_a_curve(base: &str, factor: &str, others: &[(&Row, Effect)]) -> Vec<Str
             "More than {} gains less than {percent:.0} %.",
             others[index].0.label()
         )),
-        None => said.push("It still gains at the last one: more may be worth it.".to_owned()),
+        None => said.push("The last level still gains: more may help.".to_owned()),
     }
     let places: Vec<f64> = others
         .iter()
@@ -103,7 +103,7 @@ fn beside(base: &str, row: &Row, effect: &Effect) -> String {
     let label = row.label();
     let text = gain_text(effect);
     if !effect.is_certain() {
-        return format!("{label} cannot be told from {base}: {text}.");
+        return format!("{label} is indistinguishable from {base}: {text}.");
     }
     let verb = if effect.share > 0.0 {
         "beats"
@@ -147,7 +147,7 @@ fn fastest(group: &Group) -> Vec<String> {
 #[must_use]
 pub fn gain_meaning(group: &Group) -> String {
     match group.primary.name {
-        TIME => "A gain is how much sooner the workload ends than with the baseline.".to_owned(),
+        TIME => "A gain is the speedup over the baseline, minus one.".to_owned(),
         _ => format!("A gain is in {}, over the baseline's.", group.primary.title),
     }
 }

@@ -86,7 +86,7 @@ fn render_answer(page: &mut String, report: &Report) {
         }
     }
     if !has_any {
-        page.push_str("<p>There is nothing to compare yet.</p>\n");
+        page.push_str("<p>There are no records to compare yet.</p>\n");
     }
     if report.missing > 0 {
         writeln!(page, "<p>{} trials have no record yet.</p>", report.missing).expect(INFALLIBLE);
@@ -186,15 +186,15 @@ fn render_origin(page: &mut String, report: &Report, again: &str, source: &str) 
         );
         rows.push(("Machine", text));
     }
-    tables::words(page, "What made the figures", &rows);
+    tables::words(page, "Origin of the figures", &rows);
     for machine in &report.machines {
         let facts = machine.facts.iter();
         let facts: Vec<(&str, String)> = facts
             .map(|(name, fact)| (name.as_str(), fact.clone()))
             .collect();
         if !facts.is_empty() {
-            page.push_str("<details>\n<summary>What else is known of the machine</summary>\n");
-            tables::words(page, "Facts about the machine", &facts);
+            page.push_str("<details>\n<summary>Further properties of the machine</summary>\n");
+            tables::words(page, "Properties of the machine", &facts);
             page.push_str("</details>\n");
         }
     }
@@ -203,7 +203,7 @@ fn render_origin(page: &mut String, report: &Report, again: &str, source: &str) 
         Some(whole) => {
             folded(
                 page,
-                "The plan as it is run, with what it takes from others",
+                "The complete plan, with the settings of its base",
                 whole,
             );
             folded(page, "The plan's own file", source);

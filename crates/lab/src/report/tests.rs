@@ -186,7 +186,7 @@ fn a_ballast_that_follows_the_journal_is_warned_of() {
     );
     let said = Report::new(&plan, &[]).text();
     assert!(
-        said.contains("warning: the factor journal changes the memory that is left for caching"),
+        said.contains("warning: the factor journal changes the memory that remains for caching"),
         "{said}"
     );
     let good = Plan::parse("p.toml", PLAN).expect("the plan is right");
@@ -322,7 +322,7 @@ fn real_trials_that_are_suspicious_are_warned_of() {
     let mut one_off = steady;
     one_off[7] = 19.0;
     assert!(
-        said(one_off).contains("repetition 7 lies far from the others"),
+        said(one_off).contains("repetition 7 differs widely from the others"),
         "{}",
         said(one_off)
     );

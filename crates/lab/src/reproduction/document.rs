@@ -16,15 +16,15 @@ const DIGITS: i32 = 3;
 const INTRODUCTION: &str = "\
 # Reproductions
 
-What others have published about the file systems and journals that jext is about, beside what jext's laboratory finds. This
-page is made from records, by `jext lab reproductions --out docs/reproductions.md`; each experiment is repeated by
-`jext lab run NAME`, all of them by `jext lab run --all`.
+Published results about journalling file systems, compared with those of jext's laboratory. This
+page is generated from records by `jext lab reproductions --out docs/reproductions.md`; repeat an experiment with
+`jext lab run NAME`, all of them with `jext lab run --all`.
 
-Where a published figure stands above another, that is a claim: this configuration is faster than that one. It is *reproduced*
-if ours stand in the same order and differ by more than 2 %, and, where trials were repeated, if the 95 % interval of their
-ratio says so; *not reproduced* if they are about the same or stand the other way round; *not run here* if nothing was run that
-decides it. Published figures that differ by less than 2 % claim nothing. Nearly all published figures are of one
-run each, on machines that are gone: the direction is what can be asked for, the figures are for looking at.
+If one published figure is higher than another, that is a claim: this configuration is faster than that one. It is *reproduced*
+if our figures have the same order and differ by more than 2 %, and, for repeated trials, if the 95 % interval of their
+ratio confirms it; *not reproduced* if they are about the same or in reverse order; *not run here* if no run
+decides it. Published figures that differ by less than 2 % make no claim. Nearly all published figures are of one
+run each, on machines that no longer exist: the directions can be tested, the figures themselves are for orientation.
 ";
 
 pub(super) fn render(all: &[Reproduction]) -> String {
@@ -49,7 +49,7 @@ fn summary(text: &mut String, all: &[Reproduction]) {
     line(
         text,
         format!(
-            "**{reproduced} of the {decided} claims that were decided here are reproduced**; {} more were not run here.\n",
+            "**{reproduced} of the {decided} claims decided here are reproduced**; {} more were not run here.\n",
             total.not_run
         ),
     );
@@ -57,7 +57,7 @@ fn summary(text: &mut String, all: &[Reproduction]) {
     line(
         text,
         format!(
-            "In simulated machines of the time: {simulated}. On the kernel's file systems of today, in memory: {mounted}.\n"
+            "On simulated machines of the period: {simulated}. On the kernel's file systems of today, in memory: {mounted}.\n"
         ),
     );
     line(text, provenance(all));
@@ -113,8 +113,8 @@ fn provenance(all: &[Reproduction]) -> String {
     let days: BTreeSet<String> = records().map(|own| day(own.started)).collect();
     let join = |parts: Vec<&str>| parts.join("; ");
     format!(
-        "Made from {} records of {}, on {}, by jext at {}. What is simulated does not depend on the machine; what runs on the \
-         kernel's file systems does.",
+        "Made from {} records of {}, on {}, by jext at {}. Simulated results do not depend on the machine; those of the \
+         kernel's file systems do.",
         records().count(),
         join(days.iter().map(String::as_str).collect()),
         join(machines.iter().map(String::as_str).collect()),
@@ -146,10 +146,7 @@ fn experiment(text: &mut String, own: &Reproduction) {
     if own.records.is_empty() {
         line(
             text,
-            format!(
-                "There are no records; `jext lab run {}` makes them.\n",
-                plan.name
-            ),
+            format!("There are no records; run `jext lab run {}`.\n", plan.name),
         );
     }
     if !own.figures.is_empty() {
@@ -290,7 +287,7 @@ fn plans(text: &mut String, all: &[Reproduction]) {
     line(text, "\n## All plans\n");
     line(
         text,
-        "The time is that of all trials one after another, in real seconds on the machine above. A plan runs simulated trials in parallel.\n",
+        "The time is the sum over all trials, in real seconds on the machine above. A plan runs simulated trials in parallel.\n",
     );
     line(text, "| plan | trials | recorded | seconds | question |");
     line(text, "|---|---|---|---|---|");

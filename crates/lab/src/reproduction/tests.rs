@@ -118,7 +118,7 @@ fn the_document_has_the_sum_every_figure_and_every_reason() {
     );
     let document = document(&[reproduction]);
     for part in [
-        "**3 of the 4 claims that were decided here are reproduced**; 4 more were not run here.",
+        "**3 of the 4 claims decided here are reproduced**; 4 more were not run here.",
         "| [test](#test) | A. Author; B. Author | 3 | 1 | 4 |",
         "| elapsed, s | 1s | 300 | 30 | 0.10 |",
         "| elapsed, s | never | 100 | not run here |  |",

@@ -26,16 +26,16 @@ impl Reader<'_> {
             && size_of(device).is_none()
         {
             let message = format!(
-                "memory.ballast: the size of {device} is not known before it is opened; say a size"
+                "memory.ballast: the size of {device} is unknown until it is opened; set a size"
             );
             return Err(wrong(&["memory.ballast"], &message));
         }
         let left = memory.left(journal);
         if left < LEFT_BYTES_MIN {
             let message = format!(
-                "memory: of {} {} are left for caching, less than {}",
-                Size::from(memory.host),
+                "memory: {} of {} remain for caching, less than {}",
                 Size::from(left),
+                Size::from(memory.host),
                 Size::from(LEFT_BYTES_MIN)
             );
             return Err(wrong(

@@ -64,7 +64,7 @@ impl Reader<'_> {
         };
         let device = self.mountable("device", text)?;
         if driver == Driver::Passthrough && !matches!(device, DeviceText::Memory { .. }) {
-            let message = "device: fuse:passthrough serves a folder in memory; it takes mem:SIZE";
+            let message = "device: fuse:passthrough serves a folder in memory; use mem:SIZE";
             return Err(wrong(&["target", "device"], message));
         }
         let setup = MountedSetup {
@@ -91,7 +91,7 @@ impl Reader<'_> {
             // `passthrough` has no file system that mkfs or mount options could change.
             let is_file_systems = key.starts_with("fs.") && driver == Driver::Passthrough;
             if is_engines || is_ext_key || is_ext2s || is_journaling || is_file_systems {
-                return Err(wrong(&[key], &format!("{key}: means nothing for {target}")));
+                return Err(wrong(&[key], &format!("{key}: has no effect for {target}")));
             }
         }
         if self.is_said("fs.type") && self.text("fs.type") != kind {
@@ -112,7 +112,7 @@ impl Reader<'_> {
                 &format!("journal: {kind} has one; without a journal it is kernel:ext2"),
             )),
             "internal" if kind == "ext2" && !self.is_said("journal") => Ok(JournalPlace::None),
-            _ if kind == "ext2" => Err(wrong(&["journal"], "journal: ext2 has none; say \"none\"")),
+            _ if kind == "ext2" => Err(wrong(&["journal"], "journal: ext2 has none; set \"none\"")),
             "internal" => Ok(JournalPlace::Internal),
             _ if driver != Driver::Fuse2fs && ["ext3", "ext4", "xfs"].contains(&kind) => {
                 Ok(JournalPlace::External(self.mountable("journal", text)?))
@@ -120,7 +120,7 @@ impl Reader<'_> {
             _ => Err(wrong(
                 &["journal"],
                 &format!(
-                    "journal: {} takes no device of its own for it",
+                    "journal: {} does not support a separate journal device",
                     self.text("target")
                 ),
             )),
@@ -133,7 +133,7 @@ impl Reader<'_> {
             device @ (DeviceText::File { .. } | DeviceText::Memory { .. }) => Ok(device),
             other => {
                 let message = format!(
-                    "{key}: {other} is not the kernel's; it takes a file, a block device, or mem:SIZE"
+                    "{key}: {other} is not a kernel device; use a file, a block device, or mem:SIZE"
                 );
                 Err(wrong(&["target", key], &message))
             }

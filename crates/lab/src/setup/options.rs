@@ -52,10 +52,7 @@ impl Reader<'_> {
         }
         for key in ["fs.commit", "cache.writer_interval"] {
             if self.time(key) == rt::Nanos::default() {
-                return Err(wrong(
-                    &[key],
-                    &format!("{key}: must be longer than no time at all"),
-                ));
+                return Err(wrong(&[key], &format!("{key}: must be greater than zero")));
             }
         }
         Ok(MountOptions {

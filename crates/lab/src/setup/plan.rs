@@ -59,7 +59,7 @@ fn check(plan: &Plan, combination: &Combination, start: &Spot) -> Result<(), Pla
         PlanError::at(spot.unwrap_or(start), &format!("{}{place}", error.message))
     })?;
     if plan.warmup > 0 && setup.is_simulated() {
-        let message = "warmup: a simulated trial always begins in the same state and needs none";
+        let message = "warmup: a simulated trial always starts in the same state and needs none";
         return Err(PlanError::at(start, message));
     }
     Ok(())

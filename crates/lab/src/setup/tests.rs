@@ -79,21 +79,18 @@ fn what_does_not_go_together_is_refused() {
             "ext2 has none",
         ),
         (&[("journal", text("none"))], "ext3 needs one"),
-        (&[("device", text("/dev/sda"))], "takes real time"),
+        (&[("device", text("/dev/sda"))], "runs in real time"),
         (&[("target", text("process"))], "in a simulated world only"),
         (
             &[("target", text("directory:/mnt"))],
-            "means nothing for a directory",
+            "has no effect for a directory",
         ),
-        (
-            &[("memory.kernel", Value::Bytes(511 << 20))],
-            "left for caching",
-        ),
+        (&[("memory.kernel", Value::Bytes(511 << 20))], "for caching"),
         (
             &[("cache.dirty_background", Value::Number(70))],
             "more than cache.dirty",
         ),
-        (&[("fs.commit", Value::Time(0))], "longer than no time"),
+        (&[("fs.commit", Value::Time(0))], "greater than zero"),
         (
             &[("fs.block_size", Value::Bytes(8192))],
             "not 1024, 2048 or 4096",
@@ -204,29 +201,29 @@ fn what_means_nothing_to_a_mounted_file_system_is_refused() {
     let cases: [(&[(&'static str, Value)], &str); 10] = [
         (
             &[kernel("ext3"), ("memory.host", Value::Bytes(1 << 30))],
-            "memory.host: means nothing for kernel:ext3",
+            "memory.host: has no effect for kernel:ext3",
         ),
         (
             &[kernel("ext2"), ("fs.data", text("journal"))],
-            "fs.data: means nothing for kernel:ext2",
+            "fs.data: has no effect for kernel:ext2",
         ),
         (
             &[kernel("btrfs"), ("fs.commit", Value::Time(5))],
-            "fs.commit: means nothing for kernel:btrfs",
+            "fs.commit: has no effect for kernel:btrfs",
         ),
         (
             &[
                 ("target", text("fuse:fuse2fs")),
                 ("fs.data", text("journal")),
             ],
-            "fs.data: means nothing for fuse:fuse2fs",
+            "fs.data: has no effect for fuse:fuse2fs",
         ),
         (
             &[
                 ("target", text("fuse:passthrough")),
                 ("fs.sync", Value::Switch(true)),
             ],
-            "fs.sync: means nothing for fuse:passthrough",
+            "fs.sync: has no effect for fuse:passthrough",
         ),
         (
             &[
@@ -249,7 +246,7 @@ fn what_means_nothing_to_a_mounted_file_system_is_refused() {
         ),
         (
             &[kernel("ext3"), ("device", text("sim:atlas-v-18"))],
-            "is not the kernel's",
+            "is not a kernel device",
         ),
     ];
     for (changes, expected) in cases {

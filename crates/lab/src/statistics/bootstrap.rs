@@ -1,22 +1,22 @@
 //! Bootstrap intervals, bias-corrected and accelerated (BCa).
 //!
 //! B. Efron, Better Bootstrap Confidence Intervals, JASA 82, 1987; B. Efron and R. Tibshirani, An
-//! Introduction to the Bootstrap, 1993, section 14.3; several samples: equation 15.36 there in the
-//! form that SciPy uses. Resampling uses a named generator, so that one seed gives one interval on
-//! every machine.
+//! Introduction to the Bootstrap, 1993, section 14.3; several samples: equation 15.36 there in
+//! SciPy's form. The generator is fixed, so that a seed gives the same interval on every machine.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{CONFIDENCE, Interval, Sample, normal};
 
-/// Number of resamples: the ends of a 95 % interval then move by about a twentieth of its length.
+/// Number of resamples: the ends of a 95 % interval then vary by approximately a twentieth of its
+/// length.
 pub const RESAMPLES: usize = 2000;
 
-/// The interval of a statistic of one or several samples.
+/// Returns the interval of a statistic of one or several samples.
 ///
-/// Nothing where it cannot be: every sample with fewer than two values, or resamples that are all
-/// alike.
+/// Returns `None` if it is undefined: every sample has fewer than two values, or all resamples are
+/// equal.
 pub fn interval(
     samples: &[&Sample],
     statistic: impl Fn(&[&[f64]]) -> f64,
@@ -37,7 +37,7 @@ pub fn interval(
     bca(&values, &statistic, &mut replicates, CONFIDENCE)
 }
 
-/// As many values as there are, each drawn from all of them.
+/// Draws a resample: as many values as there are, each drawn from all of them.
 fn draw(values: &[f64], random: &mut impl Rng) -> Vec<f64> {
     let count = values.len() as u128;
     // The high half of the product: Lemire's reduction. Its bias is below 2^-40 for any sample that
@@ -48,7 +48,7 @@ fn draw(values: &[f64], random: &mut impl Rng) -> Vec<f64> {
         .collect()
 }
 
-/// The BCa interval from resampled values of the statistic.
+/// Returns the BCa interval from resampled values of the statistic.
 pub(super) fn bca(
     samples: &[&[f64]],
     statistic: impl Fn(&[&[f64]]) -> f64,
@@ -78,7 +78,7 @@ pub(super) fn bca(
     };
     let tail = (1.0 - confidence) / 2.0;
     let (low, high) = (end(tail), end(1.0 - tail));
-    // An estimate outside all of its resamples has no bias that could be corrected.
+    // If the estimate is outside all of its resamples, the bias cannot be corrected.
     if !low.is_finite() || !high.is_finite() {
         return None;
     }
@@ -88,8 +88,8 @@ pub(super) fn bca(
     })
 }
 
-/// Returns the rate at which the standard error changes with the estimate, by the jackknife. A
-/// sample of one value has no part in it.
+/// Returns the rate at which the standard error changes with the estimate, by the jackknife.
+/// Samples of one value do not contribute.
 fn acceleration(samples: &[&[f64]], statistic: &impl Fn(&[&[f64]]) -> f64) -> f64 {
     let (mut cubes, mut squares) = (0.0, 0.0);
     for (number, sample) in samples.iter().enumerate() {
@@ -120,8 +120,7 @@ fn acceleration(samples: &[&[f64]], statistic: &impl Fn(&[&[f64]]) -> f64) -> f6
     }
 }
 
-/// The value below which a share of sorted values lies, interpolated (Hyndman and Fan 1996, type
-/// 7).
+/// Returns the quantile of sorted values at `share`, interpolated (Hyndman and Fan 1996, type 7).
 fn percentile(sorted: &[f64], share: f64) -> f64 {
     let last = sorted.len() - 1;
     let position = share.clamp(0.0, 1.0) * last as f64;
@@ -172,7 +171,8 @@ mod tests {
         assert_eq!(interval(&by_zero, ratio, 1), None, "it is not finite");
     }
 
-    /// Of intervals of means of a skewed distribution about nineteen in twenty hold the true mean.
+    /// Checks the coverage: approximately 95 % of the intervals contain the true mean of a skewed
+    /// distribution.
     #[test]
     fn intervals_hold_the_truth_about_as_often_as_they_say() {
         const TRIALS: u64 = 300;
@@ -180,13 +180,13 @@ mod tests {
         let mut uniform = || (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         let mut held = 0;
         for seed in 0..TRIALS {
-            // An exponential distribution of mean 1.
+            // Values of an exponential distribution of mean 1.
             let values: Vec<f64> = (0..30).map(|_| -(1.0 - uniform()).ln()).collect();
             let interval = interval(&[&sample(&values)], mean_of, seed).expect("thirty values");
             held += u64::from(interval.contains(1.0));
         }
         let share = held as f64 / TRIALS as f64;
-        // 0.95 less the known shortfall for n = 30 and four standard errors of 300 trials.
+        // 0.95 minus the known shortfall for n = 30 and four standard errors of 300 trials.
         assert!((0.88..=0.99).contains(&share), "{share}");
     }
 }

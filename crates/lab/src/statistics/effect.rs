@@ -1,16 +1,15 @@
 //! The size of the difference of two samples.
 //!
 //! The effect is the ratio of the means minus one, with its BCa interval; beside it Cliff's delta,
-//! which asks for no distribution: N. Cliff, Dominance Statistics, Psychological Bulletin 114,
-//! 1993.
+//! which assumes no distribution: N. Cliff, Dominance Statistics, Psychological Bulletin 114, 1993.
 
 use super::rank::mann_whitney;
 use super::{Interval, Sample, bootstrap, mean, student_quantile};
 use crate::metric::Better;
 
-/// From so many values on the interval is that of the delta method (G. Casella and R. Berger,
-/// Statistical Inference, 5.5.4): what the bootstrap corrects is then a thousandth of the interval,
-/// and takes seconds.
+/// Maximum number of values for the bootstrap. Above it the interval is that of the delta method
+/// (G. Casella and R. Berger, Statistical Inference, 5.5.4): the bootstrap would take seconds and
+/// correct a thousandth of the interval.
 const BOOTSTRAP_VALUES_MAX: usize = 1000;
 
 /// The difference of a sample from a baseline.
@@ -22,23 +21,24 @@ pub struct Effect {
     pub interval: Option<Interval>,
     /// The p-value of the Mann-Whitney test, if both samples have two values.
     pub p: Option<f64>,
-    /// Cliff's delta: 1 where all values are above all of the baseline's, -1 where all are below.
+    /// Cliff's delta: 1 if all values are above all of the baseline's, -1 if all are below.
     pub delta: f64,
-    /// True if both samples are single values, so that their spread is unknown.
+    /// True if both samples are single values; their spread is then unknown.
     pub is_single: bool,
 }
 
 /// The direction of a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ratio {
-    /// The sample's mean over the baseline's: for figures of which more is better.
+    /// The sample's mean over the baseline's, if higher is better.
     OverBaseline,
-    /// The baseline's mean over the sample's: for times, whose speed is their reciprocal.
+    /// The baseline's mean over the sample's, if lower is better: a speed is the reciprocal of a
+    /// time.
     UnderBaseline,
 }
 
 impl Ratio {
-    /// The way in which more is better.
+    /// Returns the direction in which a ratio above one is an improvement.
     #[must_use]
     pub fn of(better: Option<Better>) -> Self {
         match better {
@@ -47,7 +47,7 @@ impl Ratio {
         }
     }
 
-    /// The ratio of two values, minus one; nothing where the divisor is zero.
+    /// Returns the ratio of two values, minus one; `None` if the divisor is zero.
     #[must_use]
     pub fn share(self, baseline: f64, own: f64) -> Option<f64> {
         let (top, bottom) = match self {
@@ -59,7 +59,7 @@ impl Ratio {
 }
 
 impl Effect {
-    /// The effect of `sample` against `baseline`; nothing where the divisor is zero.
+    /// Returns the effect of `sample` against `baseline`; `None` if the divisor is zero.
     #[must_use]
     pub fn of(baseline: &Sample, sample: &Sample, ratio: Ratio, seed: u64) -> Option<Self> {
         let (top, bottom) = match ratio {
@@ -88,8 +88,8 @@ impl Effect {
         })
     }
 
-    /// Returns true if the interval excludes zero; a single value against a single value is taken
-    /// as it is.
+    /// Returns true if the interval excludes zero, or if both samples are single values that
+    /// differ.
     #[must_use]
     pub fn is_certain(&self) -> bool {
         match self.interval {
@@ -99,7 +99,7 @@ impl Effect {
     }
 }
 
-/// The interval of the ratio of the means of large samples, minus one.
+/// Returns the interval of the ratio of the means of large samples, minus one.
 fn delta_interval(top: &Sample, bottom: &Sample) -> Option<Interval> {
     let variance = |sample: &Sample| {
         let relative = sample.deviation()? / sample.mean();
@@ -115,7 +115,7 @@ fn delta_interval(top: &Sample, bottom: &Sample) -> Option<Interval> {
     })
 }
 
-/// The ratio of two means, minus one.
+/// Returns the ratio of two means, minus one.
 fn gain(samples: &[&[f64]]) -> f64 {
     mean(samples[0]) / mean(samples[1]) - 1.0
 }

@@ -3,19 +3,19 @@
 //! Abramowitz and Stegun: the series 26.2.11 near zero, the continued fraction 26.2.14 in the
 //! tails; the quantile by bisection.
 
-/// Up to here the series needs fewer terms than the continued fraction.
+/// Maximum `x` for which the series needs fewer terms than the continued fraction.
 const SERIES_MAX: f64 = 3.0;
-/// Beyond this the distribution is 0 or 1 to the last bit.
+/// Minimum `x` at which the distribution is 1 to the last bit.
 const TAIL_END: f64 = 38.0;
-/// Enough for full precision in either form.
+/// Number of terms that gives full precision in either form.
 const TERMS_MAX: u32 = 200;
 
-/// The probability of a value up to `x`.
+/// Returns the probability of a value up to `x`.
 pub(super) fn cumulative(x: f64) -> f64 {
     if x < 0.0 { upper(-x) } else { 1.0 - upper(x) }
 }
 
-/// The probability of a value from `x` on, for `x` not below zero.
+/// Returns the probability of a value of at least `x`, for `x` not below zero.
 pub(super) fn upper(x: f64) -> f64 {
     let density = (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
     if x > TAIL_END {
@@ -36,7 +36,7 @@ pub(super) fn upper(x: f64) -> f64 {
     density / fraction
 }
 
-/// The value up to which the probability is `p`; infinite at 0 and 1.
+/// Returns the value up to which the probability is `p`; infinite at 0 and 1.
 pub(super) fn quantile(p: f64) -> f64 {
     if p <= 0.0 {
         return f64::NEG_INFINITY;

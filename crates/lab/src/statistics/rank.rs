@@ -1,16 +1,17 @@
-//! Test of two samples for a difference, by the ranks of their values alone.
+//! Test of two samples for a difference, by the ranks of their values.
 //!
 //! H. B. Mann and D. R. Whitney, On a Test of Whether one of Two Random Variables is Stochastically
-//! Larger than the Other, Annals of Mathematical Statistics 18, 1947: exact without ties while one
-//! sample is small, else by the normal distribution with corrections for ties and continuity (E. L.
-//! Lehmann, Nonparametrics, 1975, section 1.4). S. Holm, A Simple Sequentially Rejective Multiple
-//! Test Procedure, Scandinavian Journal of Statistics 6, 1979.
+//! Larger than the Other, Annals of Mathematical Statistics 18, 1947. The test is exact if there
+//! are no ties and one sample is small; otherwise it uses the normal distribution with corrections
+//! for ties and continuity (E. L. Lehmann, Nonparametrics, 1975, section 1.4). S. Holm, A Simple
+//! Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6, 1979.
 
 use super::{Sample, normal};
 
-/// Up to this size of the smaller sample p-values are exact; so does SciPy.
+/// Maximum size of the smaller sample for an exact p-value; the same as SciPy's.
 const EXACT_MAX: usize = 8;
-/// Up to this size of the larger one; the table of an exact p-value grows with the product of both.
+/// Maximum size of the larger sample for an exact p-value, whose table grows with the product of
+/// both.
 const EXACT_OTHER_MAX: usize = 200;
 
 /// The outcome of a Mann-Whitney test.
@@ -18,8 +19,8 @@ const EXACT_OTHER_MAX: usize = 200;
 pub struct MannWhitney {
     /// Number of pairs with the greater value in the first sample; a tie counts one half.
     pub u: f64,
-    /// The two-sided p-value: how probable a difference of ranks like this one is between samples
-    /// of one distribution.
+    /// The two-sided p-value: the probability of a difference of ranks at least as large between
+    /// samples of one distribution.
     pub p: f64,
 }
 
@@ -50,14 +51,14 @@ pub fn mann_whitney(first: &Sample, second: &Sample) -> MannWhitney {
     MannWhitney { u, p }
 }
 
-/// Twice the probability of a U from `u` on, counted over all orders of both samples.
+/// Returns twice the probability of a U of at least `u`, counted over all orders of both samples.
 fn exact(u: usize, a: usize, b: usize) -> f64 {
     // The number of orders with each U is the coefficient of the Gaussian binomial.
     let most = a * b;
     let mut counts = vec![0.0; most + 1];
     counts[0] = 1.0;
     for step in 1..=a {
-        // Times (1 - x^(b+step)), then divided by (1 - x^step).
+        // Multiplies by (1 - x^(b+step)), then divides by (1 - x^step).
         for at in (b + step..=most).rev() {
             counts[at] -= counts[at - b - step];
         }
@@ -80,8 +81,8 @@ fn asymptotic(u: f64, a: f64, b: f64, ties: f64) -> f64 {
     (2.0 * normal::upper(z.max(0.0))).min(1.0)
 }
 
-/// p-values of several tests, corrected so that the chance of one false alarm among all stays what
-/// it is for one.
+/// Corrects the p-values of several tests: the probability of one false positive among all stays
+/// that of a single test.
 #[must_use]
 pub fn holm(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn three_against_three_cannot_be_significant() {
-        // 2 of the 20 orders are as extreme: the well-known least p-value of 0.1.
+        // 2 of the 20 orders are as extreme: the known minimum p-value of 0.1.
         let found = test(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]);
         assert_eq!(found.u, 0.0);
         assert!((found.p - 0.1).abs() < 1e-12, "{found:?}");

@@ -1,13 +1,14 @@
-//! The level of an ordered factor from which on more is of no use.
+//! The level of an ordered factor from which on more does not help.
 //!
-//! Two answers to two questions. [`saturation`]: the first level that no later one beats by more
-//! than a bound, so that more is not worth its price. [`knee`]: the bend of the curve, from which
-//! on a step gains less than the average step: V. Satopää, J. Albrecht, D. Irwin, B. Raghavan,
-//! Finding a "Kneedle" in a Haystack, ICDCS Workshops 2011, of which this is the offline form for
-//! increasing, concave curves without smoothing (steps 2 to 4).
+//! [`saturation`] finds the first level that no later one exceeds by more than a bound: more is not
+//! worth its price. [`knee`] finds the bend of the curve, after which a step gains less than the
+//! average step: V. Satopää, J. Albrecht, D. Irwin, B. Raghavan, Finding a "Kneedle" in a Haystack,
+//! ICDCS Workshops 2011; this is the offline form for increasing, concave curves without smoothing
+//! (steps 2 to 4).
 
-/// The first of `values`, of which more is better, that no later one exceeds by more than the share
-/// `bound`. Nothing where that is the last one only: the curve may go on.
+/// Returns the index of the first of `values`, for which higher is better, that no later one
+/// exceeds by more than the share `bound`. Returns `None` if only the last one qualifies: the curve
+/// may rise further.
 #[must_use]
 pub fn saturation(values: &[f64], bound: f64) -> Option<usize> {
     let is_last_gain = |index: usize| {
@@ -19,10 +20,10 @@ pub fn saturation(values: &[f64], bound: f64) -> Option<usize> {
     (0..values.len().saturating_sub(1)).find(|index| is_last_gain(*index))
 }
 
-/// The index of the knee of a curve that rises less and less; nothing where it is straight, falls,
-/// or bends the other way.
+/// Returns the index of the knee of a concave, rising curve; `None` if it is straight, falls, or is
+/// convex.
 ///
-/// `xs` must rise. Three points are needed.
+/// `xs` must increase. Three points are required.
 #[must_use]
 pub fn knee(xs: &[f64], ys: &[f64]) -> Option<usize> {
     if xs.len() != ys.len() || xs.len() < 3 {
@@ -43,7 +44,7 @@ pub fn knee(xs: &[f64], ys: &[f64]) -> Option<usize> {
         .map(|(x, y)| y - x)
         .enumerate()
         .max_by(|left, right| left.1.total_cmp(&right.1))?;
-    // On a straight line nothing but rounding stands above it.
+    // Points above a straight line are rounding errors.
     (height > 1e-9 && index + 1 < xs.len()).then_some(index)
 }
 
@@ -72,7 +73,7 @@ mod tests {
     #[test]
     fn saturation_looks_at_all_later_levels() {
         assert_eq!(saturation(&[10.0, 20.0, 20.5, 20.9], 0.05), Some(1));
-        // Each step gains little, all together do not.
+        // Each step gains little; the sum of all steps does not.
         assert_eq!(
             saturation(&[100.0, 104.0, 108.0, 112.0, 116.0], 0.05),
             Some(3)

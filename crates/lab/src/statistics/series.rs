@@ -4,33 +4,33 @@
 //!   Kendall, Rank Correlation Methods: Kendall's tau against time, with the normal approximation
 //!   and its correction for ties.
 //! - [`warm_up`]: K. P. White, An Effective Truncation Heuristic for Bias Reduction in Simulation
-//!   Output, Simulation 69, 1997 (MSER): the front part is cut off so that the mean of the rest is
-//!   surest.
+//!   Output, Simulation 69, 1997 (MSER): the initial part is truncated so that the standard error
+//!   of the mean of the rest is least.
 //! - [`outliers`]: B. Iglewicz and D. Hoaglin, How to Detect and Handle Outliers, 1993: the
 //!   modified z-score, by the median absolute deviation.
 
 use super::{median, normal};
 
-/// A modified z-score above this is an outlier's; the authors' own bound.
+/// Minimum modified z-score of an outlier; the authors' own bound.
 pub const OUTLIER_SCORE: f64 = 3.5;
-/// Fewer values have no trend that could be told from chance.
+/// Minimum number of values for a significant trend.
 pub const TREND_COUNT_MIN: usize = 6;
-/// Fewer values have no outlier: the median absolute deviation of four says nothing.
+/// Minimum number of values for outliers: the median absolute deviation of four is not meaningful.
 pub const OUTLIER_COUNT_MIN: usize = 5;
-/// 0.75 quantile of the normal distribution: makes the median absolute deviation comparable with a
-/// standard deviation.
+/// 0.75 quantile of the normal distribution; it scales the median absolute deviation to a standard
+/// deviation.
 const MAD_SCALE: f64 = 0.674_489_750_196_081_7;
 
 /// A trend over time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trend {
-    /// Kendall's tau: 1 where values only rise, -1 where they only fall.
+    /// Kendall's tau: 1 if values only rise, -1 if they only fall.
     pub tau: f64,
     /// The two-sided p-value.
     pub p: f64,
 }
 
-/// The trend of values in the order of time; nothing for too few or where all are alike.
+/// Returns the trend of values in time order; `None` if there are too few or all are equal.
 #[must_use]
 pub fn trend(values: &[f64]) -> Option<Trend> {
     if values.len() < TREND_COUNT_MIN {
@@ -67,11 +67,11 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
     })
 }
 
-/// Returns the number of values in front that belong to a warm-up: the number, up to half of all,
-/// without which the standard error of the mean is least.
+/// Returns the number of initial values that belong to a warm-up: the number, at most half of all,
+/// whose removal minimises the standard error of the mean.
 #[must_use]
 pub fn warm_up(values: &[f64]) -> usize {
-    // From the back, so that each tail's mean and squares follow from the one before (Welford
+    // From the back: the mean and squares of each tail follow from the previous tail's (Welford
     // 1962).
     let (mut mean, mut squares, mut count) = (0.0, 0.0, 0.0);
     let mut best = (f64::INFINITY, 0);
@@ -88,7 +88,7 @@ pub fn warm_up(values: &[f64]) -> usize {
     best.1
 }
 
-/// The indices of values that lie far off; none where most are alike.
+/// Returns the indices of outliers; none if most values are equal.
 #[must_use]
 pub fn outliers(values: &[f64]) -> Vec<usize> {
     if values.len() < OUTLIER_COUNT_MIN {

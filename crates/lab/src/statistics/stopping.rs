@@ -1,23 +1,23 @@
 //! The rule that decides if there are enough trials of one kind.
 //!
-//! A minimum number; then until the 95 % interval of the mean is narrow enough, or a cap is
-//! reached: Y. S. Chow and H. Robbins, On the Asymptotic Theory of Fixed-Width Sequential
-//! Confidence Intervals for the Mean, Annals of Mathematical Statistics 36, 1965; the rule of
-//! Auto-pilot (C. P. Wright et al., USENIX 2005), where it is ten trials and 5 %. Looking after
-//! each trial makes the interval a little too hopeful: Chow and Robbins show that this vanishes as
-//! the bound does, and the least number of trials keeps it small.
+//! At least a minimum number of trials, then more until the 95 % interval of the mean is narrow
+//! enough or a maximum is reached: Y. S. Chow and H. Robbins, On the Asymptotic Theory of
+//! Fixed-Width Sequential Confidence Intervals for the Mean, Annals of Mathematical Statistics 36,
+//! 1965; Auto-pilot (C. P. Wright et al., USENIX 2005) uses this rule with ten trials and 5 %.
+//! Testing after each trial makes the interval slightly too narrow: Chow and Robbins show that this
+//! effect vanishes with the bound, and the minimum number of trials keeps it small.
 
 use super::Sample;
 
 /// The stopping rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StoppingRule {
-    /// The least number of trials.
+    /// Minimum number of trials.
     pub least: usize,
-    /// The greatest.
+    /// Maximum number of trials.
     pub most: usize,
-    /// Half of the 95 % interval over the mean at which it is narrow enough; without it the least
-    /// number is enough.
+    /// Required precision: half of the 95 % interval over the mean. Without it the minimum number
+    /// is enough.
     pub precision: Option<f64>,
 }
 
@@ -26,14 +26,14 @@ pub struct StoppingRule {
 pub enum Verdict {
     /// Another trial is needed.
     More,
-    /// The interval is narrow enough, or none was asked for.
+    /// The interval is narrow enough, or no precision is required.
     Enough,
-    /// The interval is too wide, but there are as many trials as there may be.
+    /// The interval is too wide, but the maximum number of trials is reached.
     Capped,
 }
 
 impl StoppingRule {
-    /// Returns the verdict on the trials so far; none stands for no trials.
+    /// Returns the verdict on the trials so far; `None` means no trials.
     #[must_use]
     pub fn judge(&self, sample: Option<&Sample>) -> Verdict {
         let count = sample.map_or(0, Sample::count);

@@ -8,22 +8,22 @@ use std::sync::OnceLock;
 
 use super::{CONFIDENCE, normal};
 
-/// From so many degrees of freedom on the expansion 26.7.5 of Abramowitz and Stegun is exact to
-/// nine digits.
+/// Degrees of freedom from which the expansion 26.7.5 of Abramowitz and Stegun is exact to nine
+/// digits.
 const EXPANSION_MIN: u32 = 200;
 
-/// The value that Student's t with so many degrees of freedom stays within, on both sides, with
+/// Returns the two-sided quantile of Student's t with `freedom` degrees of freedom, at
 /// [`CONFIDENCE`].
 ///
 /// # Panics
-/// If there is no degree of freedom.
+/// Panics if `freedom` is zero.
 #[must_use]
 pub fn student_quantile(freedom: u32) -> f64 {
     assert!(freedom > 0, "an interval needs two values");
     if freedom >= EXPANSION_MIN {
         return expansion(freedom);
     }
-    // The widest is that of one degree of freedom, 12.71.
+    // The greatest quantile, for one degree of freedom, is 12.71.
     let (mut low, mut high) = (0.0, 16.0);
     for _ in 0..100 {
         let middle = (low + high) / 2.0;
@@ -36,7 +36,7 @@ pub fn student_quantile(freedom: u32) -> f64 {
     (low + high) / 2.0
 }
 
-/// The quantile for many degrees of freedom, from that of the normal distribution.
+/// Returns the quantile for many degrees of freedom, from that of the normal distribution.
 fn expansion(freedom: u32) -> f64 {
     static Z: OnceLock<f64> = OnceLock::new();
     let z = *Z.get_or_init(|| normal::quantile(f64::midpoint(1.0, CONFIDENCE)));
@@ -52,13 +52,13 @@ fn expansion(freedom: u32) -> f64 {
         + powers(&[(3.0, 7), (19.0, 5), (17.0, 3), (-15.0, 1)]) / (384.0 * n.powi(3))
 }
 
-/// The probability that Student's t lies within `-t..t`.
+/// Returns the probability that Student's t lies within `-t..t`.
 fn within(t: f64, freedom: u32) -> f64 {
     let freedom = f64::from(freedom);
     1.0 - incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
 }
 
-/// The regularised incomplete beta function.
+/// Returns the regularised incomplete beta function.
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -74,7 +74,7 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     }
 }
 
-/// The continued fraction of the incomplete beta function.
+/// Evaluates the continued fraction of the incomplete beta function.
 fn fraction(x: f64, a: f64, b: f64) -> f64 {
     const TINY: f64 = 1e-300;
     let safe = |value: f64| if value.abs() < TINY { TINY } else { value };
@@ -97,7 +97,8 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
     result
 }
 
-/// The logarithm of the gamma function of a positive multiple of one half, by its recurrence.
+/// Returns the logarithm of the gamma function of a positive multiple of one half, by its
+/// recurrence.
 fn ln_gamma(x: f64) -> f64 {
     let halves = (2.0 * x).round();
     let is_whole = halves % 2.0 == 0.0;
@@ -123,7 +124,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_published_tables() {
-        // The column 0.975 of any table of Student's t.
+        // Column 0.975 of a table of Student's t.
         let table = [
             (1, 12.706),
             (2, 4.303),

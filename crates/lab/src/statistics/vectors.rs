@@ -1,4 +1,4 @@
-//! Results of SciPy and statsmodels, and ours. See `tests/statistics/vectors.py`.
+//! Compares our results with those of SciPy and statsmodels. See `tests/statistics/vectors.py`.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::{CONFIDENCE, Sample, bootstrap, mean, normal, series, student_quantil
 
 const TEXT: &str = include_str!("../../tests/statistics/vectors.json");
 
-/// The rows of one kind.
+/// Returns the rows of one kind.
 fn rows(kind: &str) -> Vec<Value> {
     let all: Value = serde_json::from_str(TEXT).expect("the vectors are JSON");
     let rows = all[kind].as_array().expect("rows of this kind").clone();

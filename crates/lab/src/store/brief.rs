@@ -1,5 +1,5 @@
-//! [`Brief`]: what a report needs of a record, so that a million of them fit in memory and are read
-//! in seconds.
+//! [`Brief`]: the parts of a record that a report needs, so that a million of them fit in memory
+//! and load in seconds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,11 +17,11 @@ use crate::timeline::Timeline;
 /// The parts of a record that a report needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Brief {
-    /// Facts that it shares with the other trials of its combination.
+    /// Conditions that it shares with the other trials of its combination.
     pub context: Arc<Context>,
     /// The repetition.
     pub repetition: u32,
-    /// True if it is not counted.
+    /// True for a warm-up, which is not counted.
     pub is_warmup: bool,
     /// The start, in seconds since 1970.
     pub started: u64,
@@ -57,19 +57,19 @@ pub struct MeasuredBrief {
     pub timeline: Option<Timeline>,
 }
 
-/// The figures of a trial, in the order of [`METRICS`]. Figures of other names are passed over.
+/// The figures of a trial, in the order of [`METRICS`]. Figures with other names are ignored.
 #[derive(Clone)]
 pub struct Figures(Box<[f64]>);
 
 impl PartialEq for Figures {
     fn eq(&self, other: &Self) -> bool {
-        // What is not known is NaN, which is not equal to itself.
+        // Unknown figures are NaN, which is not equal to itself.
         (0..METRICS.len()).all(|index| self.get(index) == other.get(index))
     }
 }
 
 impl Figures {
-    /// The figure of this index in [`METRICS`].
+    /// Returns the figure with this index in [`METRICS`]; `None` if it is unknown.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<f64> {
         self.0.get(index).copied().filter(|value| !value.is_nan())
@@ -88,7 +88,7 @@ impl fmt::Debug for Figures {
     }
 }
 
-/// Names and indices of all figures, in the order in which a record has them.
+/// Returns the names and indices of all figures, in the order of a record.
 fn sorted_names() -> &'static [(&'static str, usize)] {
     static NAMES: OnceLock<Vec<(&'static str, usize)>> = OnceLock::new();
     NAMES.get_or_init(|| {
@@ -117,7 +117,7 @@ impl<'de> Visitor<'de> for FiguresVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Figures, A::Error> {
         let mut figures = vec![f64::NAN; METRICS.len()].into_boxed_slice();
         let names = sorted_names();
-        // Records are written in order: the next name is nearly always the one after the last.
+        // Figures are written in sorted order: the next name usually follows the last one.
         let mut cursor = 0;
         while let Some(name) = map.next_key::<&str>()? {
             let here = names.get(cursor).filter(|(known, _)| *known == name);

@@ -1,8 +1,8 @@
-//! The contents of a line of a record file: a context, or a trial and the name of its context.
+//! A line of a record file: a context, or a trial with the name of its context.
 //!
 //! A context is named by a hash of its text, so that several runs into one file, and concatenated
-//! files, agree. The fields of a line tell its kind; the lines of files that were written before
-//! there were contexts have both.
+//! files, agree. The fields of a line determine its kind; in the older format a line has the fields
+//! of both kinds.
 //!
 //! ```text
 //! {"context":"5d0f…","plan":"mail","combination":"fs.commit=5","settings":{…},"program":{…},…}
@@ -22,7 +22,7 @@ use crate::plan::split_id;
 use crate::program::{Machine, Program};
 use crate::record::{Context, Measured, Record};
 
-/// A trial without its context; `M` is what is read of its figures.
+/// A trial without its context; `M` is the part of its figures that is read.
 #[derive(Debug)]
 pub(super) struct Entry<M> {
     pub(super) repetition: u32,
@@ -40,7 +40,7 @@ pub(super) enum Said<'a, M> {
     Context(&'a str, Context),
     /// A trial and the name of its context.
     Trial(&'a str, Entry<M>),
-    /// Both in one, as in files of old.
+    /// Both in one line: the older format.
     Whole(Context, Entry<M>),
 }
 
@@ -69,7 +69,7 @@ struct Line<'a, M> {
     machine: Option<MachineFields>,
 }
 
-/// A machine, with the load where it was recorded of old.
+/// A machine, with the load that the older format records here.
 #[derive(Deserialize)]
 struct MachineFields {
     #[serde(flatten)]
@@ -77,7 +77,7 @@ struct MachineFields {
     load: Option<f64>,
 }
 
-/// A trial's line as it is written.
+/// The written form of a trial's line.
 #[derive(Serialize)]
 struct TrialLine<'a> {
     context: &'a str,
@@ -90,19 +90,19 @@ struct TrialLine<'a> {
     measured: &'a Measured,
 }
 
-/// Makes the lines of records: a context's before the first record that has it.
+/// Serialises records to lines, with a context's line before the first record that refers to it.
 #[derive(Debug, Default)]
 pub struct Lines {
     written: BTreeSet<String>,
-    // The context of the record before, and its name.
+    // The context of the previous record, and its name.
     last: Option<(Arc<Context>, String)>,
 }
 
 impl Lines {
-    /// The lines of a record, each with its end.
+    /// Returns the lines of a record, each with its newline.
     ///
     /// # Errors
-    /// If it has a figure that JSON has no number for.
+    /// Fails if a figure is not a JSON number.
     pub fn of(&mut self, record: &Record) -> Result<String, Error> {
         let mut text = String::new();
         let context = &record.context;
@@ -136,14 +136,14 @@ impl Lines {
     }
 }
 
-/// The name of a context from its text.
+/// Returns the name of a context: the hash of its text.
 fn name(text: &str) -> String {
     let mut hash = StableHash::new();
     hash.text(text);
     format!("{:016x}", hash.finish())
 }
 
-/// Reads a line.
+/// Parses a line.
 pub(super) fn parse<'a, M: Deserialize<'a>>(line: &'a [u8]) -> Result<Said<'a, M>, Error> {
     let mut fields: Line<'a, M> = serde_json::from_slice(line)?;
     match fields.context {

@@ -1,7 +1,7 @@
-//! Reading a file of JSON lines on all processors.
+//! Reads a file of JSON lines on all processors.
 //!
-//! Each thread takes the lines that begin in its share of the file, so that no thread waits for
-//! another and the file is never in memory as a whole.
+//! Each thread reads the lines that start in its share of the file, so that threads do not wait for
+//! each other and the file is never in memory as a whole.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,10 +17,10 @@ use crate::record::Context;
 
 /// Number of bytes that a thread reads at a time.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Smaller files are not worth a second thread.
+/// Minimum bytes per thread; smaller files are not worth another thread.
 const SHARE_BYTES_MIN: u64 = 4 << 20;
 
-/// The value that is made of a trial's line and its context.
+/// A value made from a trial's line and its context.
 pub(super) trait Row: From<(Arc<Context>, Entry<Self::Measured>)> {
     /// The part of its figures that is read.
     type Measured: DeserializeOwned + Send;
@@ -28,15 +28,16 @@ pub(super) trait Row: From<(Arc<Context>, Entry<Self::Measured>)> {
 
 /// The contents of a share of the file.
 struct Share<M> {
-    // The contexts that its trials name, by their names; nothing where an earlier share has it.
+    // Context names of its trials, with their indices; `contexts` has `None` for a context of an
+    // earlier share.
     names: BTreeMap<String, u32>,
     contexts: Vec<Option<Arc<Context>>>,
-    // Each with the index of its context.
+    // Each entry has the index of its context.
     entries: Vec<(u32, Entry<M>)>,
 }
 
-/// Every trial of a file as a `T`, in order; none if there is no file. A last line without its end
-/// may be anything.
+/// Reads every trial of a file as a `T`, in order; none if there is no file. An incomplete last
+/// line is ignored.
 pub(super) fn read<T: Row>(path: &Path) -> Result<Vec<T>, StoreError> {
     let length = match std::fs::metadata(path) {
         Ok(metadata) => metadata.len(),
@@ -92,7 +93,7 @@ impl<M> Share<M> {
         }
     }
 
-    /// The index of a name.
+    /// Returns the index of a name, adding it if it is new.
     fn index(&mut self, name: &str) -> u32 {
         if let Some(index) = self.names.get(name) {
             return *index;
@@ -114,8 +115,8 @@ impl<M> Share<M> {
                 self.entries.push((index, entry));
             }
             Said::Whole(context, entry) => {
-                // Those of old have no names. As a rule the one before is of another combination,
-                // run in parallel.
+                // Contexts of the older format have no names. The previous line often has another
+                // context, because combinations run in parallel.
                 let same = |own: &Option<Arc<Context>>| own.as_deref() == Some(&context);
                 let index = match self.contexts.iter().rposition(same) {
                     Some(index) => index,
@@ -129,10 +130,10 @@ impl<M> Share<M> {
         }
     }
 
-    /// Fills in the contexts that stand in earlier shares, and adds its own to those.
+    /// Fills in contexts of earlier shares, and adds its own to the known ones.
     ///
     /// # Errors
-    /// The name of one that is nowhere.
+    /// Fails with the name of a context that no share has.
     fn resolve(&mut self, known: &mut BTreeMap<String, Arc<Context>>) -> Result<(), String> {
         for (name, index) in &self.names {
             let own = &mut self.contexts[*index as usize];
@@ -147,7 +148,7 @@ impl<M> Share<M> {
     }
 }
 
-/// Why a share could not be read.
+/// An error in reading a share.
 enum Wrong {
     Io(io::Error),
     Line {
@@ -156,7 +157,7 @@ enum Wrong {
     },
 }
 
-/// The lines that begin from `start` on and before `end`.
+/// Reads the lines that start at or after `start` and before `end`.
 fn read_share<M: DeserializeOwned>(path: &Path, start: u64, end: u64) -> Result<Share<M>, Wrong> {
     let mut file = File::open(path).map_err(Wrong::Io)?;
     let before = start.saturating_sub(1);
@@ -170,7 +171,7 @@ fn read_share<M: DeserializeOwned>(path: &Path, start: u64, end: u64) -> Result<
         Ok(count as u64)
     };
     if start > 0 {
-        // Whatever holds the byte before the share begins in an earlier one.
+        // The line with the byte before the share starts in an earlier share.
         offset += next(&mut line)?;
     }
     let mut share = Share::new();
@@ -193,7 +194,7 @@ fn read_share<M: DeserializeOwned>(path: &Path, start: u64, end: u64) -> Result<
 }
 
 impl Wrong {
-    /// The error with the number of its line, which only a second look at the file tells.
+    /// Adds the line number to the error, which requires another pass over the file.
     fn locate(self, path: &Path) -> StoreError {
         let (offset, cause) = match self {
             Self::Io(cause) => return failed(path, cause),

@@ -1,4 +1,4 @@
-//! A block device of the kernel: one that is there, or a file behind a loop device.
+//! A block device of the kernel: an existing one, or a loop device over a file.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -8,15 +8,15 @@ use anyhow::{Context, Result, bail};
 
 use super::tool;
 
-/// A device that can be mounted. A loop device is given back with its value, or with the mount that
-/// it was left to.
+/// A device that can be mounted. A loop device is detached on drop, or with the mount that holds
+/// it.
 #[derive(Debug)]
 pub struct Attached {
     path: String,
     is_loop: bool,
 }
 
-/// The work of a device since it was made, by the kernel's counters.
+/// The requests to a device since it was created, from the kernel's statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Requests {
     /// Reads.
@@ -35,10 +35,10 @@ pub struct Requests {
 const FIELDS: [usize; 5] = [0, 2, 4, 6, 15];
 
 impl Attached {
-    /// The device at a path, or a loop device with the file there.
+    /// Returns the device at a path, or attaches a loop device to the file there.
     ///
     /// # Errors
-    /// If there is neither.
+    /// Fails if the path is neither a block device nor a file that can be attached.
     pub fn new(path: &Path) -> Result<Self> {
         let shown = path.display();
         let kind = fs::metadata(path)
@@ -65,26 +65,26 @@ impl Attached {
         })
     }
 
-    /// Its path.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Leaves a loop device to the mount that holds it: it is given back when that ends, however
-    /// this process does.
+    /// Leaves a loop device to the mount that holds it: the kernel detaches it after the unmount,
+    /// even if this process is killed.
     ///
     /// # Errors
-    /// What `losetup` said.
+    /// Fails with the message of `losetup`.
     pub fn leave_to_mount(&mut self) -> Result<()> {
         if std::mem::take(&mut self.is_loop) {
-            // Of a device in use the kernel notes it, and carries it out when it no longer is.
+            // The kernel defers the detachment of a device in use.
             tool::call("losetup", &["--detach", &self.path])?;
         }
         Ok(())
     }
 
-    /// Returns its work.
+    /// Returns its requests.
     ///
     /// # Errors
     /// Fails if the kernel does not report it.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use super::tool;
 
-/// A mounted file system, unmounted with its value.
+/// A mounted file system, unmounted on drop.
 #[derive(Debug)]
 pub struct Mounted {
     folder: PathBuf,
@@ -14,10 +14,10 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts a device, or whatever the type takes for one, at a folder.
+    /// Mounts a device, or another source of this type, at a folder.
     ///
     /// # Errors
-    /// What `mount` said.
+    /// Fails with the message of `mount`.
     pub fn new(kind: &str, options: &str, source: &str, folder: &Path) -> Result<Self> {
         let at = text(folder)?;
         tool::call("mount", &["-t", kind, "-o", options, source, at])?;
@@ -42,7 +42,7 @@ impl Mounted {
     /// Unmounts it.
     ///
     /// # Errors
-    /// What `umount` said.
+    /// Fails with the message of `umount`.
     pub fn unmount(mut self) -> Result<()> {
         tool::call("umount", &[text(&self.folder)?])?;
         self.is_there = false;
@@ -55,7 +55,7 @@ impl Drop for Mounted {
         if self.is_there
             && let Ok(folder) = text(&self.folder)
         {
-            // There is an error to report already.
+            // Drop cannot return an error.
             let _ = tool::call("umount", &["--lazy", folder]);
         }
     }

@@ -1,7 +1,7 @@
-//! A mount namespace of one's own.
+//! A private mount namespace.
 //!
-//! It ends with its processes, and what was mounted in it with it, so that no mount and no loop
-//! device stays behind, however a command ends.
+//! It ends with its last process and unmounts its mounts, so that no mount or loop device remains,
+//! even after a kill.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -18,12 +18,12 @@ pub fn may_mount() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Replaces this process by the same command in a namespace of its own, with one more argument by
-/// which it knows that it is there. Returns only why it could not.
+/// Replaces this process with the same command in a new namespace. An additional argument marks the
+/// second start. Returns only on failure.
 #[must_use]
 pub fn enter(mark: &str) -> Error {
     let prepare = || -> Result<Command> {
-        ensure!(may_mount(), "this mounts file systems, so it needs root");
+        ensure!(may_mount(), "mounting file systems requires root");
         tool::check(&TOOLS)?;
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "--"]);

@@ -1,10 +1,10 @@
-//! Remains of killed runs: loop devices without a user, and empty folders.
+//! Remains of killed runs: unused loop devices and empty folders.
 //!
-//! A run that mounts has a folder with its process in its name, and an image in memory has that
-//! name, too. A loop device whose file has such a name, or a folder that has it, is a stray if
-//! there is no such process any more; nothing else is touched, and nothing that is still mounted.
-//! Mounts go with their namespace, and with them the loop devices that were left to them; a stray
-//! loop device is one whose owner was killed before it had mounted it.
+//! The folder of a run that mounts contains the process id in its name; an image in memory has the
+//! same name. A folder or loop device with such a name is a stray if that process no longer exists;
+//! nothing else is changed, and nothing that is mounted. Mounts end with their namespace, and loop
+//! devices with their mounts. A stray loop device therefore belongs to a process that was killed
+//! before it mounted the device.
 
 use std::fs;
 use std::path::Path;
@@ -15,19 +15,19 @@ const PREFIX: &str = "jext-lab-";
 /// The mount points in such a folder.
 const MOUNT_POINTS: [&str; 3] = ["mounted", "home", "log"];
 
-/// The name of a folder of this process.
+/// Returns the name of a folder of this process.
 pub(crate) fn name(number: u32) -> String {
     format!("{PREFIX}{}-{number}", std::process::id())
 }
 
-/// The process in such a name.
+/// Returns the process id in such a name.
 fn owner(name: &str) -> Option<u32> {
     let (process, number) = name.strip_prefix(PREFIX)?.split_once('-')?;
     number.parse::<u32>().ok()?;
     process.parse().ok()
 }
 
-/// Removes a folder and its mount points; whatever is still mounted is not to be emptied, and
+/// Removes a folder and its mount points. A folder with a mounted file system is not empty and
 /// stays.
 pub(crate) fn remove_folder(folder: &Path) {
     for name in MOUNT_POINTS {
@@ -36,8 +36,8 @@ pub(crate) fn remove_folder(folder: &Path) {
     let _ = fs::remove_dir(folder);
 }
 
-/// Gives back what killed runs have left; what it was, one line each. What cannot be given back is
-/// left for the next time.
+/// Detaches or removes the remains of killed runs; returns a line for each. Failures are left for
+/// the next call.
 #[must_use]
 pub fn release() -> Vec<String> {
     let mut released = Vec::new();
@@ -47,7 +47,7 @@ pub fn release() -> Vec<String> {
             && tool::call("losetup", &["--detach", &device]).is_ok()
         {
             released.push(format!(
-                "{device} of the killed process {process} is given back ({file})"
+                "{device} of the killed process {process} is detached ({file})"
             ));
         }
     }
@@ -69,14 +69,14 @@ pub fn release() -> Vec<String> {
     released
 }
 
-/// The process in such a name, if it is there no more.
+/// Returns the process id in such a name if that process no longer exists.
 fn dead_owner(name: &str) -> Option<u32> {
     let process = owner(name)?;
     let is_there = Path::new("/proc").join(process.to_string()).exists();
     (!is_there).then_some(process)
 }
 
-/// Every loop device with the file behind it, as the kernel shows it.
+/// Returns every loop device with its backing file, as reported by the kernel.
 fn loop_devices() -> Vec<(String, String)> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let devices = entries.filter_map(|entry| {

@@ -1,4 +1,4 @@
-//! Running the system's tools.
+//! Runs the system's tools.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -7,16 +7,16 @@ use std::os::unix::process::ExitStatusExt;
 
 use anyhow::{Context, Result, bail};
 
-/// Folders of the tools besides those of PATH.
+/// Directories of tools in addition to PATH.
 const SYSTEM_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
 
-/// Tools that are needed, and the Debian packages that they are from.
+/// A required tool, and the Debian package that contains it.
 pub type Needed = (&'static str, &'static str);
 
-/// Names the first tool that is missing, and the package that has it.
+/// Checks that all tools are installed.
 ///
 /// # Errors
-/// If one is missing.
+/// Fails with the first missing tool and its package.
 pub fn check(needed: &[Needed]) -> Result<()> {
     for (tool, package) in needed {
         if find(tool).is_none() {
@@ -26,7 +26,7 @@ pub fn check(needed: &[Needed]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the path of a tool.
+/// Returns the path of a tool; `None` if it is not installed.
 #[must_use]
 pub fn find(tool: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -36,18 +36,18 @@ pub fn find(tool: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Runs a tool that has to succeed.
+/// Runs a tool that must succeed.
 ///
 /// # Errors
-/// If it is missing or fails: what it said.
+/// Fails if it is missing, or with its message if it fails.
 pub fn call(tool: &str, arguments: &[&str]) -> Result<()> {
     output(tool, arguments).map(drop)
 }
 
-/// Runs a tool that has to succeed; what it printed.
+/// Runs a tool that must succeed; returns its output.
 ///
 /// # Errors
-/// As of [`call`].
+/// Fails as [`call`].
 pub fn output(tool: &str, arguments: &[&str]) -> Result<Output> {
     let path = find(tool).with_context(|| format!("{tool} is missing"))?;
     let output = Command::new(path)

@@ -1,8 +1,8 @@
 //! [`VolumeTarget`]: an open volume as a target for workloads.
 //!
-//! The volume charges for its system calls and host work itself; this file charges nothing. Parent
-//! directories are remembered by their paths, as a kernel's name cache does, so that a path of a
-//! known directory costs one lookup.
+//! The volume itself accounts for the cost of system calls and host work; this file adds none. It
+//! caches parent directories by path, as a kernel's dentry cache does, so that a path in a known
+//! directory costs one lookup.
 
 use std::collections::BTreeMap;
 
@@ -19,15 +19,15 @@ use workload::{
     Stat, Target, TargetError,
 };
 
-/// Attributes count space in these, whatever the block size is.
+/// Unit of the space in attributes, independent of the block size.
 const SECTOR_BYTES: u64 = 512;
 
-/// A volume as a target; see the module.
+/// A target over a volume; see the module documentation.
 pub struct VolumeTarget {
     volume: Volume,
     name: String,
-    // [leaf] Directories by their paths without slashes at the ends. Emptied whenever a directory
-    // may have gone.
+    // [leaf] Directories by their paths without slashes at the ends. Cleared whenever a directory
+    // may have been removed.
     directories: Mutex<BTreeMap<String, InodeNr>>,
 }
 
@@ -43,12 +43,12 @@ struct VolumeFile {
 #[derive(Clone, Copy)]
 enum Position {
     At(u64),
-    /// After a write that was appended: at the end, wherever that is.
+    /// At the end of file, after an appending write.
     End,
 }
 
 impl VolumeTarget {
-    /// A target that owns a volume. `name` is what it is called in messages.
+    /// Creates a target that owns a volume. `name` is its name in messages.
     #[must_use]
     pub fn new(volume: Volume, name: impl Into<String>) -> Self {
         Self {
@@ -58,19 +58,19 @@ impl VolumeTarget {
         }
     }
 
-    /// The volume.
+    /// Returns the volume.
     #[must_use]
     pub fn volume(&self) -> &Volume {
         &self.volume
     }
 
-    /// The volume, to close it.
+    /// Returns the volume, for closing.
     #[must_use]
     pub fn into_volume(self) -> Volume {
         self.volume
     }
 
-    /// The directory of a path, and the name within it.
+    /// Returns the directory of a path, and the name within it.
     fn split<'p>(
         &self,
         operation: Operation,
@@ -108,7 +108,7 @@ impl VolumeTarget {
         self.directories.lock().clear();
     }
 
-    /// The inode of a path, a symbolic link at its end not followed.
+    /// Returns the inode of a path without following a symbolic link at its end.
     fn resolve(&self, operation: Operation, path: &str) -> Result<InodeNr, TargetError> {
         if check(operation, path)?.is_empty() {
             return Ok(InodeNr::ROOT);
@@ -144,7 +144,7 @@ impl VolumeFile {
             .ok_or_else(|| TargetError::foreign_file(operation))
     }
 
-    /// The position as a number.
+    /// Returns the position as a number.
     fn offset(&self, volume: &Volume) -> Result<u64, Error> {
         match self.position {
             Position::At(offset) => Ok(offset),
@@ -260,7 +260,7 @@ impl Target for VolumeTarget {
 
     fn unlink(&self, path: &str) -> Result<(), TargetError> {
         let (parent, name) = self.split(Operation::Unlink, path)?;
-        // A name that was a directory's may be a link's that is now removed.
+        // A removed symbolic link to a directory stays in the directory cache.
         let unlinked = self.volume.unlink(parent, name);
         unlinked.map_err(|error| failure(Operation::Unlink, path, &error))
     }
@@ -405,8 +405,8 @@ impl Target for VolumeTarget {
         let nr = self.resolve(Operation::Extents, path)?;
         let block_bytes = u64::from(self.volume.superblock().geometry.block_bytes);
         let blocks = self.volume.blocks_of(nr).map_err(failed)?;
-        // Runs that go on where the one before ends are one: a block of the map may lie between
-        // them only on the device.
+        // Merges extents that are contiguous in the file and on the device; the engine splits them
+        // at indirect blocks.
         let mut extents: Vec<Extent> = Vec::new();
         for mapped in blocks {
             let Some(file_block) = mapped.file_block else {
@@ -437,7 +437,7 @@ impl Target for VolumeTarget {
     }
 }
 
-/// A path without slashes at its ends; `..` is refused.
+/// Strips the slashes at the ends of a path; rejects `..`.
 fn check(operation: Operation, path: &str) -> Result<&str, TargetError> {
     if path.split('/').any(|part| part == "..") {
         let cause = "`..` is not allowed in a path";

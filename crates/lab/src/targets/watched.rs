@@ -1,4 +1,4 @@
-//! [`Watched`]: a target whose calls a recorder counts.
+//! [`Watched`]: a target whose calls are counted by a recorder.
 
 use std::sync::Arc;
 
@@ -9,8 +9,7 @@ use workload::{
 
 use crate::timeline::Recorder;
 
-/// A target whose calls are counted as they end, those aside that only move a position or only look
-/// for the laboratory.
+/// A target whose calls are counted when they end, except seeks and queries of the laboratory.
 pub(crate) struct Watched {
     target: Arc<dyn Target>,
     recorder: Arc<Recorder>,

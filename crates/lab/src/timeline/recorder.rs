@@ -1,4 +1,4 @@
-//! [`Recorder`]: makes a timeline while a trial runs.
+//! [`Recorder`]: records a timeline while a trial runs.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,16 +7,16 @@ use workload::Phase;
 
 use super::{COUNTED, PhaseMark, Timeline};
 
-/// More intervals than this are folded to half as many.
+/// Maximum number of intervals; at the limit, adjacent intervals are merged.
 const INTERVALS_MAX: usize = 300;
-/// The length of the first intervals.
+/// Initial length of an interval.
 const INTERVAL_MIN: Nanos = Nanos::from_micros(100);
 
 /// The engine's counters at an instant, in the order of [`COUNTED`].
 pub(crate) type Counts = [u64; COUNTED.len()];
 
-/// Makes a timeline; see the module above. Its lock is never held while anything waits, so that it
-/// may be one of the host.
+/// Records a timeline; see the module above. Its lock is a host mutex: no thread waits while it
+/// holds the lock.
 pub(crate) struct Recorder {
     read: Box<dyn Fn() -> Counts + Send + Sync>,
     began: Nanos,
@@ -27,12 +27,12 @@ struct State {
     interval: u64,
     calls: Vec<u64>,
     counters: Vec<Counts>,
-    // The last reading.
+    // The previous reading.
     before: Counts,
 }
 
 impl Recorder {
-    /// A recorder that begins now; `read` gives the engine's counters.
+    /// Starts a recorder; `read` returns the engine's counters.
     pub(crate) fn new(read: impl Fn() -> Counts + Send + Sync + 'static) -> Self {
         let state = State {
             interval: INTERVAL_MIN.get(),
@@ -47,7 +47,7 @@ impl Recorder {
         }
     }
 
-    /// A call of the workload has ended.
+    /// Counts a completed call of the workload.
     pub(crate) fn ended(&self) {
         let since = rt::glance().saturating_sub(self.began);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +57,7 @@ impl Recorder {
         }
     }
 
-    /// The end of the workload.
+    /// Ends the recording with the workload, and returns the timeline.
     pub(crate) fn finish(&self, phases: &[Phase]) -> Timeline {
         let since = rt::glance().saturating_sub(self.began);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,7 +87,7 @@ impl Recorder {
 }
 
 impl State {
-    /// Opens intervals up to an instant. What was counted since the last reading happened before
+    /// Opens intervals up to an instant. Counter growth since the previous reading belongs before
     /// the last of them.
     fn reach(&mut self, since: Nanos, read: &dyn Fn() -> Counts) {
         while since.get() / self.interval >= INTERVALS_MAX as u64 {
@@ -101,7 +101,7 @@ impl State {
         }
     }
 
-    /// Makes one interval of every two.
+    /// Merges every two intervals into one.
     fn fold(&mut self) {
         self.interval *= 2;
         self.calls = self.calls.chunks(2).map(|two| two.iter().sum()).collect();
@@ -117,8 +117,7 @@ impl State {
         self.counters = self.counters.chunks(2).map(sum).collect();
     }
 
-    /// Adds what was counted since the last reading to the intervals from `first` up to before
-    /// `end`.
+    /// Adds the growth since the previous reading to the intervals from `first` to before `end`.
     fn count(&mut self, now: Counts, first: usize, end: usize) {
         let length = (end - first) as u64;
         for (index, (_, is_spread)) in COUNTED.iter().enumerate() {
@@ -140,7 +139,7 @@ impl State {
 mod tests {
     use super::*;
 
-    /// A state whose counters are all zero up to now.
+    /// Returns a state whose counters have been zero so far.
     fn state() -> State {
         State {
             interval: 10,
@@ -168,7 +167,7 @@ mod tests {
     fn a_stall_is_spread_and_a_commit_is_at_its_end() {
         let mut state = state();
         at(&mut state, 5, Counts::default());
-        // One caller waited from 8 to 38, and a commit ended that.
+        // One caller waited from 8 to 38, until a commit completed.
         let mut counts = Counts::default();
         (counts[0], counts[2]) = (1, 30);
         at(&mut state, 38, counts);

@@ -1,4 +1,4 @@
-//! A trial in a directory: a folder of its own is made in it, and removed afterwards.
+//! A trial in a directory: it creates a folder there and removes it afterwards.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::Work;
 use crate::record::Measured;
 use crate::timeline::Counts;
 
-/// The start of the folder's name.
+/// Prefix of the folder's name.
 const FOLDER_PREFIX: &str = "jext-lab";
 
 pub(super) fn run(path: &Path, work: &Work) -> Result<Measured> {
@@ -22,11 +22,11 @@ pub(super) fn run(path: &Path, work: &Work) -> Result<Measured> {
         .map_err(Into::into)
         .and_then(|target| {
             let target: Arc<dyn Target> = Arc::new(target);
-            // What earlier trials have left dirty is not this one's to pay for.
+            // Dirty data of earlier trials must not count against this one.
             target.sync()?;
             work.run(target, Counts::default)
         });
-    // The workload removes its own files; a folder that is not empty belongs to a run that failed.
+    // The workload removes its own files; the folder is not empty after a failed run.
     let removed = fs::remove_dir_all(&folder).with_context(|| folder.display().to_string());
     let measured = result?;
     removed?;

@@ -1,4 +1,4 @@
-//! A trial on a file system that is made for it, in the caller's world.
+//! A trial on a file system that is created for it, in the caller's world.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! A trial in a simulated world of its own.
+//! A trial in a new simulated world.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Every workload of the catalogue from a plan, in simulated worlds: time passes, contents are
+//! Every workload of the catalogue from a plan, in simulated worlds: time advances, contents are
 //! verified, and the same seed gives the same figures.
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use lab::Plan;
 use lab::runner::{self, NoProgress, RunOptions, RunOutcome};
 use workload::WORKLOADS;
 
-/// Parameters with which a workload is done soon.
+/// Returns parameters with which a workload ends soon.
 fn small(name: &str) -> &'static str {
     match name {
         "postmark" => {

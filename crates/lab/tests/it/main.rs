@@ -1,5 +1,5 @@
-//! Trials from beginning to end: small ones, in simulated worlds, in this process, in a directory
-//! and on mounted file systems.
+//! Complete trials: small ones, in simulated worlds, in this process, in a directory and on mounted
+//! file systems.
 
 #![allow(
     clippy::unwrap_used,

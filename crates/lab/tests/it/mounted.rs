@@ -28,10 +28,10 @@ fn run(plan: &Plan) -> RunOutcome {
     outcome
 }
 
-/// The tests of this file look at what the process has mounted, so that they run one after another.
+/// Serialises the tests of this file, which check the mounts of the whole process.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Nothing that this process mounted or attached is left.
+/// Asserts that all mounts and attachments of this process are gone.
 fn assert_nothing_is_left() {
     let own = format!("jext-lab-{}-", std::process::id());
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
@@ -86,7 +86,7 @@ fn file_systems_are_made_mounted_and_measured() {
         for record in &outcome.records {
             let metrics = &record.measured.metrics;
             assert!(metrics["elapsed"] > 0.0, "{target}");
-            // The work of a FUSE program on a file is not counted.
+            // Requests of a FUSE program to a file are not counted.
             let is_kernel = target.starts_with("kernel:");
             assert_eq!(metrics.contains_key("home_writes"), is_kernel, "{target}");
             if !is_kernel {

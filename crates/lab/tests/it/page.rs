@@ -1,4 +1,4 @@
-//! The page of a report in a real browser.
+//! Tests the page of a report in a real browser.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use lab::timeline::{PhaseMark, Timeline};
 use lab::{Plan, Record, Report};
 use testkit::tool;
 
-/// Fifty combinations, ten times each: 500 trials.
+/// Returns a plan of fifty combinations, ten repetitions each: 500 trials.
 fn plan() -> Plan {
     let text = "[plan]\nname = \"page\"\nquestion = \"does it <open>?\"\nrepetitions = 10\n[fixed]\n\
                 device = \"sim:atlas-v-18\"\n[factors]\nfs.data = [\"ordered\", \"writeback\"]\n\
@@ -16,7 +16,7 @@ fn plan() -> Plan {
     Plan::parse("page.toml", text).unwrap()
 }
 
-/// A page of made-up records: the longer the commit interval, the shorter the time.
+/// Returns a page of artificial records: the longer the commit interval, the shorter the time.
 fn page(plan: &Plan) -> String {
     let trials = plan.trials();
     let records: Vec<Record> = trials
@@ -49,7 +49,7 @@ fn page(plan: &Plan) -> String {
     Report::new(plan, &records).html("jext lab run page.toml", "the plan")
 }
 
-/// As many intervals as a trial has, a commit in every tenth, and a stall.
+/// Returns a timeline of full length, with a commit in every tenth interval, and a stall.
 fn timeline() -> Timeline {
     let mut stalled = vec![0; 300];
     stalled[150..160].fill(500_000_000);
@@ -70,8 +70,8 @@ fn timeline() -> Timeline {
     }
 }
 
-/// Returns a page as a browser makes it, as text, once its script has ended. Its own profile goes
-/// into `folder`.
+/// Returns the text of a page's DOM in a browser after its script has run. The browser's profile is
+/// in `folder`.
 fn opened(folder: &Path, page: &str) -> String {
     opened_with(folder, page, &["--virtual-time-budget=10000"])
 }
@@ -105,7 +105,7 @@ fn a_browser_draws_every_chart() {
         6,
         "figures, latencies and timelines of two groups"
     );
-    // 24 points and the line of the baseline, and 6 curves, in each group.
+    // In each group: 24 points, the line of the baseline, and 6 curves.
     assert_eq!(seen.matches("class=\"mark\"").count(), 2 * (25 + 6));
     assert_eq!(seen.matches("class=\"mark cursor\"").count(), 2);
     assert!(seen.contains("waited for 5 s: log space"), "{seen}");
@@ -134,8 +134,7 @@ fn a_click_sorts_a_table() {
     );
 }
 
-/// A page is there when it is loaded, drawn and laid out, in milliseconds since the browser began
-/// with it.
+/// Maximum time to load, draw and lay out a page, in milliseconds since the navigation started.
 const OPEN_MILLIS_MAX: f64 = 2000.0;
 
 #[test]

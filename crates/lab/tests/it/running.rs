@@ -1,4 +1,4 @@
-//! Plans are run, resumed and reported.
+//! Runs, resumes and reports plans.
 
 use std::fs;
 use std::path::Path;
@@ -94,7 +94,7 @@ fn a_run_that_was_cut_off_goes_on_where_it_was() {
     let outcome = run(&plan, folder.path());
     let text = fs::read_to_string(&outcome.path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    // Each trial has a line of its own and one with what the trials of its combination share.
+    // Each trial has its own line, and each combination a line with its context.
     let torn = format!(
         "{}\n{}",
         lines[..4].join("\n"),
@@ -187,7 +187,7 @@ fn records_say_everything() {
         assert!(record.metric("cpu_time").unwrap() > 0.0);
         assert!(record.measured.latencies["write"].count > 0);
         let writes = |device: &str| record.measured.counters[device]["writes"];
-        // With data=journal on NVRAM nothing reaches the disk before the close.
+        // With data=journal on NVRAM, nothing is written to the disk before the close.
         assert!(writes("home") + writes("log") > 0);
         assert!(record.measured.replay.is_some());
     }
@@ -272,7 +272,7 @@ fn a_trial_that_fails_is_named_and_the_others_run() {
     assert_eq!(report.missing, 2);
 }
 
-/// Stops the run when the second trial has ended.
+/// Stops the run after the second trial.
 struct Stopper {
     stop: Stop,
     ended: AtomicUsize,
@@ -314,8 +314,7 @@ fn a_run_that_is_stopped_keeps_what_is_done_and_goes_on_there() {
 #[test]
 fn trials_are_repeated_until_their_interval_is_narrow() {
     let folder = tempfile::tempdir().unwrap();
-    // No two runs in real time take the same time, so that a precision of a billionth is never
-    // reached.
+    // Durations in real time always differ, so a precision of a billionth is never reached.
     let text = |precision: &str| {
         plan(&format!(
             "[plan]\nname = \"real\"\nquestion = \"?\"\nrepetitions = 2\nprecision = {precision}\n\
@@ -330,6 +329,6 @@ fn trials_are_repeated_until_their_interval_is_narrow() {
     let report = Report::new(&strict, &outcome.records);
     assert_eq!(report.blocks[0].groups[0].rows[0].count, 4);
     assert_eq!(report.missing, 0);
-    // The same records are enough for a plan that asks for less.
+    // The same records suffice for a lower precision.
     assert_eq!(run(&text("0.99"), folder.path()).run, 0);
 }

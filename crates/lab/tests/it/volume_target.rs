@@ -1,4 +1,4 @@
-//! A volume as a target: what the trait promises, and PostMark's published counts on it.
+//! A volume as a target: the contract of the trait, and PostMark's published counts.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ fn names_are_made_moved_and_removed() {
         .into_iter()
         .map(|e| e.name)
         .collect();
-    // They come in the order of their hashes, which depends on the volume's seed.
+    // Names are listed in hash order, which depends on the volume's seed.
     names.sort();
     assert_eq!(names, ["g", "s"]);
     assert_eq!(kind(target.rmdir("/h")), ErrorKind::NotEmpty);
@@ -182,7 +182,7 @@ fn extents_are_where_the_bytes_lie() {
     target.into_volume().close().unwrap();
 }
 
-/// A golden vector of the original: seed 7, ten subdirectories, unbuffered.
+/// Checks against a golden vector of the original: seed 7, ten subdirectories, unbuffered.
 #[test]
 fn postmark_does_on_a_volume_what_the_original_does() {
     let target = Arc::new(target(256 << 20));
@@ -205,7 +205,7 @@ fn postmark_does_on_a_volume_what_the_original_does() {
     );
     let outcome = outcome.unwrap();
     let figures = ["created", "bytes_read", "bytes_written"].map(|name| outcome.value(name));
-    // The original adds bytes up in 32-bit floats and prints 25009070.
+    // The original sums bytes in 32-bit floats and prints 25009070.
     assert_eq!(
         figures.map(Option::unwrap),
         [3995.0, 11_980_711.0, 25_009_047.0]

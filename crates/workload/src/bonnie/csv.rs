@@ -8,7 +8,7 @@ use super::phase::{Found, KINDS, Kind, Results};
 const KIB: f64 = 1024.0;
 const MIB: u64 = 1 << 20;
 const DEFAULT_CHUNK: usize = 8 << 10;
-/// Stands for an unknown share of the CPU.
+/// Placeholder for an unknown share of the CPU.
 const NO_CPU: &str = "+++";
 /// Number of phases on the large file.
 const FILE_PHASES: usize = 6;

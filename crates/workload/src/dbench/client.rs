@@ -433,7 +433,7 @@ fn is_there(looked: Result<Stat, RunError>) -> Result<bool, RunError> {
 fn unexpected(path: String) -> RunError {
     RunError::WrongTree {
         path,
-        fact: "it is there, and was not when the load was recorded".to_owned(),
+        fact: "exists, but did not when the load was recorded".to_owned(),
     }
 }
 

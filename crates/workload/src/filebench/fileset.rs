@@ -1,4 +1,4 @@
-//! A set of files that threads share. Tracks which files exist and the number of users of each.
+//! A set of files shared by threads. Tracks the existing files and the number of users of each.
 
 use rt::Mutex;
 

@@ -61,7 +61,7 @@ impl Worker {
                 }
                 self.group(group)?;
             }
-            // Lets other threads run even on targets whose calls take no time.
+            // Lets other threads run on targets whose calls take no time.
             rt::point();
         }
     }

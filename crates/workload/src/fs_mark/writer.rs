@@ -104,8 +104,8 @@ impl Writer {
         format!("{FOLDER}/{}", self.thread % self.parameters.directories)
     }
 
-    /// Creates the file's directory, which nearly always exists, because the original pays for that
-    /// call too.
+    /// Creates the file's directory, which nearly always exists: the original makes this call for
+    /// every file.
     fn ensure_directory(&mut self, made: &Made) -> Result<(), RunError> {
         match self.client.meter.target().mkdir(&made.directory) {
             Err(error) if error.kind != ErrorKind::Exists => Err(error.into()),

@@ -19,7 +19,7 @@ const BIAS: (i64, i64) = (-1, 10);
 /// Definition of the workload. Its rates are over the whole run, as in the original's report.
 pub const DEFINITION: Definition = Definition {
     name: "postmark",
-    title: "PostMark: many small files that live for a short time",
+    title: "PostMark: many short-lived small files",
     parameters: &[
         Parameter::range("postmark.size", LARGEST, (500, 10_000), "set size"),
         Parameter::number("postmark.number", POSITIVE, 500, "set number"),
@@ -40,7 +40,7 @@ pub const DEFINITION: Definition = Definition {
             "postmark.threads",
             (1, 1024),
             1,
-            "how many threads share the work",
+            "number of threads that share the work",
         ),
         Parameter::word(
             "postmark.fsync",
@@ -50,7 +50,7 @@ pub const DEFINITION: Definition = Definition {
         Parameter::word(
             "postmark.final_sync",
             &["none", "end", "each-phase"],
-            "whether the time counts a sync",
+            "whether the time includes a sync",
         ),
         Parameter::switch(
             "postmark.latencies",

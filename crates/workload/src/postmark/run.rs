@@ -27,7 +27,6 @@ type Work = fn(&mut Worker, &mut dyn Observer) -> Result<(), RunError>;
 /// # Errors
 /// Fails with the first error of the target, after removing the created files as far as the target
 /// allows; also if the parameters or options are invalid.
-/// target allows; also if the parameters or options are invalid.
 pub fn run(
     parameters: &Parameters,
     options: &Options,

@@ -37,7 +37,7 @@ pub struct SessionRun {
 }
 
 impl SessionRun {
-    /// True if the files ran out before all transactions were done.
+    /// Returns true if the files ran out before all transactions were done.
     #[must_use]
     pub fn is_out_of_files(&self) -> bool {
         self.outcome.value("transactions") != Some(f64::from(self.parameters.transactions))

@@ -39,8 +39,8 @@ fn the_root_must_be_a_directory() {
     assert_eq!(kind(directory.path().join("none")), ErrorKind::NotFound);
 }
 
-/// Not every file system supports these flags; the error must then be one that a benchmark can
-/// handle.
+/// Sets inode flags. A file system may not support them; the error must then be one that a
+/// benchmark can handle.
 #[test]
 fn inode_flags_are_set_or_refused_as_unsupported() {
     let directory = tempfile::tempdir().expect("a temporary directory");

@@ -381,7 +381,7 @@ fn iozone_walks_its_matrix() {
 #[test]
 fn bonnie_counts_by_version() {
     use Operation::{Fsync, Open, Readdir, Stat, Sync, Unlink};
-    // Files are created and read once with each kind of names; five phases and the seekers open the
+    // Files are created and read once with each kind of name; five phases and the seekers open the
     // large file.
     let files = 2 * 1024;
     for (version, seekers, fsyncs, chunk_phases) in [("2.00", 5, 5, 256 << 10), ("1.03", 3, 0, 64)]
@@ -561,7 +561,7 @@ fn dbench_says_where_a_load_and_the_tree_differ() {
     }
 }
 
-/// Every line of the load is a request, and every request is executed.
+/// Checks that every line of the load is a request, and that every request is executed.
 #[test]
 fn the_load_of_debians_dbench_is_read() {
     let path = "/usr/share/dbench/client.txt";
@@ -571,7 +571,7 @@ fn the_load_of_debians_dbench_is_read() {
     assert_eq!(load.transfer_max(), 65_536);
 }
 
-/// The counting target is as strict as a disk.
+/// Checks that the counting target enforces the alignment of a disk.
 #[test]
 fn transfers_past_the_cache_are_aligned() {
     for name in ["obldisk", "oblload", "iozone", "bonnie"] {

@@ -1,4 +1,4 @@
-//! The tests of the workloads from outside.
+//! Tests of the workloads' public interface.
 
 mod directory;
 mod figures;

@@ -1,4 +1,4 @@
-//! Names, sizes and errors: the same on a directory of the host and on the target without data.
+//! Names, sizes and errors: equal on a directory of the host and on the target without data.
 
 use std::sync::Arc;
 

@@ -138,7 +138,7 @@ pub(super) fn check_system(setup: &MountedSetup) -> Result<()> {
     let kind = &setup.kind;
     ensure!(
         namespace::may_mount(),
-        "a file system is made and mounted, so this needs root"
+        "creating and mounting a file system requires root"
     );
     tool::check(&TOOLS)?;
     let maker = setup.maker();
@@ -149,7 +149,7 @@ pub(super) fn check_system(setup: &MountedSetup) -> Result<()> {
         Driver::Passthrough => {
             ensure!(
                 tool::find(PASSTHROUGH).is_some(),
-                "{PASSTHROUGH} is missing: scripts/install-passthrough makes it of what Debian's libfuse3-dev brings"
+                "{PASSTHROUGH} is missing: scripts/install-passthrough builds it from Debian's libfuse3-dev"
             );
             vec![]
         }
@@ -252,7 +252,7 @@ impl Device {
                 image.set_len(bytes).context("image")?;
                 (path, Some(place), Some(memory))
             }
-            other => bail!("{other}: not a device of the kernel"),
+            other => bail!("{other}: not a kernel device"),
         };
         let attached = is_kernels.then(|| Attached::new(&path)).transpose()?;
         let bytes = bytes_of(&path)?;
@@ -351,7 +351,7 @@ fn serve(driver: Driver, options: &str, home: &Device, place: &Path) -> Result<C
             // In the image's tmpfs: nothing writes the image, so its space is free for this folder.
             let memory = home.place.as_ref().context("the folder is in memory")?;
             let source = memory.join("passed-on");
-            fs::create_dir(&source).context("the folder that is passed on")?;
+            fs::create_dir(&source).context("the folder that passthrough_ll serves")?;
             raise_file_limit()?;
             let mut command = Command::new(tool::find(PASSTHROUGH).context("it was there")?);
             command.args([
@@ -399,7 +399,7 @@ fn wait_until(mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     while !is_so()? {
         ensure!(
             began.elapsed() < PATIENCE,
-            "the FUSE program: nothing for {} s",
+            "the FUSE program: no change for {} s",
             PATIENCE.as_secs()
         );
         std::thread::sleep(Duration::from_millis(5));

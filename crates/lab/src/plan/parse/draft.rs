@@ -127,14 +127,14 @@ impl<'t> Parser<'t, '_> {
             return match block {
                 None => Ok(None),
                 Some(entry) => {
-                    let message = "base_block: means nothing without base";
+                    let message = "base_block: has no effect without base";
                     Err(self.source.error(&entry.span, message))
                 }
             };
         };
         let name = entry.value.as_str().unwrap_or_default();
         let Some(base) = builtin::named(name) else {
-            let message = format!("base: no plan of the name {name:?} is built in");
+            let message = format!("base: there is no built-in plan {name:?}");
             return Err(self.source.error(&entry.span, message));
         };
         if self.bases.contains(&base.name) {
@@ -187,7 +187,7 @@ impl<'t> Parser<'t, '_> {
         let (name, span) = section.need_text("name")?;
         self.check_name(&name, &span)?;
         if before.iter().any(|block| block.name == name) {
-            let message = format!("the block {name} is there twice");
+            let message = format!("the block {name} is defined twice");
             return Err(self.source.error(&span, message));
         }
         let title = section.text("title")?.unwrap_or_else(|| name.clone());

@@ -118,8 +118,7 @@ impl Parser<'_, '_> {
         };
         section.finish()?;
         if test.is_none() && why.is_none() {
-            let message =
-                "[[claim]] needs a metric and what must hold of it, or `why` it is not run";
+            let message = "[[claim]] needs a metric and a condition, or `why` it is not run";
             return Err(self.source.error(&span, message));
         }
         Ok(Claim {
