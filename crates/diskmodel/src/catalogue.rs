@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    /// Published rescaling: fraction of the stroke, milliseconds.
+    /// Compares the curve with the published rescaling: fraction of the stroke, milliseconds.
     #[test]
     fn the_atlas_v_seek_curve_is_the_rescaled_one() {
         let model = hard_disk("atlas-v-18").expect("it is in the catalogue");

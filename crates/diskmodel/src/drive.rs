@@ -1,7 +1,7 @@
 //! The drive: command queue, controller, buffer, write cache and arm, as a state machine driven by
 //! timestamps.
 //!
-//! The drive has no task of its own. Its owner submits commands with [`Drive::submit`], queries the
+//! The drive has no task. Its owner submits commands with [`Drive::submit`], queries the
 //! next completion with [`Drive::next_completion_check`], and calls [`Drive::advance`] at that
 //! time. The events in between (destaging, read-ahead) are computed step by step in order of time,
 //! without knowledge of later ones.

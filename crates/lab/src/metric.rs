@@ -25,7 +25,7 @@ pub struct MetricKind {
 /// The form in which a figure is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Display {
-    /// The unit, as it stands in a table's head.
+    /// The unit in a table's head.
     pub unit: &'static str,
     /// Digits after the point.
     pub decimals: usize,

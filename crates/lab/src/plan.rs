@@ -13,7 +13,7 @@
 //! repetitions = 1                    # minimum number of runs of each trial
 //! precision = 0.05                   # optional: repeat until half of the 95 % interval is within
 //!                                    # 5 % of the mean
-//! repetitions_max = 30               # or until there are so many; the default is 30
+//! repetitions_max = 30               # maximum for the precision; the default is 30
 //! warmup = 0                         # trials run first and not counted; real targets only
 //!
 //! [fixed]                            # the settings of every trial; see the table of keys

@@ -49,7 +49,7 @@ pub enum Environment {
         /// The file system.
         file_system: Arc<dyn FileSystem>,
     },
-    /// A directory, whatever file system it is on.
+    /// A directory on any mounted file system.
     Directory {
         /// Its path.
         path: PathBuf,

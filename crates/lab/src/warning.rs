@@ -167,7 +167,7 @@ fn free_memory(block: &str, trials: &[&(Trial, Setup)]) -> Option<Warning> {
     })
 }
 
-/// Returns the bytes of the host's memory that a device stands for.
+/// Returns the bytes of the host's memory that a device occupies.
 fn ram_bytes(device: &DeviceText) -> Option<u64> {
     match device {
         DeviceText::Simulated { model, .. } if model == "ramdisk" => {

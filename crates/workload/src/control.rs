@@ -54,7 +54,7 @@ impl Control {
         self.report(0, total);
     }
 
-    /// Sets the number of remaining steps, for runs that learn it only later.
+    /// Sets the number of remaining steps, for runs that determine it only later.
     pub fn set_left(&self, left: u64) {
         self.total.store(
             self.done.load(Ordering::SeqCst).saturating_add(left),

@@ -25,7 +25,7 @@ use crate::target::{
 
 pub use terminal::Terminal;
 
-/// Unit of `st_blocks` in bytes, whatever the block size is.
+/// Unit of `st_blocks` in bytes, independent of the block size.
 const STAT_BLOCK_BYTES: u64 = 512;
 
 /// Buffer size for directory entries, as in the C library.

@@ -178,7 +178,7 @@ pub trait Target: Send + Sync {
     /// Fails if the path is not a directory, or if the device fails.
     fn readdir(&self, path: &str) -> Result<Vec<DirectoryEntry>, TargetError>;
 
-    /// Sets an inode's flags and clears those of [`InodeFlags`] that are not asked for.
+    /// Sets an inode's flags and clears the other flags of [`InodeFlags`].
     ///
     /// # Errors
     /// Fails if the path does not exist, or if the target does not support flags.
@@ -294,7 +294,7 @@ impl OpenFlags {
         ..Self::NONE
     };
 
-    /// Adds: create the file if it does not exist.
+    /// Returns the flags with `create`: the file is created if it does not exist.
     #[must_use]
     pub const fn create(self) -> Self {
         Self {
@@ -303,7 +303,7 @@ impl OpenFlags {
         }
     }
 
-    /// Adds: create the file, and fail if it exists.
+    /// Returns the flags with `create` and `exclusive`: the open fails if the file exists.
     #[must_use]
     pub const fn create_new(self) -> Self {
         Self {
@@ -313,7 +313,7 @@ impl OpenFlags {
         }
     }
 
-    /// Adds: truncate the file.
+    /// Returns the flags with `truncate`: the file is truncated.
     #[must_use]
     pub const fn truncate(self) -> Self {
         Self {
@@ -322,7 +322,7 @@ impl OpenFlags {
         }
     }
 
-    /// Adds: every write appends.
+    /// Returns the flags with `append`: every write appends.
     #[must_use]
     pub const fn append(self) -> Self {
         Self {
@@ -340,7 +340,7 @@ impl OpenFlags {
         }
     }
 
-    /// Adds: every write is durable when it returns.
+    /// Returns the flags with `sync`: every write is durable when it returns.
     #[must_use]
     pub const fn sync(self) -> Self {
         Self { sync: true, ..self }

@@ -136,7 +136,7 @@ impl Cache {
         })
     }
 
-    /// Drops the sectors that are on the array, unless they were written again meanwhile.
+    /// Drops the sectors that are on the array, unless they have been written again.
     pub(super) fn landed(&mut self, destage: &Destage) {
         for run in &destage.runs {
             self.moving.remove(&run.start);

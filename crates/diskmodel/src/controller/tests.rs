@@ -165,8 +165,8 @@ fn a_block_that_is_written_again_and_again_reaches_the_array_once() {
     });
 }
 
-/// Eight hosts write, read and flush their own sectors through a small cache. The trace checks that
-/// no two requests to the array overlap, and that acknowledged data is durable.
+/// Writes, reads and flushes from eight hosts through a small cache, each on its own sectors. The
+/// trace checks that no two requests to the array overlap, and that acknowledged data is durable.
 #[test]
 fn contents_are_right_whatever_is_on_its_way() {
     for seed in 0..6 {

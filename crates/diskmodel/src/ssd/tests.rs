@@ -124,7 +124,7 @@ fn garbage_collection_amplifies_random_writes_and_not_sequential_ones() {
     }
 }
 
-/// Every other page is written once and the rest repeatedly, so that the former would accumulate on
+/// Writes every other page once and the rest repeatedly, so that the former would accumulate on
 /// every other die.
 #[test]
 fn dies_that_are_full_are_passed_over() {

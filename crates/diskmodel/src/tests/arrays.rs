@@ -63,9 +63,9 @@ fn a_disk_does_what_its_geometry_says() {
     assert!((180..=220).contains(&gain), "{gain} %");
 }
 
-/// The product manual states 83 to 175 MB/s sustained. Before each span of 64 MiB the arm crosses
-/// the whole disk, and waits half a revolution on average, which is 5 % of the time of so fast a
-/// disk.
+/// Checks the sustained rate against the product manual: 83 to 175 MB/s. Before each span of 64 MiB
+/// the arm crosses the whole disk, and waits half a revolution on average, which is 5 % of the time
+/// of such a fast disk.
 #[test]
 fn a_disk_of_the_2010s_streams_as_its_manual_says() {
     let one = measured("sim:constellation-es3");
@@ -226,7 +226,8 @@ fn mirrors_read_where_the_arm_is_near_and_share_the_work() {
     near("share", shares[1].accesses, 1_000, 5);
 }
 
-/// Eight hosts use an array with and without a controller: the same seed must give the same times.
+/// Checks that an array with eight hosts gives the same times for the same seed, with and without a
+/// controller.
 #[test]
 fn arrays_are_as_deterministic_as_disks() {
     for text in [
@@ -313,10 +314,10 @@ fn after_cut(events: &[Event], geometry: &block::Geometry, cut: usize, seed: u64
     })
 }
 
-/// Each member keeps its own state. With all members an array is as good as a disk: old or new data
-/// in the written range, and no change elsewhere. Its parity may be wrong, so that the loss of
-/// another member destroys an unwritten neighbour: the write hole, which exists as in reality, and
-/// is closed once a flush is done.
+/// Cuts the power of an array whose members keep their own states. With all members it behaves as a
+/// disk: old or new data in the written range, and no change elsewhere. Its parity may be wrong, so
+/// that the loss of another member destroys an unwritten neighbour: the write hole, which a
+/// completed flush closes.
 #[test]
 fn a_power_cut_leaves_raid_5_its_write_hole() {
     let (events, geometry) = overwrite();
@@ -344,7 +345,7 @@ fn a_power_cut_leaves_raid_5_its_write_hole() {
     assert!(old > 0 && new > 0 && holes > 0, "{old}, {new}, {holes}");
 }
 
-/// A controller in front of the same array: small writes run at memory speed, and a power cut loses
+/// Runs the same array behind a controller: small writes run at memory speed, and a power cut loses
 /// none of them.
 #[test]
 fn a_controller_takes_small_writes_at_its_own_speed() {

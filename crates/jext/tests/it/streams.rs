@@ -18,7 +18,7 @@ fn create<'v>(volume: &'v Volume, path: &str) -> File<'v> {
     volume.create_file(path, &NewInode::default()).unwrap()
 }
 
-/// Code that uses only the standard library.
+/// Copies a stream in upper case; uses only the standard library.
 fn shout(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut text = String::new();
     from.read_to_string(&mut text)?;

@@ -90,7 +90,7 @@ pub enum ClaimRule {
     Higher(Cell, Cell),
     /// It is equal in both, within a few percent.
     Alike(Cell, Cell),
-    /// It lies within limits, in the metric's SI unit.
+    /// It is within limits, in the metric's SI unit.
     Between(Cell, f64, f64),
 }
 

@@ -37,7 +37,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the verdict in words.
+    /// Returns the verdict as text.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

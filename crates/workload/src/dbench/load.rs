@@ -8,7 +8,7 @@
 //!
 //! A line may start with a time stamp: the earliest time of the request, in seconds from the start
 //! of the pass. The last word is the status from the recorded server: `SUCCESS`, `NT_STATUS_OK` or
-//! 0, else a failure. Backslashes in names stand for slashes. Lines that start with `#` are
+//! 0, else a failure. Backslashes in names mean slashes. Lines that start with `#` are
 //! comments.
 //!
 //! | request | words |

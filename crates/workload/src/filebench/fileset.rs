@@ -11,7 +11,7 @@ use crate::run_error::RunError;
 
 /// Shape of the gamma distribution of sizes.
 const SHAPE: f64 = 1.5;
-/// Number that stands for the log.
+/// Number of the log in place of a file number.
 pub(super) const LOG: usize = usize::MAX;
 
 /// The set of files.

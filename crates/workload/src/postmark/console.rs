@@ -33,16 +33,16 @@ impl Phase {
 
 /// An observer of the phases of a run, called on the thread of the run's caller.
 pub trait Observer {
-    /// Called when a phase starts.
+    /// Handles the start of a phase.
     fn begin(&mut self, _phase: Phase) {}
 
-    /// Called when a phase has succeeded.
+    /// Handles the success of a phase.
     fn end(&mut self, _phase: Phase) {}
 
-    /// Called after about a tenth of the transactions; with one thread only.
+    /// Handles the completion of about a tenth of the transactions; with one thread only.
     fn dot(&mut self) {}
 
-    /// Called when the transactions stop because no file is left.
+    /// Handles the stop of the transactions because no file is left.
     fn out_of_files(&mut self) {}
 }
 

@@ -89,7 +89,7 @@ impl Mt19937 {
 mod tests {
     use super::*;
 
-    /// The first bytes that the original writes to its files, observed with `strace`.
+    /// Checks the first bytes that the original writes to its files, observed with `strace`.
     #[test]
     fn the_text_of_the_original() {
         for (seed, text) in [

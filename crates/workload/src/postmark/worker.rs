@@ -76,7 +76,7 @@ impl Worker {
         &self.names
     }
 
-    /// First phase: creates the pool.
+    /// Creates the pool (first phase).
     pub(super) fn create_all(&mut self, _: &mut dyn Observer) -> Result<(), RunError> {
         for _ in 0..self.files {
             if !self.goes_on()? {
@@ -89,7 +89,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Second phase: runs the transactions.
+    /// Runs the transactions (second phase).
     pub(super) fn transact_all(&mut self, observer: &mut dyn Observer) -> Result<(), RunError> {
         let dot_every = (self.transactions / DOTS).max(1);
         for index in 0..self.transactions {
@@ -112,7 +112,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Last phase: removes the remaining files in the order of the slots.
+    /// Removes the remaining files in the order of the slots (last phase).
     pub(super) fn delete_all(&mut self, _: &mut dyn Observer) -> Result<(), RunError> {
         let mut from = 0;
         while let Some(index) = self.pool.first_from(from) {

@@ -157,9 +157,9 @@ fn the_lab_form_with_one_thread_does_the_same_work() {
     check(&TABLE[0], &Options::lab());
 }
 
-/// 4000 transactions on 2000 files in 10 subdirectories, unbuffered, seed 7. The bytes read are
-/// exact, because 32-bit floats add integers exactly up to 2^24; the original's 25,009,070 bytes
-/// written are beyond that.
+/// Checks 4000 transactions on 2000 files in 10 subdirectories, unbuffered, seed 7. The bytes read
+/// are exact, because 32-bit floats add integers exactly up to 2^24; the original's 25,009,070
+/// bytes written are beyond that.
 #[test]
 fn unbuffered_in_subdirectories() {
     let parameters = Parameters {
@@ -222,8 +222,8 @@ fn counts_depend_neither_on_buffering_nor_on_blocks() {
     }
 }
 
-/// Number of system calls of each kind that the original makes in 300 transactions, counted with
-/// `strace`.
+/// Checks the number of system calls of each kind that the original makes in 300 transactions,
+/// counted with `strace`.
 #[test]
 fn the_system_calls_of_the_original() {
     let defaults = Parameters {
