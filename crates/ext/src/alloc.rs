@@ -5,13 +5,13 @@
 //!
 //! # Rules
 //!
-//! - A group's lock is taken with a transaction open and for memory work only; bitmap blocks are
-//!   read before.
+//! - A group's lock is taken within a handle and held for memory work only; bitmap blocks are read
+//!   before.
 //! - The counts of the groups and of the volume are atomics, read without the lock to choose a
 //!   group. A block is claimed from the volume's count before its bit is set, so that the count
 //!   never drops below the reserve.
-//! - A bitmap or a descriptor that contradicts a request is damage: nothing changes and, unless the
-//!   volume is mounted with `errors=continue`, it turns read-only.
+//! - A bitmap or a descriptor that contradicts a request is damage: nothing changes, and the volume
+//!   turns read-only unless it is mounted with `errors=continue`.
 
 mod blocks;
 mod discard;
@@ -48,7 +48,7 @@ pub(crate) struct BlockRequest<'w> {
 }
 
 impl Core {
-    /// Returns a first goal for the blocks of an inode, in the inode's group.
+    /// Returns the initial goal for the blocks of an inode, in the inode's group.
     pub(crate) fn block_goal(&self, inode: InodeNr) -> BlockNr {
         let (group, _) = self.geometry().group_of_inode(inode);
         let group = self.space.group(group);

@@ -35,7 +35,7 @@ pub(crate) struct Core {
     pub(crate) device: Arc<dyn BlockDevice>,
     /// The mount options.
     pub(crate) options: MountOptions,
-    /// The decisions that follow from the settings of experiments.
+    /// The engine's decisions, resolved from [`MountOptions::tuning`].
     pub(crate) tuning: tuning::Resolved,
     /// The validated superblock as it was at open, features included. Counts that change live in
     /// `space`.
@@ -50,7 +50,7 @@ pub(crate) struct Core {
     pub(crate) inodes: InodeCache,
     /// File pages: budget, dirty lists, ordered sets, writer.
     pub(crate) pages: Pages,
-    /// Attribute blocks by their contents; the lock is held while their reference counts change. //
+    /// Attribute blocks by contents; locked while their reference counts change. //
     /// [attribute blocks]
     pub(crate) attribute_blocks: Mutex<SharedBlocks>,
     /// The lock held across a rename that moves a directory, and nothing else. // [rename]
@@ -68,7 +68,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Returns the geometry of the volume, that of the current groups.
+    /// Returns the geometry of the volume.
     pub(crate) fn geometry(&self) -> &Geometry {
         &self.space.table().geometry
     }

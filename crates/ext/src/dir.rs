@@ -6,20 +6,20 @@
 //!
 //! | directory | superblock has `dir_index` | inode has the index flag | treated as |
 //! |---|---|---|---|
-//! | one block | no | no | linear for ever |
+//! | one block | no | no | always linear |
 //! | one block | yes | no | linear, read in hash order; see below |
 //! | any | yes | yes, with a known hash | htree |
 //! | any | yes | yes, with an unknown hash | linear; the first change clears the flag |
 //! | any | no | yes | linear; the first change clears the flag |
-//! | several blocks | any | no | linear for ever |
+//! | several blocks | any | no | always linear |
 //!
 //! A directory of one block on a volume with `dir_index` becomes an htree when the block is full.
 //!
 //! A damaged block is read up to its first damage, and is not changed.
 //!
-//! A reader's cookie is the offset of an entry, which no change moves, in a directory that stays
-//! linear, and is derived from the name's hash in all others: the order of a directory does not
-//! change while the volume is open.
+//! A reader's cookie is the offset of an entry in a directory that stays linear, where no change
+//! moves entries, and is derived from the name's hash in all others. So the order of a directory
+//! does not change while the volume is open.
 
 mod cookie;
 mod htree;
@@ -53,7 +53,7 @@ use crate::map::{FileMap, Mapped};
 pub(crate) const CREDITS_ADD: u32 = 6;
 
 impl Bad {
-    /// Notes the damage, and returns the error with its place.
+    /// Records the damage, and returns the error with its location.
     #[track_caller]
     pub(crate) fn at(self, core: &Core, inode: InodeNr, file_block: FileBlock) -> Error {
         let offset = u32::try_from(self.offset).unwrap_or(u32::MAX);
@@ -98,8 +98,7 @@ pub(crate) fn hold(
         .transpose()
 }
 
-/// Adds an entry for a name that is not there yet. Changes `state` (size, block map, flags), which
-/// the caller stores.
+/// Adds an entry for a new name. Changes `state` (size, block map, flags), which the caller stores.
 ///
 /// # Errors
 /// - [`Error::NoSpace`] if no block is left, [`Error::DirectoryFull`] if the index is full; nothing
@@ -152,7 +151,7 @@ pub(crate) fn remove(
     Ok(place.inode)
 }
 
-/// Changes the entry of an existing name to another inode; returns the one it referred to.
+/// Points the entry of an existing name to another inode; returns the previous inode.
 pub(crate) fn set(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -218,7 +217,7 @@ pub(crate) fn read(
 ) -> Result<()> {
     let mut wrong = None;
     let mut checked = |next, entry: Entry| {
-        // A path built from such a name would lead elsewhere.
+        // A path built from such a name would refer to another file.
         if entry.name.contains(&b'/') || entry.name.contains(&0) {
             wrong.get_or_insert(entry.name);
             return true;
@@ -343,8 +342,8 @@ fn label(directory: &Inode, state: &InodeState) -> Label {
     Kind::Directory.of_inode(directory.nr, state.generation)
 }
 
-/// Allocates `count` blocks after the directory's end, all or none. The caller fills them and sets
-/// the size.
+/// Allocates `count` blocks after the directory's end, or none at all. The caller fills them and
+/// sets the size.
 fn allocate_behind(
     core: &Core,
     handle: &mut Handle<'_>,

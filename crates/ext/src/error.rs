@@ -1,8 +1,8 @@
 //! Errors, in families: the device failed, the bytes are invalid, the bytes are valid but not
 //! supported, and the outcomes that POSIX defines. `system` has the `errno` values and the
 //! conversion into `std::io::Error`.
-//!
-//! A message ends with a remedy that a program has, in terms of this library. Commands have their
+//! A message ends with the remedy for a program that calls this library. Commands print their own
+//! remedies instead.
 //! own messages for that.
 
 mod system;
@@ -13,7 +13,7 @@ use layout::{BlockNr, FileBlock, GroupNr, InodeNr};
 /// Result of an operation on a volume.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
-/// The reason for which an operation failed.
+/// Reasons why an operation failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -89,7 +89,7 @@ pub enum Error {
     /// An attribute fits neither into the inode nor into a block.
     #[error("the attribute does not fit: the attributes of an inode have one block")]
     AttributeTooLarge,
-    /// The index of a directory is full: it accepts no more entries of this hash.
+    /// The index of a directory is full: it accepts no more entries with this hash.
     #[error("the index of the directory is full")]
     DirectoryFull,
     /// The inode has as many links as the format allows.
@@ -172,7 +172,7 @@ pub enum Corrupt {
         field: &'static str,
         /// Its value.
         value: u64,
-        /// The reason for which it is invalid.
+        /// The reason why it is invalid.
         why: &'static str,
     },
     /// A group descriptor points outside its group or the volume.

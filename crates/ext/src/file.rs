@@ -33,8 +33,8 @@
 //! - A dirty page has a [`Backing`](crate::cache::folio::Backing): a mapped block, allocated when
 //!   data is written into the cache.
 //! - Bytes of a cached page beyond the file's size are zero.
-//! - Of the leaves, a file's pages may be held while the dirty list or an ordered set is changed,
-//!   and never the reverse.
+//! - Leaf locks nest in one case only: while a file's pages are locked, the dirty list or an
+//!   ordered set may be changed, and never the reverse.
 
 mod ahead;
 mod buffered;

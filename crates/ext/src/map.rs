@@ -1,12 +1,13 @@
 //! Mapping from blocks of a file to blocks of the device.
 //!
-//! A [`FileMap`] says in which form an inode maps its blocks, and has all operations on the map:
-//! look-up, allocation, release, a walk, and the credits that these take. Callers know no form.
+//! A [`FileMap`] is the form in which an inode maps its blocks. It has all operations on the block
+//! map: look-up, allocation, release, a walk, and the credits that these take. Callers do not
+//! depend on the form.
 //!
 //! # Rules
 //!
 //! - Changes need the inode lock exclusively and a transaction; look-ups need it shared.
-//! - No caller assumes a depth: credits for mapping and unmapping are asked of the map.
+//! - Callers get the credits for mapping and unmapping from the map, and assume no depth.
 
 mod indirect;
 
@@ -61,8 +62,8 @@ impl FileMap {
     }
 
     /// Maps up to `count_max` blocks from `from` on and allocates holes. Returns one extent, and
-    /// true if it is new. Changes `state` (words, sectors), which the caller stores. If it fails,
-    /// it has changed nothing that stays.
+    /// true if it is new. Changes `state` (words, sectors), which the caller stores. After an error
+    /// no change remains.
     ///
     /// # Errors
     /// - [`Error::FileTooLarge`](crate::Error::FileTooLarge) for blocks beyond the reach of the

@@ -1,11 +1,11 @@
 //! Changes of the tree: create, mkdir, mknod, symlink, link, unlink, rmdir, rename. Each is one
-//! transaction, so that after a crash it has happened or has not.
+//! transaction, and so atomic across a crash.
 //!
 //! # Rules
 //!
-//! - Steps that can fail precede the first change: look-ups, reads of blocks, allocation. When
-//!   space runs out and blocks freed by uncommitted transactions would help, the step is abandoned
-//!   unchanged, a commit is made, and the step is repeated.
+//! - Steps that can fail precede the first change: look-ups, reads of blocks, allocation. If space
+//!   runs out and a commit would release freed blocks, the step leaves nothing changed and is
+//!   retried after a commit.
 //! - A file that loses its last link goes onto the orphan list in the same transaction. If it is
 //!   not open it is deleted at once, in separate steps; otherwise when the last handle closes.
 
@@ -21,8 +21,8 @@
 //!    waiting threads arises.
 //! 3. Other inodes, by number.
 //!
-//! An inode's kind never changes and is known without its lock: an inode that may lie above a
-//! locked directory is not locked to find out its kind. A thread that reads a directory locks
+//! An inode's kind never changes and is known without its lock, so that no inode that may lie above
+//! a locked directory is locked just to find out its kind. A thread that reads a directory locks
 //! nothing else meanwhile.
 
 mod create;
@@ -173,8 +173,8 @@ fn gain_subdirectory(handle: &mut Handle<'_>, state: &mut InodeState) {
     }
 }
 
-/// Decrements the link count for a removed subdirectory. Whatever the count was, the directory
-/// keeps its own links: a directory with a name is never without links.
+/// Decrements the link count for a removed subdirectory. A wrong count on a damaged volume never
+/// drops below the directory's own two links, so that a directory with a name keeps its links.
 fn lose_subdirectory(handle: &mut Handle<'_>, state: &mut InodeState) {
     let is_damaged = rt::mutant!("names/damaged-links-reach-zero") && state.links > 0;
     if state.links > LINKS_OF_DIRECTORY || is_damaged {
@@ -183,7 +183,7 @@ fn lose_subdirectory(handle: &mut Handle<'_>, state: &mut InodeState) {
 }
 
 /// Deletes the inode after an entry was removed, if it has no links left and is not open. Freeing
-/// its blocks is no part of the operation: if they cannot be read, the inode stays on the orphan
+/// its blocks is not part of the operation: if they cannot be read, the inode stays on the orphan
 /// list, and the next open deletes it.
 fn delete_if_unused(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     let has_links = inode.state.read().links > 0;

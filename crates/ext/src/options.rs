@@ -1,4 +1,4 @@
-//! Mount options, in the field's own words.
+//! Mount options.
 
 use rt::Nanos;
 
@@ -93,15 +93,15 @@ pub enum HostSpace {
 }
 
 /// The treatment of a log that holds transactions although the superblock has no `needs_recovery`.
-/// An open volume never leaves one, so that the options must say if it counts.
+/// This crate never leaves such a log, so the options decide if its transactions are replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnmarkedLog {
     /// The volume is not opened for writing. A read-only open ignores the log.
     #[default]
     Refuse,
-    /// The log counts, and is replayed.
+    /// The transactions are replayed.
     Replay,
-    /// The log does not count, and is emptied.
+    /// The transactions are discarded, and the log is emptied.
     Discard,
 }
 
@@ -150,8 +150,8 @@ pub struct MountOptions {
     /// The group whose members may use the reserved blocks (`resgid=`); `None` takes the
     /// superblock's.
     pub reserved_gid: Option<u32>,
-    /// True if a call may use the reserved blocks that
-    /// [`Volume::with_reserve`](crate::Volume::with_reserve) gives no caller.
+    /// True if calls made outside of [`Volume::with_reserve`](crate::Volume::with_reserve) may use
+    /// the reserved blocks.
     pub privileged: bool,
     /// True while the volume is being created and filled: its journal, which is empty, is left
     /// alone, and nothing depends on chance. A crash leaves a volume that has to be created again.

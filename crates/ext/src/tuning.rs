@@ -2,11 +2,11 @@
 //!
 //! A [`Tuning`] names a policy for each choice that the laboratory compares: the log policies and
 //! block placement of Linux 2.4, memory accounting, forced restarts. It is resolved once, when a
-//! volume is opened, into `Resolved`: one field for each decision of the engine, so that hot
-//! paths test a flag and know nothing of policies.
+//! volume is opened, into `Resolved`: one field for each decision of the engine, so that hot paths
+//! test a flag and do not depend on policies.
 //!
-//! The time of host work is not here. It is reported through `rt::charge`, like every other use of
-//! time: the world decides what it costs, and in the real one it is nothing.
+//! The cost of host work is not a setting. It is reported through `rt::charge`: a simulation turns
+//! it into time, and on a real system it costs nothing.
 
 use jbd2::LogPolicy;
 use jbd2::policy::{Batch, Batches, LogIo, Rewrite, WriteOrder};
@@ -33,12 +33,11 @@ pub enum MemoryAccounting {
     /// Block contents and the overhead of each block in memory.
     #[default]
     WithOverhead,
-    /// Block contents only: the kernel of a simulated host has the overhead in the memory that it
-    /// takes for itself.
+    /// Block contents only: the kernel of a simulated host counts the overhead in its own memory.
     Contents,
 }
 
-/// Settings of experiments and tests. The default is right for every user.
+/// Settings of experiments and tests. The default is right for production use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tuning {
     /// The policy that decides when transactions close, and which threads checkpoint and wait.

@@ -1,8 +1,8 @@
 //! The entry: a volume is opened, used and closed.
 //!
 //! A [`Volume`] owns its daemons. `close` writes everything, stops and joins them, and returns
-//! errors. Dropping an unclosed volume only sets stop flags: it is a power cut for all unsynced
-//! data.
+//! errors. Dropping an unclosed volume only sets stop flags, and so loses unsynced data like a
+//! power cut.
 
 pub mod attributes;
 mod client;
@@ -198,8 +198,8 @@ impl Volume {
         self.core.usage()
     }
 
-    /// Returns the number of inodes that wait for their deletion, or for the end of a truncation:
-    /// their space will be free.
+    /// Returns the number of inodes whose deletion or truncation is not complete: their space is
+    /// still to be freed.
     pub fn orphan_count(&self) -> usize {
         crate::orphan::count(&self.core)
     }
@@ -281,7 +281,7 @@ impl Volume {
 
 #[cfg(test)]
 impl Volume {
-    /// Returns the inner state, for tests of the parts.
+    /// Returns the internal state, for unit tests.
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
     }

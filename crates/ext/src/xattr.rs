@@ -13,8 +13,8 @@
 //!
 //! # Rules
 //!
-//! - A change is one transaction: after a crash it has happened or has not. `fsync` makes it
-//!   durable, `fdatasync` does not.
+//! - A change is one transaction, and so atomic across a crash. `fsync` makes it durable,
+//!   `fdatasync` does not.
 //! - Attributes within an inode live in the inode table's buffer and nowhere else; the inode's lock
 //!   protects them.
 //! - Interactions: deleting an inode releases its block ([`block::release`]); a short symbolic link

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::options::OnError;
 use crate::tuning::AllocationProfile;
 
-/// The damage of a bitmap that shows a block of a file as free.
+/// Damage of a bitmap that shows a file's block as free.
 const FREE_ALREADY: &str = "a block that is freed is free already";
 
 /// The blocks that an allocator proposes to take from a group.
@@ -36,7 +36,7 @@ pub(super) struct Plan {
 
 impl Core {
     /// Allocates between one and `count_max` contiguous blocks near the goal. Fails with `NoSpace`
-    /// at shortage; see [`Core::wait_for_space`].
+    /// if no block is available; see [`Core::wait_for_space`].
     pub(crate) fn allocate_blocks(
         &self,
         handle: &mut Handle<'_>,
@@ -54,8 +54,8 @@ impl Core {
         }
     }
 
-    /// Frees blocks, whose buffers or pages the caller has forgotten. They become allocatable when
-    /// the transaction is durable.
+    /// Frees blocks. The caller has already forgotten their buffers or pages. They become
+    /// allocatable when the transaction is durable.
     pub(crate) fn free_blocks(&self, handle: &mut Handle<'_>, run: Run) -> Result<()> {
         if !self.is_data_run(run) {
             let group = if self.geometry().contains(run.first) {
@@ -80,11 +80,12 @@ impl Core {
     }
 
     /// Frees blocks that are changed through the metadata cache, and forgets their buffers. If
-    /// damage prevents this, blocks and buffers stay as they were: a block that remains in use
-    /// keeps its current contents.
+    /// damage prevents this, neither blocks nor buffers change: a block that remains in use keeps
+    /// its current contents.
     ///
-    /// With a journal no block is allocated again before a commit. Without one it may get another
-    /// owner at once, which must neither find the old buffer nor lose its own.
+    /// With a journal, the blocks are not allocated again before a commit. Without one, they may be
+    /// allocated again at once: their buffers are forgotten first, so that the new owner finds no
+    /// old buffer and keeps its own.
     pub(crate) fn free_buffered(&self, handle: &mut Handle<'_>, run: Run) -> Result<()> {
         let forget = |handle: &mut Handle<'_>| {
             (0..u64::from(run.count)).try_for_each(|step| handle.forget(run.first + step))
@@ -100,8 +101,8 @@ impl Core {
         self.free_blocks(handle, run)
     }
 
-    /// Checks that every part of an extent can be freed, before any of it is. The caller holds the
-    /// result until then.
+    /// Checks that every part of an extent can be freed, before any part is. Returns the bitmaps,
+    /// which the caller holds in memory until the extent is freed.
     fn check_parts(&self, run: Run) -> Result<Vec<Arc<Buffer>>> {
         let mut held = Vec::new();
         for (group, start, count) in self.parts(run) {
@@ -126,7 +127,8 @@ impl Core {
         Ok(held)
     }
 
-    /// Allocates the blocks that the plan proposes in one group; none if it proposes none.
+    /// Allocates the blocks that the plan proposes in one group. Returns `None` if the group has no
+    /// free block or the plan proposes none.
     pub(super) fn allocate_in(
         &self,
         handle: &mut Handle<'_>,

@@ -8,11 +8,11 @@
 //! # Rules
 //!
 //! - Blocks are discarded only while they cannot be allocated: those of a transaction before they
-//!   are released, those of a trim while they count as taken in memory. No discard meets a block
-//!   that is in use again.
+//!   are released, those of a trim while they count as taken in memory. A discard therefore never
+//!   hits a block that is in use again.
 //! - A discard never precedes the durability of the commit block that frees the blocks: until then
-//!   a crash may bring their owner back. A volume without a journal has no such moment, and
-//!   `discard` does nothing.
+//!   a crash may undo the freeing. A volume without a journal has no commits, and `discard` does
+//!   nothing there.
 
 use core::ops::Range;
 
@@ -32,8 +32,8 @@ const TRIMMED_AT_A_TIME: u32 = 4096;
 const LATE_MS: u64 = 200;
 
 impl Core {
-    /// Releases the blocks that `tid` freed, whose commit block is durable; discards them before if
-    /// that is wanted.
+    /// Releases the blocks that the durable transaction `tid` freed. With the mount option
+    /// `discard`, discards them first.
     pub(crate) fn release_freed(&self, tid: Tid) {
         let runs = self.space.take_freed(tid);
         let discarded: &[FreedRun] = if self.options.discard { &runs } else { &[] };
@@ -46,7 +46,7 @@ impl Core {
         self.space.release(tid, &runs);
     }
 
-    /// Discards blocks. Discarding is advice: blocks that the device refuses are not discarded.
+    /// Discards blocks. A discard is a hint: if the device refuses it, the blocks keep their space.
     pub(super) fn discard(&self, runs: &[FreedRun]) {
         if runs.is_empty() {
             return;

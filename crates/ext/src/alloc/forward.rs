@@ -5,10 +5,10 @@
 //! first free byte of the bitmap (eight blocks), or else any free block; else the same in the
 //! following groups, from their first block. It has no windows and no preallocation.
 //!
-//! The neighbourhood and the byte were searched in the bitmap itself, in which blocks look free
-//! that may not be reused before their transaction is durable. When the first hit was such a block,
-//! the search fell through to the next step, down to single blocks: the more a transaction had
-//! freed, the more fragmented new files became.
+//! The searches for a neighbour and for a byte use the on-disk bitmap, which shows blocks as free
+//! that may not be reused before their transaction is durable. If the first hit is such a block,
+//! the search falls through to the next step, down to single blocks: the more a transaction has
+//! freed, the more fragmented new files become.
 //!
 //! Source: behaviour of fs/ext3/balloc.c in Linux 2.4.12-ac1.
 

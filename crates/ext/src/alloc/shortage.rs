@@ -1,14 +1,14 @@
-//! A full volume: a commit gives back the blocks that uncommitted transactions freed.
+//! Retries on a full volume: a commit releases the blocks that uncommitted transactions freed.
 
 use crate::core::Core;
 use crate::error::{Error, Result};
 
 impl Core {
-    /// Commits and returns true if that releases freed blocks, so that the caller tries again;
-    /// returns false otherwise. The caller holds no transaction.
+    /// Commits the running transaction and waits until freed blocks are released. Returns true if
+    /// there were any, so that the caller retries. The caller has no open handle.
     ///
-    /// A caller that tries again checks [`Space::has_pending`] before each try: blocks that a try
-    /// itself took and gave back are no reason for another one.
+    /// The caller checks [`Space::has_pending`] before each attempt, so that blocks that the
+    /// attempt itself allocated and freed do not cause another one.
     pub(crate) fn wait_for_space(&self) -> Result<bool> {
         let Some(journal) = &self.journal else {
             return Ok(false);
@@ -18,8 +18,8 @@ impl Core {
             return Ok(false);
         }
         journal.commit_running()?;
-        // Durability is not enough: the journal signals when no older write to the blocks is still
-        // in flight.
+        // A durable commit is not enough: the journal releases the blocks once no older write to
+        // them is in flight.
         self.space.wait_released(&tids, || match journal.error() {
             Some(error) => Err(error),
             None => Ok(()),
@@ -28,8 +28,8 @@ impl Core {
     }
 }
 
-/// Runs a step, and repeats it after a commit if it failed for space that a commit gives back. A
-/// step that fails for space must have changed nothing.
+/// Runs a step, and retries it after a commit as long as it fails with `NoSpace` or `NoInodes` and
+/// the commit releases blocks. A step that fails with one of these must leave nothing changed.
 pub(crate) fn with_space<T>(core: &Core, mut step: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
         let has_pending = core.space.has_pending();

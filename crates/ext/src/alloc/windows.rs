@@ -1,10 +1,10 @@
 //! The allocator of the `Modern` profile: reservation windows.
 //!
-//! A growing file holds a *window*: blocks after its last one that other files avoid while they
-//! find others, so that files that grow at the same time do not interleave. A window lies in one
-//! group and is an extent of clear blocks when it is created. Each window is twice as long as the
-//! one before, up to a limit. Windows exist in memory only, and a file that finds no other space
-//! may take blocks from any window.
+//! A growing file holds a *window*: blocks after its last one that other files avoid as long as
+//! they find free blocks elsewhere, so that files that grow at the same time do not interleave. A
+//! window lies in one group, and all of its blocks are free when it is created. Each window is
+//! twice as long as the one before, up to a limit. Windows exist in memory only, and a file that
+//! finds no other space may allocate from any window.
 //!
 //! The passes of the search:
 //!
@@ -41,7 +41,7 @@ impl Core {
         request: &BlockRequest<'_>,
         goal: BlockNr,
     ) -> Result<Run> {
-        // The window is taken out meanwhile: a thread that discards it now finds none.
+        // The window is taken out of its slot meanwhile: a thread that discards it now finds none.
         let Some(slot) = request.window else {
             return self
                 .allocate_new(handle, request.count_max, 0, goal)
@@ -102,7 +102,7 @@ impl Core {
             };
             let start = own.first_clear(from, window_end)?;
             let inside = own.run_length(start, count_max.min(window_end - start));
-            // After the end of the window, the windows of other files come first.
+            // After the end of the file's own window, the windows of other files are avoided.
             let all = View {
                 taken: &map.taken,
                 avoided: Some(&map.reserved),
@@ -136,8 +136,8 @@ impl Core {
         Ok(Some(run))
     }
 
-    /// Allocates at a new place and creates a window of `length` blocks there unless `length` is 0.
-    /// Returns the end of the window, too.
+    /// Allocates elsewhere, and creates a window of `length` blocks there unless `length` is 0.
+    /// Also returns the end of the window.
     fn allocate_new(
         &self,
         handle: &mut Handle<'_>,

@@ -1,4 +1,4 @@
-//! Two threads want the same work and the one that does it panics: the other does not wait for
+//! Panics while two threads want the same work: the thread that does not panic must not wait for
 //! ever.
 
 #![allow(clippy::unwrap_used, reason = "tests")]

@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use layout::BlockNr;
 
-/// Largest number of blocks known by their contents; 16 KiB of attributes for each MiB of a small
-/// budget.
+/// Largest number of attribute blocks in the index.
 const KNOWN_MAX: usize = 4096;
 /// Largest number of blocks to compare for one hash.
 const LIKELY_MAX: usize = 4;
 
-/// The known contents of attribute blocks, by the hash of all attributes.
+/// An index of attribute blocks by the hash of all their attributes.
 #[derive(Debug, Default)]
 pub(crate) struct SharedBlocks {
     by_hash: BTreeSet<(u32, BlockNr)>,

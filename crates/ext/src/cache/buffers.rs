@@ -4,10 +4,9 @@
 //! owner. A block is verified by its label when it is read, and sealed before it leaves memory; the
 //! table of kinds is in [`crate::disk::metadata`]. A damaged block does not enter the cache.
 //!
-//! A buffer stays while it is in a transaction, waits for a
-//! checkpoint or is dirty; clean buffers are evicted when the memory budget requires it. On a
-//! volume without a journal the cache itself keeps the dirty buffers and their ages, and writes
-//! them back.
+//! A buffer stays while it is in a transaction, waits for a checkpoint or is dirty; clean buffers
+//! are evicted when the memory budget requires it. On a volume without a journal the cache itself
+//! keeps track of the dirty buffers and their ages, and writes them back.
 //!
 //! # Rules
 //!
@@ -211,14 +210,14 @@ impl BufferCache {
         Some(buffer)
     }
 
-    /// Returns the right to change a buffer, and marks it dirty (without a journal).
+    /// Returns write access to a buffer, and marks it dirty (without a journal).
     pub(crate) fn write_plain<'b>(&self, buffer: &'b Arc<Buffer>) -> BufferWrite<'b> {
         debug_assert!(
             !self.has_journal,
             "with a journal, handles give the right to change"
         );
-        // The guard comes first: a writer that clears the dirty mark from now on waits for the
-        // guard before it takes the image.
+        // The buffer is locked first: a writer that clears the dirty mark from now on waits for the
+        // lock before it takes the image.
         let guard = buffer.write_unjournaled();
         if self
             .shard(buffer.nr())
@@ -345,8 +344,8 @@ impl BufferCache {
         loaded
     }
 
-    /// Checks a buffer that is in memory with another label: on a damaged volume a block may have
-    /// two owners.
+    /// Checks a cached buffer against another label: on a damaged volume a block may have two
+    /// owners.
     #[cold]
     fn check_other(
         &self,

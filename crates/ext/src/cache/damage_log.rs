@@ -1,8 +1,9 @@
 //! The damage found since the volume was opened, until the superblock records it.
 //!
-//! As in ext3, the state gets `ERROR`, which only a check clears, and fields record the time, the
-//! place and the number of errors: of the first one and of the last. The source file of the check
-//! stands where ext3 has a C function. Damage that is met again is counted once.
+//! As in ext3, the state gets `ERROR`, which only a check clears. Other fields record the number of
+//! errors, and the time and place of the first and the last one. The source file of the failed
+//! check stands in the field that holds a C function name in ext3. The same damage found twice in a
+//! row is counted once.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/super.rst`.
 
@@ -47,7 +48,7 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    /// Describes damage that was met at a place in the source.
+    /// Describes damage found at a place in the source.
     pub(crate) fn new(damage: &Corrupt, place: &'static Location<'static>) -> Self {
         Self {
             seconds: rt::wall().seconds,

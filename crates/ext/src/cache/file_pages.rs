@@ -250,7 +250,7 @@ impl Inner {
     }
 
     /// Takes up to `room` dirty pages from block `from` on for writing, and passes them to `take`
-    /// with the number of their writeback batch. A page in flight is left out and reported as busy.
+    /// with the number of their writeback batch. Pages in flight are skipped and reported as busy.
     pub(crate) fn collect(
         &mut self,
         which: Which,
@@ -542,7 +542,7 @@ impl Which {
             Self::Range(first, last) => (split(first).0, split(last).0),
             _ => (0, u64::MAX),
         };
-        // A range whose start lies after its end is empty for an iterator and a panic for a B-tree.
+        // `BTreeSet::range` panics if the start of a range lies after its end.
         first.max(split(block).0).min(last)..=last
     }
 

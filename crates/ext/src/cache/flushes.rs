@@ -1,8 +1,9 @@
 //! Flushes of the file-system device: when one is needed, and one flush shared by many threads.
 //!
 //! A completed write is durable when a flush submitted after its completion has completed: the
-//! crate's own, or one that the journal issued for a commit. So an overwrite and fdatasync cost one
-//! flush and no commit, and a write, a commit by another thread and fsync cost no flush more.
+//! crate's own, or one that the journal issued for a commit. So an fdatasync after an overwrite
+//! costs one flush and no commit, and an fsync after a commit by another thread costs no additional
+//! flush.
 //!
 //! Threads that need a flush at the same time share it: a flush that starts after their calls
 //! covers them all.
@@ -84,8 +85,8 @@ impl Flushes {
         }
     }
 
-    /// Flushes the device once for all threads that need it now: `flush` does it, and `give_up`
-    /// handles a failure before any thread learns of it.
+    /// Flushes the device once for all threads that need it now: one of them calls `flush`. On
+    /// failure it calls `give_up` before any other thread is notified.
     pub(crate) fn share(
         &self,
         flush: impl Fn() -> Result<(), DeviceError>,
@@ -135,8 +136,7 @@ impl Flushes {
     }
 }
 
-/// A time that only grows, or none yet: a simulated world starts at time zero, and events at that
-/// time count.
+/// A time that only grows, or none. Time zero counts as a time: simulations start at it.
 #[derive(Default)]
 struct AtomicNanos(AtomicU64); // one more than the time; 0 is none
 

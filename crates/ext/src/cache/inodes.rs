@@ -1,7 +1,8 @@
 //! The cache of inodes in memory, and their pins.
 //!
 //! An inode stays while it is open or looked up (pins) or has dirty pages; unpinned clean inodes
-//! are evicted by the memory budget. An inode without links is deleted when its last pin ends.
+//! are evicted when the memory budget requires it. An inode without links is deleted when its last
+//! pin ends.
 //!
 //! # Rules
 //!

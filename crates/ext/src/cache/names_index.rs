@@ -1,10 +1,10 @@
 //! An in-memory index of a linear directory's names: the block of each name, and the free room of
 //! each block.
 //!
-//! The index saves time, not visible work: a search still costs (in simulated time) the blocks that
-//! a linear search would read, and a new name still goes to the first block with room. It is built
-//! on the first search of a directory of several blocks, kept up to date under the inode lock, and
-//! dropped with the inode.
+//! The index changes neither results nor simulated costs: a search is still charged for the blocks
+//! that a linear search would read, and a new name still goes to the first block with room. It is
+//! built on the first search of a directory of several blocks, kept up to date under the inode
+//! lock, and dropped with the inode.
 
 use crate::disk::entry::{self, Bad};
 use core::hash::BuildHasher;
@@ -26,7 +26,7 @@ enum State {
     /// The index is not built yet.
     #[default]
     Absent,
-    /// The index is not to be built: two names share a hash, or there are too many.
+    /// The index cannot be built: two names share a hash, or there are too many.
     Refused,
     /// The index is complete: a name that it lacks is not in the directory.
     Built(Built),

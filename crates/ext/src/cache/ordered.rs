@@ -1,10 +1,10 @@
 //! Ordered data by transaction: the data that must reach the device before a commit block.
 //!
 //! A file joins the set of the running transaction when a handle writes to one of its pages. The
-//! commit writes the pages that are still dirty and waits for those of the file in flight. A page
-//! that a later transaction truncates before that is passed to the set as a loose image: its block
-//! is not reused before the later transaction is durable, and the earlier one must not become
-//! durable without the data.
+//! commit writes the pages that are still dirty and waits for those in flight. A page that a later
+//! transaction truncates before that is moved to the set as a loose image: its block is not reused
+//! before the later transaction is durable, and the earlier one must not become durable without the
+//! data.
 
 use std::sync::Arc;
 

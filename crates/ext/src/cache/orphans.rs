@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jbd2::Buffer;
 use layout::InodeNr;
 
-/// The list as it stands on disk.
+/// The on-disk list.
 #[derive(Default)]
 pub(crate) struct OrphanList {
     newest: Option<InodeNr>,

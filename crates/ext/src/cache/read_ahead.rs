@@ -86,7 +86,7 @@ impl ReadAhead {
 
     /// Returns the first block and the length of the next window, if it is due.
     pub(crate) fn due(&self) -> Option<(FileBlock, u64)> {
-        // The next window is twice the one being used up.
+        // The window has already been doubled for the next request.
         let is_due =
             self.window > 0 && self.end.get() > 0 && self.next + self.window / 4 >= self.end;
         (is_due && self.pending.is_none()).then_some((self.end, self.window))

@@ -1,5 +1,5 @@
-//! Block groups in memory: the places of their metadata, their counts and bitmaps, and the counts
-//! of the volume.
+//! Block groups in memory: the locations of their metadata, their counts and bitmaps, and the
+//! counts of the volume.
 //!
 //! The bitmaps and descriptors on disk change through the journal. Each group also has a copy of
 //! its bitmaps in memory, for searches. The two differ in one respect: blocks that a transaction
@@ -148,8 +148,8 @@ impl Space {
             .fetch_add(u64::from(count), Ordering::AcqRel);
     }
 
-    /// Waits until the freed blocks of these transactions are released. `check` is called now and
-    /// then, and ends the wait with its error.
+    /// Waits until the freed blocks of these transactions are released. `check` is called
+    /// periodically; its error ends the wait.
     pub(crate) fn wait_released<E>(
         &self,
         tids: &[Tid],

@@ -17,7 +17,7 @@ pub struct CacheStalls {
     pub rewrite: Nanos,
 }
 
-/// The running counters. They order nothing, so they are no scheduling points.
+/// The running counters. Their accesses order nothing, so they are not scheduling points.
 #[derive(Debug, Default)]
 pub(crate) struct Stalls {
     pub(crate) dirty_limit: Stall,

@@ -1,4 +1,4 @@
-//! Places on an open volume: inodes in their tables, and the data area.
+//! Locations on an open volume: inodes in their tables, and the data area.
 
 use layout::{BlockNr, InodeNr};
 use rt::Mutex;
@@ -12,7 +12,7 @@ use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
 
 impl Core {
-    /// Returns the place of an inode: the block of the table, and the byte offset in it.
+    /// Returns the location of an inode: its block of the inode table, and the byte offset in it.
     pub(crate) fn inode_location(&self, inode: InodeNr) -> Result<(BlockNr, usize)> {
         if inode.get() == 0 || inode.get() > self.geometry().inode_count {
             let value = u64::from(inode.get());
@@ -70,7 +70,7 @@ impl Core {
         }
     }
 
-    /// Gives back the rest of a window.
+    /// Releases the rest of a window.
     pub(crate) fn discard_window(&self, window: &Mutex<Window>) {
         let window = core::mem::take(&mut *window.lock());
         self.space.unreserve(&window);

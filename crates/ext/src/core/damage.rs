@@ -7,10 +7,10 @@
 //! | `remount-ro` | turns read-only; earlier changes are still committed | the same |
 //! | `panic` | the journal aborts, then the calling thread panics | written in place before |
 //!
-//! Damage is found below all kinds of locks, in places that cannot start a handle. There it is
+//! Damage is found under all kinds of locks, in places that cannot start a handle. There it is
 //! noted in memory and the writer daemon is woken to store it; every sync and the close store the
 //! rest. An aborted journal accepts no transaction: then the superblock is written in place, and
-//! the journal's own note of the abort outlives a replay of older images.
+//! the error in the journal superblock survives a replay of older images.
 //!
 //! [`DamageLog`](crate::cache::damage_log::DamageLog) describes the recorded fields.
 
@@ -83,7 +83,7 @@ impl Core {
         Ok(())
     }
 
-    /// Writes damage to the superblock in place, after an abort: nothing else writes it any more.
+    /// Writes damage to the superblock in place after an abort, when nothing else writes it.
     pub(crate) fn store_damage_directly(&self) -> Result<()> {
         let mut superblock = superblock::read(&self.device)?;
         if self.damage.apply(&mut superblock.raw, self.errors_before()) {

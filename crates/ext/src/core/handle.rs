@@ -1,7 +1,5 @@
-//! A handle for one step of an operation: the journal's or, on a volume without one, plain access
-//! to the buffer cache.
-//!
-//! Every change of metadata goes through a handle. Only `finish` ends a handle successfully.
+//! A handle for one step of an operation: the journal's handle or, on a volume without a journal,
+//! plain access to the buffer cache.
 
 use std::sync::Arc;
 
@@ -12,7 +10,7 @@ use super::Core;
 use crate::disk::inode::Unstored;
 use crate::error::Result;
 
-/// Largest number of blocks, and of revokes, that a step reserves at its start independent of the
+/// Largest number of blocks, and of revokes, that a step reserves at its start regardless of the
 /// log's length. A volume whose log has no room for them is refused at open, because a step that
 /// does not fit would fail in the middle of an operation. Further requests of a step depend on the
 /// log's length.
@@ -64,7 +62,7 @@ impl<'c> Handle<'c> {
         self.handle.as_ref().map(jbd2::Handle::tid)
     }
 
-    /// Returns the right to change a buffer's contents, for a short time.
+    /// Returns write access to a buffer's contents, which the caller keeps for a short time only.
     pub(crate) fn write<'b>(&mut self, buffer: &'b Arc<Buffer>) -> Result<BufferWrite<'b>> {
         rt::charge(rt::Cost::BlockAccess);
         match &mut self.handle {

@@ -11,8 +11,7 @@ use crate::disk::superblock::split_time;
 use crate::error::Result;
 
 impl Core {
-    /// Changes the superblock within a transaction (one credit); takes care of the buffer's
-    /// checksum and place.
+    /// Changes the superblock in its buffer within a handle (one credit).
     pub(crate) fn with_superblock<T>(
         &self,
         handle: &mut Handle<'_>,

@@ -29,8 +29,8 @@ use crate::error::{Error, Result};
 const FIRST: u64 = 3;
 /// Number of bits of a key that count names which share all other bits.
 const SHARED_BITS: u32 = 4;
-/// Largest such count. More names share a cookie, but only if the directory contains one name again
-/// and again.
+/// Largest such count. More names than that share a cookie, which requires a directory with many
+/// copies of one name.
 const SHARED_MAX: u64 = (1 << SHARED_BITS) - 1;
 
 /// Visits the entries of an htree in hash order.
@@ -92,12 +92,12 @@ pub(super) fn read_one_block(
     damage.map_or(Ok(()), Err)
 }
 
-/// Returns the key that a cookie stands behind; none at the start.
+/// Returns the key before a cookie; none at the start.
 fn behind(cookie: u64) -> Option<u64> {
     cookie.checked_sub(FIRST)
 }
 
-/// Visits `.` and `..`; returns false if the caller wants no more.
+/// Visits `.` and `..`; returns false if the visit stopped.
 fn visit_dots(
     core: &Core,
     directory: &Inode,
@@ -125,7 +125,8 @@ fn visit_dots(
     Ok(true)
 }
 
-/// Returns a name's position in the order: the hash of the tree, and a second one among equals.
+/// Returns a name's position in the order: the hash of the tree, and a second hash that orders
+/// equal ones.
 fn hash_of(core: &Core, version: HashVersion, name: &[u8]) -> (u32, u32) {
     let seed = core.superblock.hash_seed;
     let hash = dx_hash(version, seed, name);
@@ -159,8 +160,7 @@ fn entries_of(
     ))
 }
 
-/// Visits entries after a cookie in the order of their keys; returns false if the caller wants no
-/// more.
+/// Visits entries after a cookie in the order of their keys; returns false if the visit stopped.
 fn visit_sorted(entries: Vec<Hashed>, cookie: u64, visit: &mut Visit<'_>) -> bool {
     for (key, entry) in keyed(entries) {
         let is_behind = behind(cookie).is_none_or(|behind| key > behind);

@@ -32,9 +32,9 @@ use crate::disk::entry::{self, Bad, NewEntry};
 use crate::disk::inode::InodeState;
 use crate::error::{Error, Result};
 
-/// Number of leaves with one hash above which the index counts as damaged: reading holds the names
-/// of all of them. A name is looked up before it is added, so that this crate never makes a chain
-/// longer by more than one leaf.
+/// Largest number of leaves that may share a hash. A longer chain is damage: reading in hash order
+/// holds the names of a whole chain in memory. A name is looked up before it is added, so that this
+/// crate extends a chain beyond the limit by at most one leaf.
 pub(super) const CHAIN_MAX: usize = 1 << 12;
 
 /// First hash version that treats bytes as unsigned.

@@ -68,11 +68,11 @@ pub(super) fn compacted(block_bytes: usize, entries: &[Hashed]) -> Option<Block>
 
 /// Splits entries (the new one among them) over two blocks, at half of their bytes, in hash order.
 ///
-/// # Panics
-/// Panics with fewer than two entries. As many always fit a block: see [`compacted`].
+/// Both halves fit: together they take at most one block and one entry, so that half of that and
+/// one more entry take less than a block.
 ///
-/// Both halves fit: together they take at most a block and one entry, so that half of it and one
-/// entry more is less than a block.
+/// # Panics
+/// Panics with fewer than two entries, which always fit one block: see [`compacted`].
 pub(super) fn split(block_bytes: usize, mut entries: Vec<Hashed>) -> Split {
     entries.sort_by(|a, b| (a.hash, a.minor, &a.name).cmp(&(b.hash, b.minor, &b.name)));
     let total: usize = entries

@@ -7,8 +7,8 @@ const DIRECT: u64 = DIRECT_BLOCKS as u64;
 
 /// Returns the size in bytes of the largest file with blocks of this size. The limit is the reach
 /// of the indirect trees, or the 32-bit count of 512-byte units, which includes the indirect
-/// blocks. Linux 6.18 computes it so; older versions subtracted the indirect blocks of three full
-/// trees.
+/// blocks. This is the rule of Linux 6.18; older versions subtract the indirect blocks of three
+/// full trees.
 pub(crate) fn size_max(block_bytes: u32) -> u64 {
     let bytes = u64::from(block_bytes);
     let per_block = bytes / 4;

@@ -155,11 +155,11 @@ impl InodeState {
         }
     }
 
-    /// Checks that the inode has not been deleted. A caller with only its number may be too late:
-    /// another inode may have its place in the table by now.
+    /// Checks that the inode has not been deleted. An inode that the caller knows by number only
+    /// may have been deleted, and its number reused.
     ///
     /// # Errors
-    /// - [`Error::NotFound`] if it has.
+    /// - [`Error::NotFound`] if the inode has been deleted.
     pub(crate) fn check_exists(&self) -> Result<()> {
         if self.links == 0 && !self.is_orphan && !rt::mutant!("inode/changed-when-dead") {
             return Err(Error::NotFound);

@@ -1,4 +1,4 @@
-//! Kinds of buffers: one table says how a block of each kind is checked by itself.
+//! Kinds of metadata blocks, and a table of the checks that need only the block itself.
 //!
 //! | kind | owner | damage found by the block alone |
 //! |---|---|---|
@@ -67,12 +67,12 @@ impl Kind {
     }
 }
 
-/// Damage of a block by itself.
+/// Damage found by checking a block alone.
 #[derive(Debug)]
 pub(crate) enum Damage {
-    /// Of the volume's own metadata.
+    /// Damage to the volume's own metadata.
     Volume(Error),
-    /// Of a block that a file has. The reader knows its place in the file.
+    /// Damage to a block of a file. The reader knows its place in the file.
     File(Bad),
 }
 
@@ -82,7 +82,7 @@ impl From<Bad> for Damage {
     }
 }
 
-/// A check of one block by itself.
+/// A check of a block alone.
 type Verify = fn(&Checks, Label, &[u8]) -> Result<(), Damage>;
 
 /// The check of each kind, in the order of [`Kind`].

@@ -33,7 +33,7 @@ pub(crate) struct Tables<'d> {
     pub(crate) groups: Vec<GroupPlaces>,
 }
 
-/// An inode in its table that is in use by the bitmap and by its mode.
+/// An inode that both the bitmap and its mode show as in use.
 pub(crate) struct TableInode<'t> {
     pub(crate) nr: InodeNr,
     pub(crate) kind: FileType,

@@ -1,11 +1,11 @@
 //! Readahead: while a file is read sequentially, the following blocks are requested before a caller
 //! needs them.
 //!
-//! The window doubles with every step from 16 KiB to 128 KiB and closes when a read does not follow
-//! the one before. The first window is read together with the requested blocks. When half of it is
-//! used up, the next window is submitted without waiting. A pending window belongs to the file: a
-//! reader that needs a part of it waits for all of it, and a writer waits for it before it changes
-//! the file (two requests on one block must not be in flight).
+//! The window doubles with every step from 16 KiB to 128 KiB and is reset by a read that is not
+//! sequential. The first window is read together with the requested blocks. When half of it is used
+//! up, the next window is submitted without waiting. A pending window belongs to the file: a reader
+//! that needs a part of it waits for all of it, and a writer waits for it before it changes the
+//! file (two requests for one block must not be in flight).
 
 use std::sync::Arc;
 

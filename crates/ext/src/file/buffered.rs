@@ -6,8 +6,8 @@
 //! its blocks, and in ordered mode no committed block is ahead of its data.
 //!
 //! Steps that can fail precede the transaction: the old contents of partly written blocks are read,
-//! and the inode's table block is held in memory. When space runs out, and a commit would give some
-//! back, the write waits for it; otherwise it ends with the bytes written so far.
+//! and the inode's table block is held in memory. If space runs out and a commit would release
+//! freed blocks, the write waits for that commit; otherwise it returns the bytes written so far.
 
 use std::sync::Arc;
 
@@ -194,7 +194,7 @@ impl<'f> Chunk<'f> {
         Ok(count)
     }
 
-    /// Writes those pages of the chunk that a committing transaction has yet to write, and waits.
+    /// Writes the pages of the chunk that a committing transaction has yet to write, and waits.
     fn write_what_commits(&self, core: &Core, inode: &Arc<Inode>) {
         let Some(journal) = &core.journal else {
             return;

@@ -1,9 +1,9 @@
 //! Allocation of all blocks of a new file at once, while a volume is being created.
 //!
-//! The creator of a volume knows the length of each file before its data. So the file gets its size
-//! and its blocks in one step, and its data never goes through the page cache: the caller writes it
-//! to the device, in any order and from any thread. This would violate the order of data and
-//! metadata on a volume in use; here a crash leaves nothing of value anyway.
+//! A program that creates a volume knows the length of each file before its data. So the file gets
+//! its size and its blocks in one step, and its data never goes through the page cache: the caller
+//! writes it to the device, in any order and from any thread. On a volume in use this would violate
+//! the order of data and metadata; here a crash leaves a volume that is created again.
 
 use std::sync::Arc;
 

@@ -9,8 +9,8 @@
 //!
 //! Allocating beyond the end grows the file; with the size kept, it is refused.
 //!
-//! A block map of ext3 has no unwritten blocks, so allocating writes zeroes. It cannot have blocks
-//! beyond the end either: e2fsck takes them for damage.
+//! An ext3 block map has no unwritten extents, so allocating writes zeroes. Nor may it have blocks
+//! beyond the end of the file, which e2fsck reports as damage.
 
 use std::sync::Arc;
 
@@ -109,7 +109,7 @@ fn check(core: &Core, state: &InodeState, range: ByteRange, what: RangeChange) -
     Ok(())
 }
 
-/// Writes zeroes: everywhere, or into holes.
+/// Writes zeroes to the whole range, or only to its holes.
 fn fill(core: &Core, inode: &Arc<Inode>, range: ByteRange, what: RangeChange) -> Result<()> {
     let zeroes = vec![0; STEP_BYTES as usize];
     let mut at = range.start;

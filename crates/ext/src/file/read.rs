@@ -33,7 +33,8 @@ const CREDITS_ACCESS: Credits = Credits {
     revokes: 0,
 };
 
-/// Reads; returns the number of bytes, fewer only at the end of the file.
+/// Reads at an offset. Returns the number of bytes, fewer than requested only at the end of the
+/// file.
 pub(crate) fn read(core: &Core, inode: &Arc<Inode>, offset: u64, into: &mut [u8]) -> Result<usize> {
     let (count, is_stale) = {
         let state = inode.state.read();

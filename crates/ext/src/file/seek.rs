@@ -22,8 +22,8 @@ pub(crate) enum Sought {
     Hole,
 }
 
-/// Returns the first such byte from an offset on; none if the file ends before. Takes the inode
-/// lock shared.
+/// Returns the first byte of data or of a hole from an offset on; none if the file ends before.
+/// Takes the inode lock shared.
 pub(crate) fn seek(core: &Core, inode: &Inode, offset: u64, sought: Sought) -> Result<Option<u64>> {
     let state = inode.state.read();
     check_live(&state)?;

@@ -7,7 +7,8 @@
 //! between, the inode stays on the list, and the remaining blocks are freed before the file grows
 //! again.
 //!
-//! Pages in flight are waited for before blocks are freed: another owner may get their blocks soon.
+//! Pages in flight are waited for before blocks are freed, because the blocks may soon be allocated
+//! again.
 
 use std::sync::Arc;
 
@@ -184,7 +185,7 @@ fn drop_pages<'c>(
 }
 
 /// Frees all blocks of an inode without links and pins, and the inode itself; it is on the orphan
-/// list. Does nothing if another thread was faster, or has opened it meanwhile.
+/// list. Does nothing if another thread has deleted or opened it meanwhile.
 pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     let mut state = inode.state.write();
     if state.links > 0 || !state.is_orphan || core.inodes.is_pinned(inode) {
@@ -201,8 +202,8 @@ pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     result
 }
 
-/// Deletes an inode. If a device fails, or is full, the deletion is retried later: now and then, at
-/// the close, and at the next open.
+/// Deletes an inode. If a device fails or is full, the deletion is retried later: by the writer
+/// daemon, at close, and at the next open.
 pub(crate) fn delete_or_leave(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     match delete(core, inode) {
         Err(error) if matches!(error, Error::Device(_)) || error.is_device_full() => {
@@ -214,8 +215,8 @@ pub(crate) fn delete_or_leave(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     }
 }
 
-/// Deletes an inode within a handle. After an error the freed part is stored: the inode stays on
-/// the orphan list without it.
+/// Deletes an inode within a handle. After an error the inode is stored without the blocks freed so
+/// far, and stays on the orphan list.
 fn delete_within(
     core: &Core,
     handle: &mut Handle<'_>,

@@ -27,7 +27,7 @@ pub(crate) struct WriteOptions {
     pub(crate) direct: bool,
 }
 
-/// Writes; returns the number of bytes (fewer if space runs out during the write).
+/// Writes at an offset. Returns the number of bytes (fewer if space runs out during the write).
 pub(crate) fn write(
     core: &Core,
     inode: &Arc<Inode>,

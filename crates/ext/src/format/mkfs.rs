@@ -72,7 +72,7 @@ pub enum JournalOption {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JournalPlace {
     /// In the middle of the volume, at the shortest seek distance. mke2fs 1.47 places the journal
-    /// of ext4 there; that of ext3 it still places in the first groups.
+    /// of ext4 there, and that of ext3 in the first groups.
     #[default]
     Middle,
     /// After the root directory, as mke2fs did for both until 2008.

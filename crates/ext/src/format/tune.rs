@@ -65,8 +65,8 @@ pub enum JournalChange {
     /// Removes the journal. An external one needs its device, which drops the volume from its
     /// users.
     Remove,
-    /// Removes the journal but leaves the device of an external one as it is; it lists the volume
-    /// for ever.
+    /// Removes the journal but leaves the device of an external one unchanged: it keeps listing the
+    /// volume as a user.
     Abandon,
     /// Creates an internal journal with this number of blocks, or with the default length.
     Internal(Option<u32>),

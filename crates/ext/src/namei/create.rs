@@ -21,8 +21,7 @@ use crate::map::FileMap;
 use crate::xattr::{self, Change};
 use crate::{alloc, dir, writeback};
 
-/// The permission bit by which new entries inherit the directory's group, and new directories the
-/// bit.
+/// The set-gid bit of a directory: new entries inherit its group, and new directories also the bit.
 const SET_GID: u16 = layout::mode::SET_GID;
 /// Returns the number of blocks that adding one entry may dirty: leaf and index blocks, their
 /// allocation, the directory's block map and inode.
@@ -30,7 +29,7 @@ pub(super) const fn credits_to_name(directory: FileMap) -> u32 {
     dir::CREDITS_ADD + directory.credits_to_map_entry() + 1
 }
 /// Number of blocks that creating an inode may dirty, including its first block, to which the inode
-/// points itself, and one block of inherited attributes.
+/// points directly, and one block of inherited attributes.
 pub(super) const CREDITS_NEW_INODE: u32 = alloc::CREDITS_INODE + 2 * (alloc::CREDITS_PER_GROUP + 1);
 
 /// Number of blocks freed again if the entry cannot be added: the first block and the attribute

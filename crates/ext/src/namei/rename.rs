@@ -48,7 +48,7 @@ const fn credits_to_rename(directory: FileMap) -> u32 {
     credits_to_name(directory) + CREDITS_UNLINK + 6
 }
 const _: () = assert!(credits_to_rename(FileMap::Indirect) <= CREDITS_MAX);
-/// A whiteout needs no more: either an entry is added or an inode is replaced. Besides the new
+/// A whiteout fits these credits: either an entry is added or an inode is replaced. Besides the new
 /// entry: the old one, `..`, three inodes, the whiteout's.
 const _: () = assert!(5 + alloc::CREDITS_INODE <= CREDITS_UNLINK + 6);
 

@@ -108,9 +108,9 @@ pub(crate) fn remove_directory(core: &Core, parent: InodeNr, name: &[u8]) -> Res
     end_removal(core, &inode, synced)
 }
 
-/// Checks that a directory lies in the one with its entry, by both blocks, and returns its number.
-/// On a damaged volume an entry may lead upwards, and a thread that locks along it could deadlock
-/// with one that locks downwards.
+/// Checks that the `..` of a directory refers to the directory with its entry, and returns its
+/// number. On a damaged volume an entry may refer to an ancestor, and a thread that locks along it
+/// could deadlock with one that locks downwards.
 fn check_lies_in(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
     let look = || {
         let nr = super::lookup(core, parent, name)?;
@@ -128,7 +128,7 @@ fn check_lies_in(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
     if let (nr, true) = look()? {
         return Ok(nr);
     }
-    // The directory may have been moved between the two look-ups: now none moves.
+    // The directory may have been moved between the two look-ups. The rename lock prevents that.
     let _moves = core.rename.lock();
     let (nr, lies_in) = look()?;
     if lies_in {

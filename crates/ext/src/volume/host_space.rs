@@ -1,8 +1,8 @@
 //! Reserving space behind the device when a volume is opened: a commit or checkpoint with reserved
-//! space cannot be held for lack of it.
+//! space is never held for lack of it.
 //!
 //! Directory blocks and indirect blocks are not reserved, and a device may be unable to reserve
-//! anything: then the journal holds images that find no room (`jbd2`'s `hold`).
+//! anything: then the journal holds blocks that the device has no room for (`jbd2`'s `hold`).
 
 use core::ops::Range;
 

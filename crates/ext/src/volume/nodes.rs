@@ -46,8 +46,8 @@ impl Volume {
 
     /// Pins an inode until it is forgotten: once more for each call.
     ///
-    /// An inode without links that is not pinned already may be gone: the caller keeps its name in
-    /// place meanwhile.
+    /// An inode without links and pins may be deleted at any time, so the caller keeps its
+    /// directory entry in place during the call.
     ///
     /// # Errors
     /// [`Error::NotFound`] if the inode does not exist.

@@ -1,8 +1,8 @@
 //! The decision to replay the log when a volume is opened: one rule for all ways to open one.
 //!
-//! The superblock's `needs_recovery` means that the log counts. It is durable before the first
-//! transaction, and is cleared when the log is durably empty; so neither an open volume nor a crash
-//! leaves transactions in the log without it.
+//! The superblock's `needs_recovery` means that the log must be replayed. It is durable before the
+//! first transaction, and is cleared when the log is durably empty; so neither an open volume nor a
+//! crash leaves transactions in the log without it.
 //!
 //! | journal | `needs_recovery` | log holds | options | device | result |
 //! |---|---|---|---|---|---|
@@ -19,10 +19,10 @@
 //!
 //! # Why a log without the mark is refused
 //!
-//! Linux empties such a log when it mounts, read-only mounts included, and reports it in the
-//! kernel's messages only; a read-only device it then does not mount without `noload`. `e2fsck -y`
-//! replays the log; `e2fsck -p` gives up. Each is right at times. Backups of the superblock never
-//! have the mark. A superblock restored from one after a crash leaves a log with acknowledged
+//! Linux empties such a log when it mounts, read-only mounts included, and reports it in the kernel
+//! log only; it does not mount a read-only device with such a log without `noload`. `e2fsck -y`
+//! replays the log; `e2fsck -p` gives up. Each is right in some cases. Backups of the superblock
+//! never have the mark. A superblock restored from one after a crash leaves a log with acknowledged
 //! transactions, which Linux would lose. But a volume restored from an older image beside its
 //! external journal, or one whose mark was cleared on purpose, would be overwritten by a replay. On
 //! the device the two cases look the same; only the administrator can tell them apart.

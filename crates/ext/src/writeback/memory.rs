@@ -43,11 +43,8 @@ const INODE_BYTES: u64 = 752;
 const _: () = assert!(size_of::<Inode>() as u64 == INODE_BYTES);
 
 impl Core {
-    /// Starts a handle for one step of an operation. May wait for the journal, and now and then for
+    /// Starts a handle for one step of an operation. May wait for the journal, and occasionally for
     /// memory.
-    ///
-    /// # Errors
-    /// - [`Error::ReadOnly`](crate::Error::ReadOnly) if the volume is, or has become, read-only.
     pub(crate) fn begin(&self, credits: Credits) -> Result<Handle<'_>> {
         self.check_writable()?;
         tick(self);
@@ -55,8 +52,8 @@ impl Core {
     }
 }
 
-/// Counts a transaction, and checks now and then if metadata has outgrown the budget. The caller
-/// holds no transaction.
+/// Counts a transaction, and checks periodically if metadata has outgrown the budget. The caller
+/// has no open handle.
 fn tick(core: &Core) {
     let count = core
         .pages
@@ -80,7 +77,7 @@ fn make_room(core: &Core) {
     core.pages.stalls.memory.add_since(began);
 }
 
-/// Evicts until the budget is kept. The caller holds no transaction and no leaf.
+/// Evicts until the budget is kept. The caller has no open handle and holds no leaf lock.
 pub(crate) fn balance(core: &Core) {
     if core.pages.counts.growth.load(Ordering::Relaxed) < GROWTH_PAGES {
         return;
@@ -128,7 +125,7 @@ pub(crate) fn admit(core: &Core) -> Result<()> {
             .reclaim
             .has_failed
             .store(false, Ordering::Relaxed),
-        // One page that cannot be written stops no writer.
+        // A single page that cannot be written does not block writers.
         Err(error) if core.pages.counts.dirty_bytes() > core.pages.limits.dirty => {
             return Err(error.into());
         }

@@ -1,9 +1,9 @@
 //! Writeback of dirty pages.
 //!
 //! Pages are taken from their files in order of age, sorted by block, and submitted in large
-//! batches in which neighbours are one request. (Linux 2.4 did not sort above its elevator, which
-//! saw no more than its queue: unless the log policy has `order=sorted`, pages are submitted in the
-//! order in which they became dirty.) Two batches are in flight at a time. The thread that took
+//! batches in which neighbours are one request. Unless the log policy has `order=sorted`, they are
+//! submitted in the order in which they became dirty, as in Linux 2.4, where only the elevator
+//! sorts and sees no more than its queue. Two batches are in flight at a time. The thread that took
 //! pages waits for them and records the result in the files; if it panics, it records that they
 //! could not be written.
 

@@ -130,8 +130,8 @@ fn share(
         let Some(buffer) = core.buffers.peek(block) else {
             continue;
         };
-        // Only one look: a thread that reads a buffer must not start to read it again, because a
-        // commit may wait for it in between.
+        // The buffer is read once only: a thread that holds its read lock must not take it again,
+        // because a commit may wait for the write lock in between.
         let image = buffer.image();
         let count = match AttributeSet::decode(&image, BLOCK_HEADER_SIZE) {
             Ok(found) if found == *set => header(&image).reference_count.get(),

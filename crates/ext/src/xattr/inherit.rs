@@ -43,8 +43,8 @@ pub(crate) fn inherit(
         permissions,
         change: None,
     };
-    // A volume that is being created restores a tree: an inode has the attributes of the tree, and
-    // no more.
+    // While a volume is created from a tree, an inode gets the attributes of the original and no
+    // others.
     let is_restored = core.options.is_being_made && !rt::mutant!("inherit/while-being-made");
     if kind == FileKind::Symlink || is_restored {
         return Ok(plain(new.permissions));

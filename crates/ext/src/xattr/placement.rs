@@ -58,7 +58,8 @@ impl Placed {
     /// # Errors
     /// - [`Error::AttributeTooLarge`] if it fits nowhere; nothing has changed then.
     pub(crate) fn put(&mut self, name: &AttributeName, value: &[u8], room: Room) -> Result<()> {
-        // Neither place is as long as this; and values of 64 KiB have no offset.
+        // Too long for either place. This also excludes values of 64 KiB, which have no valid
+        // offset.
         if value.len() > room.inode.max(room.block) {
             return Err(Error::AttributeTooLarge);
         }

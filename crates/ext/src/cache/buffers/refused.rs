@@ -1,4 +1,4 @@
-//! The reason for which a block is not in the cache after it was read.
+//! Reasons why a block cannot be used after it was read.
 
 use core::fmt;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl fmt::Debug for DamagedBlock {
 }
 
 impl Refused {
-    /// Creates the refusal of a damaged block.
+    /// Creates the error of a damaged block.
     pub(super) fn damaged(damage: Damage, copy: Arc<Buffer>) -> Self {
         match damage {
             Damage::Volume(error) => Self::Failed(error),

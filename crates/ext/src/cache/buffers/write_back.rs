@@ -24,8 +24,8 @@ struct Claimed {
 }
 
 impl BufferCache {
-    /// Writes the dirty ones of sorted blocks. Returns the number written, and the blocks that
-    /// another thread was writing.
+    /// Writes those of the sorted blocks that are dirty. Returns the number written, and the blocks
+    /// that another thread was writing.
     pub(super) fn write_dirty(&self, blocks: &[BlockNr]) -> Result<(usize, Vec<BlockNr>)> {
         let mut written = 0;
         let mut busy = Vec::new();

@@ -154,7 +154,7 @@ impl View<'_> {
         self.first(from, to, |word| word)
     }
 
-    /// Returns the first bit in `from..to` that is set in the words after `pick`.
+    /// Returns the first bit in `from..to` that is set after `pick` has been applied to its word.
     fn first(&self, from: u32, to: u32, pick: impl Fn(u64) -> u64) -> Option<u32> {
         let mut at = from;
         while at < to {

@@ -1,5 +1,5 @@
-//! A block group in memory: the places of its metadata, its counts, and its bitmaps once they have
-//! been read.
+//! A block group in memory: the locations of its metadata, its counts, and its bitmaps once they
+//! have been read.
 
 use core::ops::Range;
 

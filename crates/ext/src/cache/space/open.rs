@@ -24,9 +24,9 @@ use crate::disk::superblock::Superblock;
 use crate::error::{Corrupt, Error, Result};
 
 impl Space {
-    /// Reads and checks the group descriptors. The superblock's counts are not trusted; the counts
-    /// are summed from the groups. [`Space::store_counts`] corrects the superblock, which after an
-    /// unclean shutdown has to happen before anything else.
+    /// Reads and checks the group descriptors. The superblock's counts are not trusted: they are
+    /// computed as sums over the groups. [`Space::store_counts`] corrects the superblock; after an
+    /// unclean shutdown this happens before anything else.
     pub(crate) fn open(superblock: &Superblock, buffers: &BufferCache) -> Result<Self> {
         let geometry = &superblock.geometry;
         let first = geometry.first_data_block + 1;
@@ -84,10 +84,10 @@ impl Space {
         Ok(space)
     }
 
-    /// Notes the blocks of the log, so that no file claims them.
+    /// Marks the blocks of the log as system zones, so that no file claims them.
     ///
     /// # Errors
-    /// - [`Corrupt::Group`] names a block that metadata has, too.
+    /// - [`Corrupt::Group`] names a block of the log that is also metadata.
     pub(crate) fn protect_log(&mut self, log: &[LogExtent]) -> Result<()> {
         let GroupTable {
             geometry, zones, ..
@@ -177,7 +177,7 @@ fn group(geometry: &Geometry, nr: GroupNr, block: &[u8], descriptor: Range<usize
 /// Returns the zones of the groups' metadata.
 ///
 /// # Errors
-/// - [`Corrupt::Group`] names a block that is in two places.
+/// - [`Corrupt::Group`] names a block that belongs to two of them.
 fn zones(geometry: &Geometry, groups: &[Group]) -> Result<SystemZones> {
     let of_group = |group: &Group| {
         let run = |first, count| Run { first, count };
@@ -195,7 +195,7 @@ fn zones(geometry: &Geometry, groups: &[Group]) -> Result<SystemZones> {
     Ok(zones)
 }
 
-/// Returns the damage of a block that is in two places.
+/// Returns the error of a block that belongs to two zones.
 fn shared(geometry: &Geometry, block: BlockNr, field: &'static str) -> Error {
     Corrupt::Group {
         group: geometry.group_of_block(block).0,

@@ -6,9 +6,9 @@
 //! | metadata | superblock copies, descriptors and reserved GDT blocks; bitmaps; inode tables |
 //! | log | the blocks of an internal journal |
 //!
-//! The zones are built from the descriptors when a volume is opened. They are asked when a block is
-//! freed, and when a block map or an inode names one. The allocator takes what a bitmap shows as
-//! free, and a bitmap that shows a zone as free is refused when its group is first used.
+//! The zones are built from the descriptors when a volume is opened. They are checked when a block
+//! is freed, and when a block map or an inode refers to one. The allocator trusts the bitmaps; a
+//! bitmap that shows a zone as free is refused when its group is first used.
 
 use layout::{BlockNr, GroupNr};
 
@@ -44,7 +44,7 @@ impl SystemZones {
     /// Adds extents of one holder. Empty extents are skipped.
     ///
     /// # Errors
-    /// Fails with the first block that two of the extents, or one of them and a zone, have.
+    /// Returns the first block that lies in two extents or zones.
     pub(crate) fn add(
         &mut self,
         geometry: &Geometry,
@@ -82,7 +82,8 @@ impl SystemZones {
 }
 
 impl Zone {
-    /// Takes the next zone in if it adjoins this one and has the same holder.
+    /// Merges the next zone into this one if it adjoins and has the same holder. Returns true if
+    /// merged.
     fn takes(&mut self, next: Self) -> bool {
         let count = self.run.count.checked_add(next.run.count);
         match count {

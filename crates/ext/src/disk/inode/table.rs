@@ -25,7 +25,7 @@ const END_OF_MTIME: usize = 12;
 const END_OF_ATIME: usize = 16;
 const END_OF_CRTIME: usize = 24;
 
-/// Decodes an inode of the table. `geometry` is the current one, that of the superblock the one at
+/// Decodes an inode of the table. `geometry` is the current geometry; the superblock holds that at
 /// open.
 ///
 /// # Errors

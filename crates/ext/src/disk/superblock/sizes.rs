@@ -173,7 +173,7 @@ fn check_room(geometry: &Geometry) -> Result<()> {
     Ok(())
 }
 
-/// Rejects impossible counts, whatever program wrote them last.
+/// Rejects impossible counts.
 fn check_counts(raw: &disk::Superblock, geometry: &Geometry) -> Result<()> {
     let reserved = u64::from(raw.reserved_blocks_count_low.get());
     if reserved > geometry.block_count {

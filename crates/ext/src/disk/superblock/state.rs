@@ -8,8 +8,8 @@ use zerocopy::IntoBytes;
 use super::Superblock;
 
 impl Superblock {
-    /// Returns the on-disk form to be written: 1024 bytes, with their checksum if the volume has
-    /// one.
+    /// Returns the on-disk form to be written: 1024 bytes, with a checksum if the volume has
+    /// `metadata_csum`.
     pub fn encode(&self) -> Block {
         let mut raw = self.raw;
         let features = raw.features().read_only_compatible;

@@ -63,7 +63,7 @@ impl BlockDevice for Forgetful {
 }
 
 /// Returns a volume with a file of `blocks` blocks below the double indirect block, of which only
-/// the inode is in memory. Memory is short from then on.
+/// the inode is in memory. From then on the volume is under memory pressure.
 fn with_file(blocks: u64) -> (Arc<Forgetful>, Bench, Arc<Inode>) {
     let inner = image(16 << 20, &["-t", "ext3", "-b", "1024"]);
     let bench = Bench::open(inner.clone(), MountOptions::default());

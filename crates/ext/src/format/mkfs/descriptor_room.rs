@@ -1,10 +1,11 @@
 //! The inode that holds the reserved GDT blocks (`resize_inode`, inode 7).
 //!
-//! Its block map has only a double indirect block. The entry of that block at the index of a
-//! descriptor block (among all possible ones, modulo the entries of a block) is the reserved block
-//! itself in group 0; that block serves as an indirect block, and lists the blocks in its place in
-//! the groups with backups. So growing a volume takes the blocks out of the file one descriptor
-//! block after another, in all groups at once.
+//! Its block map consists of one double indirect block. That block has one pointer for each
+//! reserved GDT block, at the index of the descriptor block that the reserved block will become
+//! (modulo the number of pointers in a block). The pointer names the reserved block in group 0,
+//! which serves as an indirect block: its pointers name the corresponding blocks in the groups with
+//! backups. So a volume grows by taking descriptor blocks out of this file one by one, in all
+//! groups at once.
 //!
 //! Source: e2fsprogs' `resize2fs(8)` and the layout that e2fsck checks for inode 7.
 

@@ -27,8 +27,8 @@ use crate::map::Mapped;
 use crate::tuning::AllocationProfile;
 
 /// Maps up to `count_max` blocks from `from` on and allocates holes. Returns one extent, and true
-/// if it is new. Changes `state` (words, sectors), which the caller stores. If it fails, it has
-/// changed nothing that stays.
+/// if it is new. Changes `state` (words, sectors), which the caller stores. After an error no
+/// change remains.
 ///
 /// # Errors
 /// - [`Error::FileTooLarge`] for blocks beyond the reach of the trees.
