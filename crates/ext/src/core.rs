@@ -50,8 +50,7 @@ pub(crate) struct Core {
     pub(crate) inodes: InodeCache,
     /// File pages: budget, dirty lists, ordered sets, writer.
     pub(crate) pages: Pages,
-    /// Attribute blocks by contents; locked while their reference counts change. //
-    /// [attribute blocks]
+    /// Shared attribute blocks; locked while their reference counts change. // [attribute blocks]
     pub(crate) attribute_blocks: Mutex<SharedBlocks>,
     /// The lock held across a rename that moves a directory, and nothing else. // [rename]
     pub(crate) rename: Mutex<()>,

@@ -1,10 +1,10 @@
 //! Buffers: metadata blocks (and journaled data blocks) in memory.
 //!
 //! A buffer belongs to the file system's cache; transactions and the checkpoint list hold
-//! references to it while they need it. It always shows the newest image. A frozen older image is
-//! an `Arc` of its own, so the next change copies (`Arc::make_mut`) exactly when the old contents
-//! are still needed: by a commit that writes them to the log, a checkpoint that writes them home,
-//! or a memory device that kept them.
+//! references to it while they need it. It always has the current contents. A frozen older image is
+//! a separate `Arc`, so the next change copies (`Arc::make_mut`) exactly when the old contents are
+//! still needed: by a commit that writes them to the log, by a checkpoint that writes them to their
+//! final location, or by a memory device that keeps them.
 //!
 //! # Rules
 //!
@@ -27,35 +27,35 @@ pub struct Buffer {
     state: RwLock<BufferState>,
 }
 
-/// The contents and the owner of a block, in numbers of the file system. The journal keeps them
-/// with the buffer and passes them to [`Client::seal`](crate::Client::seal).
+/// The kind of a block's contents and its owner, as numbers of the file system. The journal keeps
+/// them with the buffer and passes them to [`Client::seal`](crate::Client::seal).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Label {
     /// The kind of contents.
     pub kind: u8,
-    /// The number of the owner.
+    /// The owner's number.
     pub owner: u32,
-    /// The generation of the owner, where numbers are used again.
+    /// The owner's generation, if numbers are reused.
     pub generation: u32,
 }
 
 /// The state that the lock protects.
 pub(crate) struct BufferState {
-    /// The newest contents.
+    /// The current contents.
     image: Arc<Block>,
     label: Label,
     /// The uses of the buffer.
     pub(crate) holds: Holds,
 }
 
-/// The uses of a buffer. A clean one has none of these.
+/// The uses of a buffer. A clean buffer has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Holds {
-    /// The running transaction that it is filed in, and where in its list.
+    /// The running transaction in which it is filed, and its place in the list of that transaction.
     pub(crate) running: Option<Filing>,
     /// The committing transaction that logs it.
     pub(crate) committing: Option<Tid>,
-    /// The committed transaction that has yet to write it home.
+    /// The committed transaction that has yet to checkpoint it.
     pub(crate) owed: Option<Tid>,
 }
 
@@ -66,14 +66,14 @@ pub(crate) struct Filing {
     pub(crate) slot: usize,
 }
 
-/// The right to read a buffer's newest contents, for a moment.
+/// Read access to a buffer's current contents, for a short time.
 pub struct BufferRead<'a>(RwLockReadGuard<'a, BufferState>);
 
-/// The right to change a buffer's contents, for a moment.
+/// Write access to a buffer's contents, for a short time.
 pub struct BufferWrite<'a>(RwLockWriteGuard<'a, BufferState>);
 
 impl Buffer {
-    /// A clean buffer of a block with the given contents.
+    /// Creates a clean buffer of a block with the given contents.
     pub fn new(nr: BlockNr, image: Arc<Block>) -> Arc<Self> {
         Self::labelled(nr, image, Label::default())
     }
@@ -90,27 +90,27 @@ impl Buffer {
         })
     }
 
-    /// The block's number on the file system's device.
+    /// Returns the block's number on the file-system device.
     pub fn nr(&self) -> BlockNr {
         self.nr
     }
 
-    /// The newest contents. Keep the guard for memory work only.
+    /// Returns the current contents. The guard is kept for memory work only.
     pub fn read(&self) -> BufferRead<'_> {
         BufferRead(self.state.read())
     }
 
-    /// The newest image, shared: it stays as it is whatever happens to the buffer.
+    /// Returns the current image, shared. Later changes of the buffer do not affect it.
     pub fn image(&self) -> Arc<Block> {
         Arc::clone(&self.state.read().image)
     }
 
-    /// Gives the block another label: it was freed, and holds something else from now on.
+    /// Gives the block another label, after it was freed and allocated again.
     pub fn relabel(&self, label: Label) {
         self.state.write().label = label;
     }
 
-    /// Returns the newest image, shared, after `seal` has completed it: for a volume without a
+    /// Returns the current image, shared, after `seal` has completed it: for a volume without a
     /// journal, which writes it in place.
     pub fn sealed_image(&self, seal: impl FnOnce(Label, &mut Arc<Block>)) -> Arc<Block> {
         let mut state = self.state.write();
@@ -118,8 +118,7 @@ impl Buffer {
         state.freeze()
     }
 
-    /// The right to change the contents on a volume without a journal, where the caller tracks what
-    /// is dirty.
+    /// Returns write access on a volume without a journal, where the caller tracks dirty buffers.
     pub fn write_unjournaled(&self) -> BufferWrite<'_> {
         BufferWrite(self.state.write())
     }
@@ -131,24 +130,24 @@ impl Buffer {
         own.is_some_and(|buffer| buffer.state.get_mut().holds == Holds::default())
     }
 
-    /// Returns true if the buffer is unused: it is in no transaction and owes no write.
+    /// Returns true if the buffer is unused: in no transaction, and not awaiting checkpoint.
     pub fn is_clean(&self) -> bool {
         self.state.read().holds == Holds::default()
     }
 
-    /// The right to change contents and holds.
+    /// Locks contents and holds for changes.
     pub(crate) fn lock(&self) -> RwLockWriteGuard<'_, BufferState> {
         self.state.write()
     }
 }
 
 impl BufferState {
-    /// Completes the newest image.
+    /// Completes the current image.
     pub(crate) fn seal(&mut self, seal: impl FnOnce(Label, &mut Arc<Block>)) {
         seal(self.label, &mut self.image);
     }
 
-    /// The newest image, to be kept as it is now.
+    /// Returns the current image; later changes copy it.
     pub(crate) fn freeze(&self) -> Arc<Block> {
         Arc::clone(&self.image)
     }
@@ -159,7 +158,7 @@ impl<'a> BufferWrite<'a> {
         Self(guard)
     }
 
-    /// Whole new contents.
+    /// Replaces the whole contents.
     pub(crate) fn replace(&mut self, image: Arc<Block>) {
         assert_eq!(image.len(), self.0.image.len(), "a block keeps its size");
         self.0.image = image;

@@ -1,9 +1,10 @@
 //! Checkpointing: the blocks of the checkpoint list ([`crate::checkpoint_list`]) are written to
-//! their final location, and the log's tail moves past transactions that owe none ([`tail`]).
+//! their final location, and the log's tail moves past transactions with no block left to write
+//! ([`tail`]).
 //!
-//! The policy ([`crate::policy`]) decides how much is written at a time, and by which thread: a
-//! daemon, or a caller that finds the log too full; besides these the age-based writer, and a
-//! close. They may run at the same time: at most one write of a block is in flight.
+//! The policy ([`crate::policy`]) determines the amount written at a time, and the thread: a
+//! daemon, or a caller that finds the log too full. The age-based writer and a close checkpoint as
+//! well. All may run at the same time: at most one write of a block is in flight.
 
 mod home;
 mod tail;
@@ -18,8 +19,8 @@ use crate::shared::Shared;
 use crate::transaction::Contents;
 
 impl Shared {
-    /// Files a durable transaction: it takes its blocks over, and cancels the debts of what it has
-    /// freed.
+    /// Files a durable transaction: it takes over its blocks from older transactions, and the
+    /// writes of blocks that it has freed are cancelled.
     pub(crate) fn file(&self, contents: Contents, start: u32, log_blocks: u32) -> Result<()> {
         let tid = contents.tid;
         let mut checkpoint = self.checkpoint.lock();
@@ -46,13 +47,13 @@ impl Shared {
             }
         }
         drop(checkpoint);
-        // A thread that waits until older transactions owe nothing may have reached that without a
-        // write.
+        // A thread that waits until older transactions are checkpointed may have reached that
+        // without a write.
         self.writes_done.notify_all();
         Ok(())
     }
 
-    /// The daemon: writes what a part of the log owes, and moves the tail.
+    /// Checkpoints a part of the log and moves the tail, for the daemon.
     pub(crate) fn checkpoint_ahead(&self, is_urgent: bool) -> Result<()> {
         let quarter = self.limits.ring.capacity() / 4;
         let least = if is_urgent { 1 } else { quarter };
@@ -62,7 +63,7 @@ impl Shared {
         self.settle_checkpoint(result).map(drop)
     }
 
-    /// Frees log space on the caller's time. Whether there was anything to do.
+    /// Frees log space in the calling thread. Returns true if there was anything to do.
     pub(crate) fn checkpoint_for_space(&self) -> bool {
         let result = self.advance_tail(1).and_then(|freed| {
             if freed > 0 {
@@ -75,7 +76,7 @@ impl Shared {
             .map_or(true, |freed| freed > 0)
     }
 
-    /// Writes home as much at a time as the policy says, and waits for it.
+    /// Checkpoints the amount that the policy sets, and waits.
     fn checkpoint_extent(&self) -> Result<()> {
         let quarter = self.limits.ring.capacity() / 4;
         match self.config.policy.extent {
@@ -96,13 +97,13 @@ impl Shared {
         }
     }
 
-    /// Writes home what transactions owe up to one that is chosen, if there is one.
+    /// Checkpoints transactions up to a chosen one; does nothing if none is chosen.
     fn write_home_of(&self, choose: impl Fn(&CheckpointList) -> Option<Tid>) -> Result<()> {
         let last = choose(&self.checkpoint.lock());
         last.map_or(Ok(()), |last| self.write_home_through(last))
     }
 
-    /// The age-based writer.
+    /// Writes blocks by age; see [`Journal::write_back`](crate::Journal::write_back).
     pub(crate) fn write_back(&self, owed_before: Nanos, limit: usize) -> Result<usize> {
         if let Some(error) = self.error() {
             return Err(error);
@@ -119,8 +120,8 @@ impl Shared {
         self.settle_checkpoint(written)
     }
 
-    /// Writes home all that is owed by what was committed up to now, and moves the tail; if nothing
-    /// is left, the log is durably empty.
+    /// Checkpoints everything committed so far, and moves the tail; if nothing is left, the log is
+    /// durably empty.
     pub(crate) fn checkpoint_all(&self) -> Result<()> {
         let result = self
             .write_home_of(CheckpointList::newest)
@@ -128,7 +129,7 @@ impl Shared {
         self.settle_checkpoint(result)
     }
 
-    /// Ends an attempt to checkpoint: without room on a device it is held, and any other error
+    /// Completes an attempt to checkpoint: without room on a device it is held, and any other error
     /// aborts the journal.
     fn settle_checkpoint<T>(&self, result: Result<T>) -> Result<T> {
         let error = match result {
@@ -151,8 +152,8 @@ impl Shared {
         Err(Error::Held(cause))
     }
 
-    /// Aborts because of an error, unless the journal has aborted already; the error for the
-    /// caller.
+    /// Aborts because of an error, unless the journal has aborted already. Returns the error for
+    /// the caller.
     fn fail(&self, error: Error) -> Error {
         self.abort(error.clone());
         self.error().unwrap_or(error)

@@ -1,13 +1,12 @@
 //! The checkpoint list: the committed transactions in the log, and the blocks that have yet to
 //! reach their final location.
 //!
-//! Each block has at most one debt, that of the newest committed transaction that holds it: when a
-//! transaction becomes durable it takes its blocks over from older ones, which then owe nothing for
-//! them ([`crate::lifecycle`]). A transaction that owes nothing leaves the list at the next move of
-//! the log's tail.
+//! At most one transaction has yet to write a block: the newest committed one that holds it. When a
+//! transaction becomes durable, it takes over its blocks from older ones ([`crate::lifecycle`]). A
+//! transaction without blocks to write leaves the list at the next move of the log's tail.
 //!
-//! This is state under the lock `[checkpoint]`; what writes the blocks and moves the tail is in
-//! [`crate::checkpoint`].
+//! This is the state under the lock `[checkpoint]`; [`crate::checkpoint`] writes the blocks and
+//! moves the tail.
 
 mod choose;
 
@@ -24,10 +23,10 @@ use crate::error::{Error, Result};
 use crate::lifecycle::{Debt, DebtEvent, Next};
 use crate::transaction::Logged;
 
-/// Committed transactions that are still in the log, and the blocks that they owe. // [checkpoint]
+/// Committed transactions that are still in the log, and their blocks to write. // [checkpoint]
 #[derive(Default)]
 pub(crate) struct CheckpointList {
-    /// The debts, by block.
+    /// The blocks that await checkpoint.
     owed: BTreeMap<BlockNr, Owed>,
     /// The transactions in the log, oldest first, with consecutive numbers.
     filed: VecDeque<Filed>,
@@ -39,9 +38,9 @@ pub(crate) struct CheckpointList {
     pub(crate) is_aborted: bool,
 }
 
-/// A block's debt.
+/// A block that awaits checkpoint.
 struct Owed {
-    /// The transaction that owes it.
+    /// The transaction that has to write it.
     tid: Tid,
     image: Arc<Block>,
     buffer: Arc<Buffer>,
@@ -57,20 +56,20 @@ struct Filed {
     log_blocks: u32,
     /// The time of its commit.
     since: Nanos,
-    /// Number of blocks that it owes.
+    /// Number of its blocks that await checkpoint.
     owed: usize,
-    /// Blocks whose write has not started. A later transaction may owe some of them by now, or
-    /// none.
+    /// Blocks whose write has not started. Some of them may have been taken over by a later
+    /// transaction, or cancelled.
     unchosen: Vec<BlockNr>,
 }
 
 impl CheckpointList {
-    /// Returns the number of blocks that are owed.
+    /// Returns the number of blocks that await checkpoint.
     pub(crate) fn owed_count(&self) -> usize {
         self.owed.len()
     }
 
-    /// True if a committed transaction is in the log.
+    /// Returns true if a committed transaction is in the log.
     pub(crate) fn has_filed(&self) -> bool {
         !self.filed.is_empty()
     }
@@ -80,8 +79,8 @@ impl CheckpointList {
         self.filed.back().map(|filed| filed.tid)
     }
 
-    /// Takes settled transactions out, oldest first. Returns the first block and the number of the
-    /// oldest that is left.
+    /// Removes checkpointed transactions, oldest first. Returns the first block and the number of
+    /// the oldest one that is left.
     pub(crate) fn oldest(&mut self) -> Option<(u32, Tid)> {
         let is_early = rt::mutant!("tail/past-unwritten-blocks") && self.filed.len() > 1;
         if is_early {
@@ -93,7 +92,7 @@ impl CheckpointList {
         self.filed.front().map(|filed| (filed.start, filed.tid))
     }
 
-    /// Adds a durable transaction, which owes the given blocks. Each has to be taken over
+    /// Adds a durable transaction with these blocks to write. Each has to be taken over
     /// ([`Self::take_over`]) next.
     pub(crate) fn file(&mut self, tid: Tid, start: u32, log_blocks: u32, blocks: Vec<BlockNr>) {
         self.filed.push_back(Filed {
@@ -106,14 +105,14 @@ impl CheckpointList {
         });
     }
 
-    /// Returns the oldest transaction that owes a block.
+    /// Returns the oldest transaction with a block to write.
     pub(crate) fn oldest_unsettled(&self) -> Option<Tid> {
         let mut filed = self.filed.iter();
         filed.find(|filed| filed.owed > 0).map(|filed| filed.tid)
     }
 
     /// Returns the last of the oldest transactions that together fill the wanted number of log
-    /// blocks; the newest one if all do not.
+    /// blocks; the newest one if all of them do not.
     pub(crate) fn end_of_oldest(&self, wanted: u32) -> Option<Tid> {
         let mut log_blocks = 0;
         let last = self.filed.iter().find(|filed| {
@@ -125,7 +124,7 @@ impl CheckpointList {
 
     /// Fails if the journal has aborted.
     pub(crate) fn check(&self) -> Result<()> {
-        // The journal says why; this only ends waits.
+        // The journal has the reason; this only ends waits.
         if self.is_aborted {
             Err(Error::Closed)
         } else {
@@ -133,7 +132,7 @@ impl CheckpointList {
         }
     }
 
-    /// Takes one debt off a transaction.
+    /// Removes one block from those that a transaction has to write.
     fn settle(&mut self, tid: Tid) {
         let front = self
             .filed
@@ -148,7 +147,8 @@ impl CheckpointList {
         filed.owed -= 1;
     }
 
-    /// Makes a durable transaction owe a block. True if an older one owed it until now.
+    /// Makes a durable transaction the one that writes a block. Returns true if an older
+    /// transaction had to write it until now.
     pub(crate) fn take_over(&mut self, tid: Tid, logged: Logged) -> bool {
         let Logged { buffer, image } = logged;
         let mut state = buffer.lock();
@@ -196,8 +196,8 @@ impl CheckpointList {
         true
     }
 
-    /// Cancels the debt of a freed block. Returns whether there was one, or `None` if a write in
-    /// flight has to end first.
+    /// Cancels the write of a freed block. Returns true if one was pending, or `None` if a write in
+    /// flight has to complete first.
     pub(crate) fn cancel(&mut self, nr: BlockNr) -> Option<bool> {
         let Some(owed) = self.owed.get(&nr) else {
             return Some(false);

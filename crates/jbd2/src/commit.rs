@@ -2,21 +2,22 @@
 //!
 //! ```text
 //! 1  close it: new handles wait; wait for open handles
-//! 2  the client notes what belongs to it; seal and freeze images; the next transaction may start
+//! 2  the client notes its contents; seal and freeze images; the next transaction may start
 //! 3  journal superblock, if the log was empty or never had revokes         (log device)
 //! 4  revoke blocks, descriptor blocks and images, in one batch             (log device)
-//!    ordered data, by the client                                           (home device)
-//! 5  flush the home device, if it is another one and has unflushed data    (home device)
+//!    ordered data, by the client                                    (file-system device)
+//! 5  flush the file-system device, if it is another device with unflushed data
 //! 6  flush, then the commit block with forced unit access                  (log device)
 //! 7  it is durable: wake all threads that wait for it
-//! 8  take its blocks over from older transactions, cancel what it has freed, release that
+//! 8  take over its blocks from older transactions; cancel the writes of blocks that it has
+//!    freed, and release these blocks
 //! ```
 //!
-//! An error before 7 aborts the journal; no later commit record is written. A device without room
-//! is no such error: the transaction keeps its place in the log, and 3 to 6 are done again (see
-//! [`hold`](crate::hold)). Step 6 makes everything before it durable, the superblock of step 3
-//! included, so that the log is never acknowledged before it can be found. Without barriers there
-//! is no flush and no forced write; without forced writes there is a second flush.
+//! An error before 7 aborts the journal; no later commit block is written. A device without room is
+//! not such an error: the transaction keeps its place in the log, and 3 to 6 are repeated (see
+//! [`hold`](crate::hold)). Step 6 makes everything before it durable, including the superblock of
+//! step 3, so that a commit is never acknowledged before the log can be found. Without barriers
+//! there is no flush and no forced write; without forced writes there is a second flush.
 //!
 //! The first thread that needs a commit leads it: a caller that waits for it, or the daemon. See
 //! [`group`].
@@ -35,11 +36,11 @@ use crate::state::{Closed, Committing, LogIoPhase};
 use crate::transaction::Contents;
 use records::Records;
 
-/// The largest request to the log, in blocks.
+/// Size of the largest request to the log in blocks.
 const REQUEST_BLOCKS: usize = 256;
 
 impl Shared {
-    /// Commits the held transaction, or the running one. The caller has made itself the committer.
+    /// Commits the held transaction, or the running one. The caller is the committer.
     pub(crate) fn lead_commit<'a>(&'a self, mut state: StateGuard<'a>) -> StateGuard<'a> {
         assert!(
             state.has_committer,
@@ -63,10 +64,10 @@ impl Shared {
         };
         let tid = running.transaction.tid;
         if running.callers > 0 && self.config.policy.committer == Committer::Caller {
-            // One of the waiters for the next transaction leads its commit.
+            // One of the threads that wait for the next transaction leads its commit.
             self.committed(tid).notify_one();
         } else if self.commit_is_due(&state, rt::monotonic()).0 {
-            // The daemon left it alone while another thread was committing.
+            // The daemon did not commit it while another thread was committing.
             self.work.notify_one();
         }
         state
@@ -122,8 +123,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Keeps a transaction that a device has no room for. Every caller that waits for it is
-    /// refused.
+    /// Keeps a transaction that a device has no room for. Every caller that waits for it gets an
+    /// error.
     fn hold_commit(&self, closed: Closed, cause: block::DeviceError) {
         let tid = closed.contents.tid;
         let mut state = self.state.lock();
@@ -140,8 +141,7 @@ impl Shared {
         self.notify_refused();
     }
 
-    /// Wakes every caller that an attempt without room may concern, and the daemon that tries
-    /// again.
+    /// Wakes all callers that a failed attempt may concern, and the daemon that retries.
     pub(crate) fn notify_refused(&self) {
         self.closed.notify_all();
         self.committed(Tid::new(0)).notify_all();
@@ -186,8 +186,8 @@ impl Shared {
         }
     }
 
-    /// Gives the transaction its place in the log and lets the next one start. Returns the place:
-    /// first block, count.
+    /// Gives the transaction its place in the log and lets the next one start. Returns its first
+    /// block and number of blocks there.
     fn switch(&self, contents: &Contents) -> (u32, u32) {
         let blocks = records::block_count(contents, &self.limits);
         let mut state = self.state.lock();
@@ -286,7 +286,7 @@ impl Shared {
         self.flush_if_not_forced()
     }
 
-    /// Requests that write blocks to the log from a place on.
+    /// Returns the requests that write blocks to the log from a place on.
     fn log_requests(&self, start: u32, blocks: block::Payload) -> Vec<Request> {
         let count = u32::try_from(blocks.len()).expect("less than the log");
         let first_part = self.limits.ring.before_wrap(start, count);
@@ -328,7 +328,7 @@ impl Shared {
         }
     }
 
-    /// Notes that the commit record is durable and wakes all threads that wait for it.
+    /// Notes that the commit block is durable and wakes all threads that wait for it.
     fn mark_durable(&self, tid: Tid, took: Nanos) {
         self.counters.commits.add(1);
         self.counters.committing.add_time(took);

@@ -7,16 +7,16 @@ use crate::policy::LogPolicy;
 /// Settings of an open journal. The properties of the log itself are in its superblock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// The oldest that a running transaction gets before it is committed.
+    /// Age at which the running transaction is committed.
     pub commit_interval: Nanos,
-    /// True to use flushes and forced writes. Without them a power cut may break any promise.
+    /// True to use flushes and forced writes. Without them nothing is guaranteed after a power cut.
     pub barrier: bool,
     /// The policy that decides when transactions close, and which threads checkpoint and wait.
     pub policy: LogPolicy,
-    /// True if the log is on another device than the file system, so that each has a cache of its
-    /// own to flush.
+    /// True if the log is on another device than the file system, so that each has a separate cache
+    /// to flush.
     pub is_external: bool,
-    /// The longest that a commit waits for other callers to join it.
+    /// Longest time that a commit waits for other callers to join it.
     pub batch_wait_max: Nanos,
 }
 

@@ -1,8 +1,9 @@
-//! The daemons: one commits what is old or was requested, one keeps a part of the log free.
+//! The daemons: one commits transactions that are old or whose commit was requested, one keeps a
+//! part of the log free.
 //!
-//! Both look at their work again at least once in a commit interval, so that a missed signal costs
-//! time and nothing else; for this reason the start of a transaction need not wake them. A panic in
-//! one of them aborts the journal, so that no thread waits for work that will not be done.
+//! Each checks for work at least once in a commit interval, so that a missed signal costs time and
+//! nothing else; for this reason the start of a transaction need not wake them. A panic in one of
+//! them aborts the journal, so that no thread waits for work that will not be done.
 
 use core::sync::atomic::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,7 +15,7 @@ use crate::error::Error;
 use crate::shared::Shared;
 use crate::state::JournalState;
 
-/// The longest that the checkpointer sleeps.
+/// Longest time that the checkpointer sleeps.
 const CHECKPOINTER_PATIENCE: Nanos = Nanos::from_secs(5);
 
 /// Starts the daemon that commits.
@@ -86,7 +87,7 @@ impl Shared {
         };
         let is_wanted = state.commit_wanted == Some(running.transaction.tid);
         let is_due = is_wanted || due <= now;
-        // A transaction that another thread is committing is looked at again when that is done.
+        // A transaction that another thread is committing is checked again when the commit is done.
         let deadline = if is_due { now + interval } else { due };
         (is_due, deadline)
     }
@@ -108,7 +109,7 @@ impl Shared {
             };
             if state.error.is_none() && has_work && is_due {
                 drop(state);
-                // A failure has aborted the journal, or is held.
+                // An error has aborted the journal, or the checkpoint is held.
                 drop(self.checkpoint_ahead(is_urgent));
                 state = self.state.lock();
                 continue;
@@ -117,7 +118,7 @@ impl Shared {
         }
     }
 
-    /// Returns true if less of the log is free than should be: three eighths.
+    /// Returns true if less than three eighths of the log are free.
     fn is_short(&self, state: &JournalState) -> bool {
         let capacity = self.limits.ring.capacity();
         state.free() < capacity / 8 * 3

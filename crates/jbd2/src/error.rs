@@ -1,7 +1,5 @@
-//! Why the journal did not do what it was asked.
-//!
-//! Three families: a device failed, the bytes of a log are wrong, or they are fine and mean
-//! something that is not supported; and what a caller did.
+//! Errors of the journal, in families: a device failed, the bytes of a log are invalid, the bytes
+//! are valid but not supported, and misuse by a caller.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,54 +14,54 @@ pub enum Error {
     /// A device failed.
     #[error(transparent)]
     Io(#[from] DeviceError),
-    /// A device has no room for what the journal has to write. Nothing is lost: the journal holds
-    /// it and goes on when there is room.
+    /// A device has no room for a write of the journal. Nothing is lost: the journal holds the
+    /// write and retries it when there is room.
     #[error("the journal waits for room: {0}")]
     Held(DeviceError),
-    /// The bytes of a log are wrong.
+    /// The bytes of a log are invalid.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
-    /// The log uses a feature that is recognised and not supported.
+    /// The log uses a feature that is known and not supported.
     #[error("the journal uses {0}, which is not supported")]
     Unsupported(String),
-    /// The journal has aborted earlier, for this reason; nothing more will be committed.
+    /// The journal has aborted earlier, for this reason; it commits nothing more.
     #[error("the journal has aborted: {0}")]
     Aborted(Arc<Error>),
-    /// A handle asked for more than a transaction can hold.
+    /// A handle requested more than a transaction can hold.
     #[error("an operation asked for {asked} log blocks, the journal has room for {most}")]
     TooManyCredits {
         /// Log blocks that the handle would have reserved.
         asked: u32,
-        /// The most that a transaction may take.
+        /// Largest number of log blocks that a transaction may take.
         most: u32,
     },
-    /// A handle dirtied or revoked more than it had asked for.
+    /// A handle dirtied or revoked more blocks than it had requested.
     #[error("an operation used up its credits before block {block}")]
     OutOfCredits {
-        /// The block that it wanted to change or revoke.
+        /// The block to be changed or revoked.
         block: BlockNr,
     },
-    /// A handle was dropped unfinished after it had changed something.
+    /// A handle that had changed something was dropped unfinished.
     #[error("an operation ended half-way in transaction {tid}")]
     Abandoned {
-        /// The transaction that it belonged to.
+        /// The handle's transaction.
         tid: Tid,
     },
     /// The journal was opened before its log had been recovered.
     #[error("the log has to be recovered before the journal is opened")]
     NotRecovered,
-    /// The log holds transactions, and the caller does not want them replayed without a question.
+    /// The log holds transactions, and the caller has asked to refuse such a log.
     #[error("the log holds {transactions} transactions that nobody has asked to replay")]
     Unsettled {
-        /// Number of transactions; if the log is damaged, of those before the damage.
+        /// Number of transactions; for a damaged log, of those before the damage.
         transactions: u32,
     },
-    /// The log is too small to be used.
+    /// The log is too small.
     #[error("the journal has {blocks} blocks, at least {least} are needed")]
     TooSmall {
         /// Its length in blocks.
         blocks: u32,
-        /// The least that is needed.
+        /// Smallest length in blocks.
         least: u32,
     },
     /// The external journal is not the one that the file system names.
@@ -88,8 +86,8 @@ pub enum Error {
         /// The UUID of that file system.
         user: [u8; 16],
     },
-    /// The external journal holds transactions that were never replayed, so that no file system can
-    /// begin to use it.
+    /// The external journal holds transactions that were never replayed, so that no other file
+    /// system can use it.
     #[error(
         "the log of the journal device was never replayed: replay it with its file system, or make the journal anew"
     )]
@@ -103,16 +101,16 @@ pub enum Error {
     /// The journal was closed.
     #[error("the journal is closed")]
     Closed,
-    /// The file system has asked for it, after something that must not happen.
+    /// The file system stopped the journal after a violated invariant.
     #[error("{0}")]
     Stopped(String),
 }
 
-/// An invalid fact about a log's bytes, with its place.
+/// Invalid on-disk state of a log, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Corrupt {
-    /// There is no journal superblock where it should be.
+    /// There is no journal superblock at its place.
     #[error("the journal's superblock has no magic number")]
     NoSuperblock,
     /// The superblock's checksum does not match.
@@ -123,32 +121,31 @@ pub enum Corrupt {
         /// The checksum of the bytes.
         computed: u32,
     },
-    /// A field of the superblock has an impossible value.
+    /// A field of the superblock has an invalid value.
     #[error("the journal's superblock has {field} {value}: {why}")]
     SuperblockField {
         /// The field.
         field: &'static str,
         /// Its value.
         value: u64,
-        /// The fault of the field.
+        /// The reason why it is invalid.
         why: &'static str,
     },
-    /// The external journal device does not begin with the superblock of one.
+    /// The device has no superblock of an external journal.
     #[error("the device is no external journal: {why}")]
     NoJournalDevice {
         /// The missing part.
         why: &'static str,
     },
-    /// The journal's blocks on the device are fewer than its superblock says.
+    /// Fewer blocks of the journal are mapped than its superblock requires.
     #[error("the journal has {mapped} blocks on the device, its superblock says {wanted}")]
     Unmapped {
-        /// Blocks that are mapped.
+        /// Number of mapped blocks.
         mapped: u64,
-        /// Blocks that the superblock says.
+        /// Number of blocks by the superblock.
         wanted: u64,
     },
-    /// Something in the log before its last transaction is damaged: replaying stops here and
-    /// nothing was changed.
+    /// The log is damaged before its last transaction: replay stops, and nothing has been changed.
     #[error("transaction {tid} is damaged at log block {log_block}: {what}")]
     Log {
         /// The transaction.
@@ -158,17 +155,17 @@ pub enum Corrupt {
         /// The fault.
         what: &'static str,
     },
-    /// A logged block belongs outside the file system.
+    /// A tag names a block outside the file system.
     #[error("transaction {tid} has a block for {block}, beyond the end of the device")]
     OutsideDevice {
         /// The transaction.
         tid: Tid,
-        /// The home that the tag names.
+        /// The block that the tag names.
         block: BlockNr,
     },
 }
 
-/// A UUID in its usual notation.
+/// A UUID in its usual form.
 struct Uuid<'u>(&'u [u8; 16]);
 
 /// The user of a journal device.

@@ -1,4 +1,4 @@
-//! Making logs, inside a file system and on devices of their own.
+//! Creating logs, inside a file system and on separate devices.
 
 mod external;
 
@@ -22,11 +22,11 @@ pub use external::{
 pub struct LogOptions {
     /// The journal's UUID.
     pub uuid: [u8; 16],
-    /// Superblock version 1 (no features at all) or 2.
+    /// Superblock version 1 (without features) or 2.
     pub version: Version,
     /// Features beyond version 1; ignored there.
     pub features: Features,
-    /// The number in the superblock. The journal goes on with the next one.
+    /// The number in the superblock. The journal continues with the next one.
     pub sequence: Tid,
 }
 
@@ -43,9 +43,9 @@ pub enum Version {
 /// The features of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Features {
-    /// Revoke records may be used. The journal sets this itself when it needs it.
+    /// True to allow revoke records. The journal sets this itself when needed.
     pub revoke: bool,
-    /// Block numbers have 64 bits.
+    /// True for block numbers of 64 bits.
     pub is_64bit: bool,
     /// The protection of blocks.
     pub checksums: Checksums,
@@ -63,7 +63,7 @@ impl Default for LogOptions {
     }
 }
 
-/// The superblock of a new, empty log of `blocks` blocks, itself included.
+/// Returns the superblock of a new, empty log of `blocks` blocks, itself included.
 ///
 /// # Errors
 /// - [`Error::TooSmall`].
@@ -74,7 +74,7 @@ pub fn superblock(block_bytes: u32, blocks: u32, options: &LogOptions) -> Result
 /// Checks that handles on a log may request this number of blocks, and of revokes.
 ///
 /// # Errors
-/// - [`Error::TooSmall`]; those of the superblock, and of its device.
+/// - [`Error::TooSmall`], and the errors of reading the superblock.
 pub fn check_room(log: &Location, blocks: u32) -> Result<()> {
     let superblock = Superblock::load(log)?;
     let limits = Limits::new(&superblock, &superblock.format());
@@ -87,11 +87,10 @@ pub fn check_room(log: &Location, blocks: u32) -> Result<()> {
     Ok(())
 }
 
-/// Makes an empty log: zeroes, then its superblock, then a flush. All blocks that are mapped are
-/// used.
+/// Creates an empty log: zeroes, then its superblock, then a flush. All mapped blocks are used.
 ///
 /// # Errors
-/// - [`Error::TooSmall`], or what the device says.
+/// - [`Error::TooSmall`], and the errors of the device.
 pub fn create(log: &Location, options: &LogOptions) -> Result<()> {
     let blocks = u32::try_from(log.block_count()).unwrap_or(u32::MAX);
     let superblock = new_superblock(log.block_bytes, blocks, 1, options)?;
@@ -128,7 +127,7 @@ fn new_superblock(
     Ok(superblock)
 }
 
-/// Zeroes a part of a log, so that nothing old in it can be taken for a transaction.
+/// Zeroes a part of a log, so that no old block in it can be taken for a part of a transaction.
 fn zero(log: &Location, first: u32, count: u32) -> Result<()> {
     let ranges = log.pieces(first, count).map(|piece| {
         let start = piece.sector.byte_offset();
@@ -137,7 +136,7 @@ fn zero(log: &Location, first: u32, count: u32) -> Result<()> {
     Ok(log.device.zero(&ranges.collect::<Vec<_>>())?)
 }
 
-/// Reads the superblock of a log anew, changes it and writes it durably.
+/// Reads the superblock of a log, changes it and writes it durably.
 fn change(log: &Location, change: impl FnOnce(&mut Superblock) -> Result<()>) -> Result<()> {
     let mut superblock = Superblock::load(log)?;
     change(&mut superblock)?;
@@ -145,7 +144,7 @@ fn change(log: &Location, change: impl FnOnce(&mut Superblock) -> Result<()>) ->
     Ok(log.device.flush()?)
 }
 
-/// A log that fills a device's blocks from `first` on.
+/// Returns the location of a log that fills a device's blocks from `first` on.
 fn contiguous(device: &Arc<dyn BlockDevice>, block_bytes: u32, blocks: u32) -> Location {
     Location {
         device: Arc::clone(device),

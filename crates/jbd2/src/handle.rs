@@ -2,15 +2,15 @@
 //!
 //! # Rules
 //!
-//! - A handle says before it starts how many blocks it may dirty and how many revokes it may add;
-//!   that reserves log space. What it has not used is given back when it ends.
-//! - [`Handle::finish`] is the only good end. A handle that is dropped after it has changed
+//! - A handle declares before it starts the number of blocks it may dirty and of revokes it may
+//!   add; this reserves log space. Unused credits are returned when it ends.
+//! - [`Handle::finish`] is the only successful end. A handle that is dropped after it has changed
 //!   something aborts the journal, because half of a step must not be committed; one that has
-//!   changed nothing just goes.
-//! - A thread has at most one open handle, and waits neither for a commit nor for another handle
-//!   while it has it: the committer waits for open handles.
-//! - Starting, restarting and nothing else may wait for the committer (and, with `log_io=wait`,
-//!   changing a block in log I/O).
+//!   changed nothing has no effect.
+//! - A thread has at most one open handle. While it has one, it waits neither for a commit nor for
+//!   another handle, because the committer waits for open handles.
+//! - Only starting and restarting may wait for the committer (with `log_io=wait`, also changing a
+//!   block in log I/O).
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ use crate::transaction::Transaction;
 #[must_use = "a handle has to be finished"]
 pub struct Handle {
     shared: Arc<Shared>,
-    /// None while the handle ends, and after a restart that failed.
+    /// The transaction; none while the handle ends, and after a failed restart.
     transaction: Option<Arc<Transaction>>,
-    /// The number of the transaction that it belongs to, or belonged to last.
+    /// The number of its current or last transaction.
     tid: Tid,
-    /// Why a restart failed: the answer to everything that is asked of the handle afterwards.
+    /// The error of a failed restart, which every later call on the handle returns.
     failure: Option<Error>,
-    /// The credits that are left.
+    /// Credits left.
     credits: Credits,
     has_changed: bool,
 }
@@ -54,19 +54,19 @@ impl Handle {
         }
     }
 
-    /// The transaction that the handle belongs to.
+    /// Returns the number of the transaction that the handle belongs to.
     pub fn tid(&self) -> Tid {
         self.tid
     }
 
-    /// The right to change a buffer's contents, for a moment. The transaction's first touch of it
-    /// takes a credit.
+    /// Returns write access to a buffer's contents, which the caller keeps for a short time only.
+    /// The first access of the transaction to the buffer takes a credit.
     ///
-    /// With `log_io=wait` this waits while the buffer's image is on its way to the log.
+    /// With `log_io=wait` this waits while the buffer's image is being written to the log.
     ///
     /// # Errors
-    /// - [`Error::OutOfCredits`] when the handle has none left.
-    /// - [`Error::Aborted`], with `log_io=wait`, when the journal aborts meanwhile.
+    /// - [`Error::OutOfCredits`] if the handle has no credit left.
+    /// - [`Error::Aborted`], with `log_io=wait`, if the journal aborts meanwhile.
     pub fn write<'b>(&mut self, buffer: &'b Arc<Buffer>) -> Result<BufferWrite<'b>> {
         let transaction = open(&self.transaction, &self.failure)?;
         let mut state = buffer.lock();
@@ -88,30 +88,29 @@ impl Handle {
         Ok(BufferWrite::new(state))
     }
 
-    /// Gives a buffer whole new contents, without a copy.
+    /// Replaces the whole contents of a buffer, without a copy.
     ///
     /// # Errors
-    /// Those of [`Handle::write`].
+    /// - Errors of [`Handle::write`].
     ///
     /// # Panics
-    /// If the image has another size.
+    /// Panics if the image has another size.
     pub fn replace(&mut self, buffer: &Arc<Buffer>, image: Arc<Block>) -> Result<()> {
         self.write(buffer)?.replace(image);
         Ok(())
     }
 
-    /// The block is freed. Its contents are dropped from this transaction; what an older one still
-    /// owes for it stays owed until this one is durable, and is then cancelled. `revoke` keeps
-    /// recovery from replaying older images, which is needed unless the block can have none in the
-    /// log.
+    /// Frees a block: drops its contents from this transaction. The write of an older image stays
+    /// pending until this transaction is durable, and is then cancelled. `revoke` keeps recovery
+    /// from replaying older images, and is needed unless the log can hold none of the block.
     ///
     /// `buffer` is the block's buffer, if it is in memory.
     ///
     /// # Errors
-    /// - [`Error::OutOfCredits`] when no credit for a revoke is left.
+    /// - [`Error::OutOfCredits`] if no credit for a revoke is left.
     ///
     /// # Panics
-    /// If the buffer is another block's.
+    /// Panics if the buffer belongs to another block.
     pub fn forget(
         &mut self,
         nr: BlockNr,
@@ -134,10 +133,11 @@ impl Handle {
         self.credits.revokes
     }
 
-    /// Asks for more credits, without waiting. False means that there is no room: restart.
+    /// Requests more credits, without waiting. Returns false if there is no room: the caller
+    /// restarts the handle.
     ///
     /// # Errors
-    /// - [`Error::Aborted`] when the journal has aborted.
+    /// - [`Error::Aborted`] if the journal has aborted.
     pub fn extend(&mut self, more: Credits) -> Result<bool> {
         open(&self.transaction, &self.failure)?;
         let mut state = self.shared.state.lock();
@@ -153,13 +153,13 @@ impl Handle {
         Ok(is_extended)
     }
 
-    /// Ends this step and begins another, perhaps in a later transaction. The changes so far must
+    /// Ends this step and starts another, perhaps in a later transaction. The changes so far must
     /// be consistent. May wait: the caller holds no lock that a thread may take before it starts a
     /// handle.
     ///
     /// # Errors
-    /// Those of [`Journal::start`](crate::Journal::start). The handle is then unusable: every later
-    /// call on it fails with the same error.
+    /// - Errors of [`Journal::start`](crate::Journal::start). The handle is then unusable: every
+    ///   later call on it fails with the same error.
     pub fn restart(&mut self, credits: Credits) -> Result<()> {
         let left = self.leave();
         self.has_changed = false;
@@ -178,10 +178,10 @@ impl Handle {
         }
     }
 
-    /// The only good end. Returns the transaction to commit if the step is to be durable.
+    /// Ends the step successfully. Returns the transaction to commit if the step is to be durable.
     ///
     /// # Errors
-    /// - [`Error::Aborted`] when the journal has aborted: the step will not be durable.
+    /// - [`Error::Aborted`] if the journal has aborted: the step will not be durable.
     pub fn finish(mut self) -> Result<Tid> {
         open(&self.transaction, &self.failure)?;
         self.leave().map(|()| self.tid)
@@ -203,7 +203,7 @@ impl Handle {
     }
 }
 
-/// The transaction of a handle, or why it has none any more.
+/// Returns the transaction of a handle, or the error of a failed restart.
 fn open<'h>(
     transaction: &'h Option<Arc<Transaction>>,
     failure: &Option<Error>,
@@ -213,10 +213,10 @@ fn open<'h>(
 }
 
 impl Drop for Handle {
-    /// Takes an unfinished handle out of its transaction. If it had changed something, the journal
-    /// aborts, which is left to the next caller.
+    /// Removes an unfinished handle from its transaction. If it had changed something, the journal
+    /// has to abort, which the next caller does.
     ///
-    /// The lock is taken for an instant, and not waited for when the task is unwinding.
+    /// The lock is held for memory work only, and is not waited for while the task is unwinding.
     fn drop(&mut self) {
         let Some(transaction) = self.transaction.take() else {
             return;

@@ -1,46 +1,46 @@
-//! Work that a device has no room for.
+//! Commits and checkpoints that a device has no room for.
 //!
 //! A sparse image on a full disk and a thin device refuse writes until there is room again. Nothing
 //! is lost by that: the images are in memory, and the log on the device is unchanged. So the
-//! journal does not abort. It *holds* the commit, or the checkpoint, and tries again: a daemon at
-//! growing intervals, and every caller that needs it at once. Callers for which an attempt fails
-//! get [`Error::Held`] and may try again; work that fits into the running transaction continues.
+//! journal does not abort. It *holds* the commit or the checkpoint and retries it: a daemon at
+//! growing intervals, and every caller that needs it at once. Callers whose attempt fails get
+//! [`Error::Held`] and may retry; work that fits into the running transaction continues.
 //!
-//! Only a refused write is held ([`DeviceError::NoSpace`]). A flush that fails has lost writes, for
-//! any reason.
+//! Only a refused write is held ([`DeviceError::NoSpace`]). A failed flush, whatever its cause, has
+//! lost writes.
 
 use block::DeviceError;
 use rt::Nanos;
 
 use crate::error::{Error, Result};
 
-/// The time to the first attempt of a daemon; it doubles with every failure.
+/// Delay of a daemon's first attempt; it doubles with every failure.
 const PAUSE_MIN: Nanos = Nanos::from_millis(50);
-/// The longest time between two attempts.
+/// Longest delay between two attempts.
 const PAUSE_MAX: Nanos = Nanos::from_millis(800);
 
 /// A commit or checkpoint that may be held.
 #[derive(Debug, Default)]
 pub(crate) struct Hold {
-    /// Why the last attempt failed; none while nothing is held.
+    /// The cause of the last failure; none while nothing is held.
     cause: Option<DeviceError>,
-    /// Failed attempts so far. Never goes back.
+    /// Number of failed attempts so far. Never decreases.
     failures: u64,
-    /// The pause before the next attempt of a daemon.
+    /// Delay of a daemon's next attempt.
     pause: Nanos,
-    /// The time at which a daemon tries again.
+    /// Time of a daemon's next attempt.
     retry_at: Nanos,
-    /// A caller waits for an attempt.
+    /// True if a caller waits for an attempt.
     is_wanted: bool,
 }
 
 impl Hold {
-    /// True if the last attempt failed.
+    /// Returns true if the last attempt failed.
     pub(crate) fn is_held(&self) -> bool {
         self.cause.is_some()
     }
 
-    /// Failed attempts so far.
+    /// Returns the number of failed attempts so far.
     pub(crate) fn failures(&self) -> u64 {
         self.failures
     }
@@ -65,7 +65,7 @@ impl Hold {
         self.cause.take().is_some()
     }
 
-    /// Asks for an attempt now, if something is held. Returns true if a daemon has to be woken for
+    /// Requests an attempt now, if something is held. Returns true if a daemon has to be woken for
     /// it.
     pub(crate) fn want(&mut self) -> bool {
         let is_news = self.is_held() && !self.is_wanted;
@@ -73,7 +73,7 @@ impl Hold {
         is_news
     }
 
-    /// Returns true if a daemon should try now, and when to look again otherwise.
+    /// Returns true if a daemon should try now, and the time of the next check otherwise.
     pub(crate) fn is_due(&self, now: Nanos) -> (bool, Nanos) {
         if self.is_wanted || self.retry_at <= now {
             (true, now + PAUSE_MAX)
@@ -82,7 +82,7 @@ impl Hold {
         }
     }
 
-    /// Fails with [`Error::Held`] if an attempt has failed since there were `seen` failures.
+    /// Fails with [`Error::Held`] if an attempt has failed since the count of failures was `seen`.
     pub(crate) fn check(&self, seen: u64) -> Result<()> {
         match &self.cause {
             Some(cause) if self.failures != seen => Err(Error::Held(cause.clone())),
@@ -92,13 +92,13 @@ impl Hold {
 }
 
 impl Error {
-    /// True if a device had no room for a write.
+    /// Returns true if a device had no room for a write.
     pub(crate) fn is_no_room(&self) -> bool {
         matches!(self, Self::Io(DeviceError::NoSpace { .. }) | Self::Held(_))
             && !rt::mutant!("commit/refused-write-aborts")
     }
 
-    /// The cause, if a device had no room for a write.
+    /// Returns the device's error if a device had no room for a write.
     pub(crate) fn no_room(self) -> Result<DeviceError, Self> {
         match self {
             error if rt::mutant!("commit/refused-write-aborts") => Err(error),

@@ -1,8 +1,8 @@
-//! The open journal: what the file system holds.
+//! The open journal, as the file system uses it.
 //!
-//! One transaction runs, at most one commits, many await checkpointing; all proceed at once. A
-//! [`Journal`] owns its daemons; [`Journal::close`] stops and joins them. Dropping an unclosed
-//! journal tells them to stop and does nothing else: it is a power cut for what was not committed.
+//! One transaction runs, at most one commits, and any number await checkpoint, all at the same
+//! time. A [`Journal`] owns its daemons; [`Journal::close`] stops and joins them. Dropping an
+//! unclosed journal only requests them to stop, and so loses uncommitted changes like a power cut.
 
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -33,11 +33,12 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens a recovered log and starts the daemons. Nothing is written before the first commit.
+    /// Opens a recovered log and starts the daemons. Writes nothing before the first commit.
     ///
     /// # Errors
-    /// - [`Error::NotRecovered`] when the log is not empty.
-    /// - Those of the superblock: corrupt, unsupported, too small; and of its device.
+    /// - [`Error::NotRecovered`] if the log is not empty.
+    /// - [`Error::Corrupt`], [`Error::Unsupported`] and [`Error::TooSmall`] for the superblock;
+    ///   [`Error::Io`] if the device fails.
     pub fn open(
         log: Location,
         home: Arc<dyn BlockDevice>,
@@ -75,46 +76,44 @@ impl Journal {
         &self.shared
     }
 
-    /// Starts a handle. May wait: for a transaction that is closing, or for log space.
+    /// Starts a handle. May wait for a closing transaction, or for log space.
     ///
     /// # Errors
-    /// - [`Error::TooManyCredits`] when no transaction can hold so much.
-    /// - [`Error::Held`] when a commit or checkpoint has to come first, and a device has no room
-    ///   for it.
-    /// - [`Error::Aborted`] when the journal has aborted, [`Error::Closed`] when it is closed.
+    /// - [`Error::TooManyCredits`] if no transaction can hold as many.
+    /// - [`Error::Held`] if a commit or checkpoint has to come first, and a device has no room for
+    ///   it.
+    /// - [`Error::Aborted`] if the journal has aborted, [`Error::Closed`] if it is closed.
     pub fn start(&self, credits: Credits) -> Result<Handle> {
         let transaction = self.shared.admit(credits)?;
         Ok(Handle::new(Arc::clone(&self.shared), transaction, credits))
     }
 
-    /// Starts a handle if there is room for it right now; none if that would have to wait.
+    /// Starts a handle without waiting; returns none if that would have to wait.
     ///
     /// # Errors
-    /// Those of [`Journal::start`], but for [`Error::Held`].
+    /// - Errors of [`Journal::start`], except for [`Error::Held`].
     pub fn try_start(&self, credits: Credits) -> Result<Option<Handle>> {
         let transaction = self.shared.try_admit(credits)?;
         Ok(transaction
             .map(|transaction| Handle::new(Arc::clone(&self.shared), transaction, credits)))
     }
 
-    /// Makes a transaction durable and waits for that. Callers for the same transaction are served
-    /// together.
-    ///
+    /// Makes a transaction durable and waits. Callers for the same transaction share one commit.
     /// The caller has no open handle.
     ///
     /// # Errors
-    /// - [`Error::Held`] when a device has no room for it. The transaction stays, and becomes
-    ///   durable when there is room.
-    /// - [`Error::Aborted`] when the journal has aborted before the transaction was durable.
+    /// - [`Error::Held`] if a device has no room for it. The transaction stays, and becomes durable
+    ///   when there is room.
+    /// - [`Error::Aborted`] if the journal has aborted before the transaction was durable.
     pub fn commit(&self, tid: Tid) -> Result<()> {
         self.shared.commit(tid)
     }
 
-    /// Commits what runs, and waits also for what commits. Returns the last transaction that this
-    /// made durable, or waited for, if there was one.
+    /// Commits the running transaction, and waits for the committing one. Returns the last
+    /// transaction that became durable by this, if there was one.
     ///
     /// # Errors
-    /// Those of [`Journal::commit`].
+    /// - Errors of [`Journal::commit`].
     pub fn commit_running(&self) -> Result<Option<Tid>> {
         let state = self.shared.state.lock();
         let tid = state
@@ -129,7 +128,7 @@ impl Journal {
         }
     }
 
-    /// Has the running transaction committed soon, without waiting.
+    /// Requests a commit of the running transaction, without waiting.
     pub fn request_commit(&self) {
         let mut state = self.shared.state.lock();
         if let Some(tid) = state.running_tid() {
@@ -137,42 +136,42 @@ impl Journal {
         }
     }
 
-    /// Returns true if a transaction's commit record is durable. An unassigned number counts as not
-    /// durable.
+    /// Returns true if a transaction's commit block is durable. A number that is not yet assigned
+    /// counts as not durable.
     pub fn is_durable(&self, tid: Tid) -> bool {
         self.shared.state.lock().durable.is_at_or_after(tid)
     }
 
-    /// The running transaction, if a handle has started one since the last commit.
+    /// Returns the running transaction, if a handle has started one since the last commit.
     pub fn running(&self) -> Option<Tid> {
         self.shared.state.lock().running_tid()
     }
 
-    /// At one moment: the running transaction, if there is one, and the number of the one that will
-    /// be started next.
+    /// Returns the running transaction, if there is one, and the number of the one to be started
+    /// next, both at the same moment.
     pub fn numbers(&self) -> (Option<Tid>, Tid) {
         let state = self.shared.state.lock();
         (state.running_tid(), state.next)
     }
 
-    /// The age-based writer: writes home committed blocks that have been owed since before a time,
-    /// oldest transaction first, at most `limit` of them. Returns how many.
+    /// Writes committed blocks that have awaited checkpoint since before a time to their final
+    /// location: oldest transaction first, at most `limit` of them. Returns the number written.
     ///
     /// # Errors
-    /// - [`Error::Held`] when the device has no room for a block; it stays owed.
-    /// - [`Error::Aborted`] when a write failed otherwise, which aborts the journal.
+    /// - [`Error::Held`] if the device has no room for a block, which stays pending.
+    /// - [`Error::Aborted`] if a write failed otherwise, which aborts the journal.
     pub fn write_back(&self, owed_before: Nanos, limit: usize) -> Result<usize> {
         self.shared.write_back(owed_before, limit)
     }
 
-    /// Bytes of committed blocks that have yet to be written home.
+    /// Returns the number of bytes of committed blocks that await checkpoint.
     pub fn owed_bytes(&self) -> u64 {
         let owed = self.shared.checkpoint.lock().owed_count() as u64;
         owed * u64::from(self.shared.format.block_bytes)
     }
 
-    /// Bytes of images that the running and the committing transaction and those awaiting
-    /// checkpoint hold. Images that are shared count for each.
+    /// Returns the number of bytes of images that the running and committing transactions and those
+    /// awaiting checkpoint hold. Shared images count for each.
     pub fn pinned_bytes(&self) -> u64 {
         let state = self.shared.state.lock();
         let running = state
@@ -189,8 +188,8 @@ impl Journal {
         count * u64::from(self.shared.format.block_bytes) + self.owed_bytes()
     }
 
-    /// Commits the running transaction, writes everything that is owed home, flushes it and makes
-    /// the moved tail durable. The log is then empty, unless another thread has committed
+    /// Commits the running transaction, checkpoints everything, flushes the file-system device, and
+    /// makes the moved tail durable. The log is then empty, unless another thread has committed
     /// meanwhile.
     ///
     /// # Errors
@@ -202,12 +201,12 @@ impl Journal {
         self.shared.checkpoint_all()
     }
 
-    /// Aborts the journal, stickily: nothing more is committed.
+    /// Aborts the journal permanently: nothing more is committed.
     pub fn abort(&self, error: Error) {
         self.shared.abort(error);
     }
 
-    /// Why the journal has aborted, if it has.
+    /// Returns the error that aborted the journal, if it has aborted.
     pub fn error(&self) -> Option<Error> {
         self.shared.error()
     }
@@ -217,17 +216,18 @@ impl Journal {
         self.shared.counters.read()
     }
 
-    /// The most blocks that a handle may ask for, if it asks for no more revokes than blocks.
+    /// Returns the largest number of blocks that a handle may request with no more revokes than
+    /// blocks.
     pub fn max_credits(&self) -> u32 {
         self.shared.state.lock().limits.handle_max()
     }
 
-    /// Commits and checkpoints everything, says on the device that the log is empty, and ends the
+    /// Commits and checkpoints everything, marks the log as empty on the device, and ends the
     /// daemons. No handle is open, and none will be started.
     ///
     /// # Errors
-    /// - [`Error::Held`] when a device has no room, [`Error::Aborted`] when the journal has
-    ///   aborted; the log is then left for recovery. The daemons end all the same.
+    /// - [`Error::Held`] if a device has no room, [`Error::Aborted`] if the journal has aborted;
+    ///   the log is then left for recovery. The daemons end in any case.
     pub fn close(self: Arc<Self>) -> Result<()> {
         let result = self.checkpoint_all();
         self.shared.state.lock().is_closed = true;

@@ -1,49 +1,50 @@
-//! The journal: Linux's JBD and JBD2 on disk, byte for byte, and a simpler machine in memory.
+//! The journal: on disk that of Linux's JBD and JBD2, byte for byte, and in memory a simpler
+//! design.
 //!
 //! On disk: superblock versions 1 and 2, descriptor, commit and revoke blocks, tags of 32 and 64
 //! bits, checksums v1, v2 and v3, escaping, internal logs and external journal devices. Linux,
-//! e2fsck and debugfs replay what this crate writes, and it replays what they write. It knows
-//! nothing of ext.
+//! e2fsck and debugfs replay the logs of this crate, and it replays theirs. It does not depend on
+//! ext.
 //!
 //! In memory: a *transaction* is a list of buffers. The running transaction changes their images in
-//! place; when it closes, the images freeze (an `Arc` is cloned), and a later change takes its own
-//! copy. Frozen, committed and checkpointing copies are nothing but further references to the
-//! `Arc`. When a transaction becomes durable it takes its blocks over from older ones, so that each
-//! block is owed at most once.
+//! place. When it closes, the images freeze (an `Arc` is cloned), and a later change makes a copy.
+//! Frozen, committed and checkpointing images are further references to the same `Arc`. When a
+//! transaction becomes durable, it takes over its blocks from older ones, so that each block is
+//! checkpointed by at most one transaction.
 //!
 //! # Map
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`journal`] | the open journal: what a file system holds |
+//! | [`journal`] | the open journal, as a file system uses it |
 //! | [`handle`] | one step of an operation |
 //! | [`credits`] | the log space that a handle reserves |
 //! | [`buffer`] | one block in memory |
-//! | `transaction` | the running transaction, and what a closed one is made of |
+//! | `transaction` | the running transaction, and the contents of a closed one |
 //! | `state`, `shared` | running and committing transactions, waiting threads; locks and order |
-//! | `space` | the ring of log blocks and what a transaction may take of it |
-//! | `commit` | closing, logging, the commit record, group commit |
+//! | `space` | the ring of log blocks, and the space that a transaction may take of it |
+//! | `commit` | closing, logging, the commit block, group commit |
 //! | [`lifecycle`] | the places of a block, and the events there |
-//! | `checkpoint_list` | the committed transactions in the log, and the blocks that they owe |
+//! | `checkpoint_list` | the committed transactions in the log, and their blocks to write |
 //! | `checkpoint` | the writes of these blocks, the log's tail |
 //! | `daemon` | the two daemons |
-//! | `hold` | work that a device has no room for |
-//! | [`recovery`] | scan, revoke, replay; looking at logs |
-//! | [`format`](mod@format) | making logs, and external journal devices |
+//! | `hold` | commits and checkpoints that a device has no room for |
+//! | [`recovery`] | scan, revoke, replay; inspecting logs |
+//! | [`format`](mod@format) | creating logs, and external journal devices |
 //! | [`client`], [`config`], [`location`] | the parts that a file system provides |
-//! | [`stats`], [`error`] | the figures and errors that it gets |
+//! | [`stats`], [`error`] | counters and errors |
 //!
 //! # Invariants
 //!
-//! - All blocks of a transaction are in the log before its commit record is issued, with a flush
-//!   before it and forced.
-//! - No block is written home before the commit record of its transaction is durable.
-//! - The log's tail never passes a transaction whose blocks are not home and flushed, or taken over
-//!   by a durable one.
-//! - Log space is used again only when the superblock with the new tail is durable.
+//! - All blocks of a transaction are in the log before its commit block is submitted, which follows
+//!   a flush and is a forced write.
+//! - No block is checkpointed before the commit block of its transaction is durable.
+//! - The log's tail never passes a transaction whose blocks are not checkpointed and flushed, or
+//!   taken over by a durable transaction.
+//! - Log space is reused only when the superblock with the new tail is durable.
 //! - At most one write of a block is in flight.
-//! - After an error in the log nothing more is committed. A write without room is no error: it is
-//!   held and tried again.
+//! - After an error in the log nothing more is committed. A write without room is not an error: it
+//!   is held and retried.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -1,4 +1,4 @@
-//! Writing blocks home.
+//! Writing blocks to their final location.
 
 use block::{Payload, Request, Ticket};
 use layout::{BlockNr, SectorNr, Tid};
@@ -8,17 +8,17 @@ use crate::error::Result;
 use crate::policy::{Batch, Batches, WriteOrder};
 use crate::shared::Shared;
 
-/// The largest request, in blocks.
+/// Size of the largest request in blocks.
 const REQUEST_BLOCKS: usize = 256;
 
-/// Batches on their way home, oldest first.
+/// Batches in flight, oldest first.
 #[derive(Default)]
 struct Underway {
     batches: Vec<(Vec<Run>, Ticket)>,
 }
 
 impl Shared {
-    /// Writes home what transactions up to `last` owe, and waits until all of it is written, by
+    /// Checkpoints transactions up to `last`, and waits until all of their blocks are written, by
     /// this thread or another. The caller has no open handle.
     pub(super) fn write_home_through(&self, last: Tid) -> Result<()> {
         let policy = self.config.policy;
@@ -42,7 +42,8 @@ impl Shared {
         }
     }
 
-    /// Writes candidates home in batches, and waits for them. Returns how many were written.
+    /// Writes candidates to their final location in batches, and waits for them. Returns the number
+    /// written.
     pub(super) fn write_candidates(
         &self,
         mut candidates: Vec<Candidate>,
@@ -58,8 +59,8 @@ impl Shared {
         for batch in candidates.chunks(batch.blocks()) {
             let chosen = self.checkpoint.lock().start(batch, self.config.policy.held);
             if chosen.len() < batch.len() {
-                // A thread that waits for the returned blocks may now have to do something else for
-                // them.
+                // Threads that wait for the returned blocks check again: a commit may have to come
+                // first.
                 self.writes_done.notify_all();
             }
             written += chosen.len();
@@ -67,14 +68,14 @@ impl Shared {
             if batches == Batches::Wait {
                 result = result.and(self.finish_writes(&mut underway));
             }
-            // Where there is no room for some blocks, there may be for others.
+            // If a device has no room for some blocks, it may have room for others.
             if let Err(error) = &result
                 && !error.is_no_room()
             {
                 break;
             }
         }
-        // What was chosen has to end even if something else has failed.
+        // Blocks whose write has started are completed even after an error.
         let rest = self.finish_writes(&mut underway);
         result.and(rest).map(|()| written)
     }
@@ -107,7 +108,7 @@ impl Shared {
         underway.batches.push((runs, ticket));
     }
 
-    /// Waits for batches; the first error of them.
+    /// Waits for batches. Returns their first error.
     fn finish_writes(&self, underway: &mut Underway) -> Result<()> {
         let mut failure = Ok(());
         for (runs, ticket) in underway.batches.drain(..) {
@@ -130,13 +131,13 @@ impl Shared {
     }
 }
 
-/// Adjacent blocks that go in one request.
+/// Adjacent blocks in one request.
 struct Run {
     first: BlockNr,
     payload: Payload,
 }
 
-/// Blocks in ascending order, as runs.
+/// Groups blocks in ascending order into extents.
 fn runs(chosen: Vec<Chosen>) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for block in chosen {

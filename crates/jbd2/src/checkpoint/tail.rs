@@ -2,16 +2,16 @@
 //!
 //! # Rules
 //!
-//! - The tail moves only past transactions whose blocks are home *and flushed*, or taken over by a
-//!   later transaction that is durable.
-//! - Freed log space is used again only when the superblock with the new tail is durable:
+//! - The tail moves only past transactions whose blocks are checkpointed *and flushed*, or taken
+//!   over by a later transaction that is durable.
+//! - Freed log space is reused only when the superblock with the new tail is durable:
 //!   `JournalState::used` shrinks after that.
 //! - `s_start` is not 0 on the device before the first commit is acknowledged: it is written before
 //!   the commit block's flush. The same holds for the feature bit of revokes.
-//! - `s_sequence` never goes back. An empty log carries the number that the next transaction would
+//! - `s_sequence` never decreases. An empty log carries the number that the next transaction would
 //!   have had; the next open continues one later.
-//! - A move costs a flush of the home device and a forced write, so it is done when it frees a
-//!   quarter of the log, or when the space is needed.
+//! - A move costs a flush of the file-system device and a forced write, so it is done when it frees
+//!   a quarter of the log, or when the space is needed.
 
 use block::Request;
 use layout::Tid;
@@ -21,7 +21,7 @@ use crate::shared::Shared;
 use crate::superblock::Superblock;
 
 impl Shared {
-    /// Moves the tail as far as it can, if that frees at least `least` blocks. Returns how many it
+    /// Moves the tail as far as possible, if that frees at least `least` blocks. Returns the number
     /// freed.
     pub(crate) fn advance_tail(&self, least: u32) -> Result<u32> {
         let mut superblock = self.superblock.lock();
@@ -35,7 +35,7 @@ impl Shared {
             let (start, tid) = oldest
                 .or(committing)
                 .unwrap_or((state.head, state.next_committed()));
-            // The ring is never full, so that no distance means that nothing is left.
+            // The ring is never full, so a distance of 0 means that nothing is left.
             let left = self.limits.ring.distance(start, state.head);
             (start, tid, state.used - left)
         };
@@ -59,7 +59,7 @@ impl Shared {
         Ok(freed)
     }
 
-    /// Moves the tail, and says on the device that the log is empty if it is.
+    /// Moves the tail, and marks the log as empty on the device if it is.
     pub(super) fn empty_log(&self) -> Result<()> {
         self.advance_tail(1)?;
         let mut superblock = self.superblock.lock();
@@ -82,15 +82,15 @@ impl Shared {
         if written.is_ok() {
             *superblock = emptied;
         } else {
-            // The log is found where it was: the next write of the superblock, for whatever reason,
-            // must not say that it is empty.
+            // The log is still found at its old start: the next write of the superblock, for
+            // whatever reason, must not mark it as empty.
             self.state.lock().is_log_empty = false;
         }
         written
     }
 
-    /// Before a transaction is logged: sees to it that the log can be found, and that revokes are
-    /// allowed. What this writes is durable after the flush before the commit block.
+    /// Prepares the superblock before a transaction is logged: it shows the start of the log, and
+    /// allows revokes. A change is durable after the flush before the commit block.
     pub(crate) fn prepare_superblock(&self, tid: Tid, start: u32, has_revokes: bool) -> Result<()> {
         let (is_log_empty, needs_revoke) = {
             let state = self.state.lock();
@@ -116,8 +116,8 @@ impl Shared {
         Ok(())
     }
 
-    /// After an abort: leaves a note for the next mount and for e2fsck, if the device still takes
-    /// it.
+    /// Records an abort in the superblock for the next mount and for e2fsck, if the device still
+    /// accepts writes.
     pub(crate) fn note_error_on_device(&self) {
         let mut superblock = self.superblock.lock();
         superblock.set_error(true);
@@ -137,7 +137,7 @@ impl Shared {
         self.flush_if_not_forced()
     }
 
-    /// Turns writes into forced ones, where barriers are on and the device can do it.
+    /// Turns writes into forced ones if barriers are on and the device supports them.
     pub(crate) fn force(&self, requests: &mut [Request]) {
         if !self.config.barrier || !self.log.device.geometry().has_force_unit_access {
             return;
@@ -152,7 +152,7 @@ impl Shared {
         }
     }
 
-    /// Makes a write durable that could not be forced.
+    /// Flushes after a write that could not be forced.
     pub(crate) fn flush_if_not_forced(&self) -> Result<()> {
         if self.config.barrier && !self.log.device.geometry().has_force_unit_access {
             self.flush_log()?;
@@ -160,7 +160,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Flushes the log's device. Where it is the home device, too, that covers writes home.
+    /// Flushes the log's device. For an internal log, the flush also covers checkpointed blocks.
     pub(crate) fn flush_log(&self) -> Result<()> {
         if self.config.is_external {
             self.counters.log_flushes.add(1);
@@ -173,7 +173,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Flushes the home device.
+    /// Flushes the file-system device.
     pub(crate) fn flush_home(&self) -> Result<()> {
         if !self.config.is_external {
             return self.flush_log();
@@ -185,7 +185,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Flushes the home device if blocks have been written home since its last flush.
+    /// Flushes the file-system device if blocks have been checkpointed since its last flush.
     fn flush_home_writes(&self) -> Result<()> {
         let is_flushed = {
             let checkpoint = self.checkpoint.lock();

@@ -1,7 +1,7 @@
 //! The blocks of the checkpoint list that can be written, and the start and end of each write.
 //!
-//! A write of a block starts only when no other one of it is in flight, and ends in the list, too:
-//! so at most one is in flight.
+//! A write of a block starts and ends in this list, and starts only when no other write of the
+//! block is in flight.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{CheckpointList, Owed};
 use crate::lifecycle::{Debt, DebtEvent, Next};
 use crate::policy::HeldBlocks;
 
-/// A block to be written, and the transaction that owes it.
+/// A block to be written, and the transaction that has to write it.
 pub(crate) type Candidate = (BlockNr, Tid);
 
 /// A block whose write has started.
@@ -21,20 +21,20 @@ pub(crate) struct Chosen {
     pub(crate) image: Arc<Block>,
 }
 
-/// The next step until the transactions up to a given one owe nothing.
+/// The next step towards a checkpoint of the transactions up to a given one.
 pub(crate) enum Outlook {
-    /// They owe nothing.
+    /// No block is left to write.
     Settled,
     /// Some block can be written now.
     CanStart,
-    /// All that is left is being written.
+    /// All blocks that are left are being written.
     Underway,
     /// The given transaction, which runs or commits, has to be committed first.
     Held(Tid),
 }
 
 impl CheckpointList {
-    /// Takes the blocks that transactions up to `last` owe and whose write has not started.
+    /// Takes the blocks of transactions up to `last` whose write has not started.
     pub(crate) fn choose_through(&mut self, last: Tid) -> Vec<Candidate> {
         let mut candidates = Vec::new();
         for filed in &mut self.filed {
@@ -48,7 +48,7 @@ impl CheckpointList {
         candidates
     }
 
-    /// Takes at most `limit` blocks owed by transactions committed before a time, oldest first.
+    /// Takes at most `limit` blocks of transactions committed before a time, oldest first.
     pub(crate) fn choose_aged(&mut self, owed_before: Nanos, limit: usize) -> Vec<Candidate> {
         let mut candidates: Vec<Candidate> = Vec::new();
         let owed = &self.owed;
@@ -71,8 +71,8 @@ impl CheckpointList {
         candidates.retain(|(nr, tid)| self.owed.get(nr).is_some_and(|owed| owed.tid == *tid));
     }
 
-    /// Takes candidates that can be written now. Those that cannot, because an older image is in
-    /// flight or (if `held` says so) a later transaction has the block, go back.
+    /// Starts the write of those candidates that can be written now. The others, whose older image
+    /// is in flight or (depending on `held`) which a later transaction has, are put back.
     pub(crate) fn start(&mut self, candidates: &[Candidate], held: HeldBlocks) -> Vec<Chosen> {
         let mut chosen = Vec::with_capacity(candidates.len());
         let Some(front) = self.filed.front().map(|filed| filed.tid) else {
@@ -114,12 +114,12 @@ impl CheckpointList {
         let Next::Become(debt) = owed.debt.after(event) else {
             unreachable!("only a write in flight ends")
         };
-        // A transaction that took it over meanwhile has it among those to be chosen.
+        // If a transaction took it over meanwhile, it is among the unchosen blocks of that one.
         let is_newest = owed.debt == Debt::InFlight;
         owed.debt = debt;
         let tid = owed.tid;
         if !is_ok && is_newest && !rt::mutant!("checkpoint/refused-block-forgotten") {
-            // It has to be chosen again.
+            // It is put back among the unchosen blocks.
             let front = self
                 .filed
                 .front()
@@ -185,7 +185,7 @@ mod tests {
     use crate::transaction::Logged;
 
     /// A block whose write is refused after a newer transaction took it over can be chosen once, so
-    /// that a thread that waits for it learns which transaction holds it.
+    /// that a thread that waits for it finds the transaction that holds it.
     #[test]
     fn a_refused_block_is_chosen_again_once() {
         let nr = BlockNr::new(7);

@@ -1,16 +1,15 @@
 //! Group commit: any number of callers wait for one transaction and wake together.
 //!
-//! A caller that waits for a commit and finds none in progress leads it; all callers that come
-//! meanwhile join the running transaction, and one of them leads the next. So groups form by
-//! themselves while a commit is in progress. A leader waits for others only if they are likely to
-//! come: when one of the last two groups was larger than the present one. It waits at most as long
-//! as a commit usually takes, because a later caller loses no more than that by waiting for the
-//! next commit, and it stops waiting when the group is complete. With one active caller it never
-//! waits.
+//! A caller that waits for a commit and finds none in progress is the leader; all callers that
+//! arrive meanwhile join the running transaction, and one of them leads the next. So groups form
+//! while a commit is in progress. A leader waits for others only if they are likely to arrive: if
+//! one of the last two groups was larger than the present one. It waits at most the average time of
+//! a commit, because a caller that arrives later loses no more than that by waiting for the next
+//! commit, and it stops waiting when the group is complete. With one active caller it never waits.
 //!
 //! With `committer=daemon` the daemon leads all commits.
 //!
-//! Source of the idea: ext3's transaction batching (A. Morton, 2001; J. Bacik, 2008).
+//! Source of the method: ext3's transaction batching (A. Morton, 2001; J. Bacik, 2008).
 
 use layout::Tid;
 use rt::Nanos;
@@ -20,7 +19,7 @@ use crate::policy::Committer;
 use crate::shared::{Shared, StateGuard};
 
 impl Shared {
-    /// Makes a transaction durable, and waits for that.
+    /// Makes a transaction durable, and waits.
     pub(crate) fn commit(&self, tid: Tid) -> Result<()> {
         let mut state = self.state.lock();
         if state.durable.is_at_or_after(tid) {
@@ -41,7 +40,7 @@ impl Shared {
             let is_running = state.running_tid() == Some(tid);
             let is_committing = state.committing.as_ref().is_some_and(|it| it.tid == tid);
             if !is_running && !is_committing {
-                // No handle was ever part of it.
+                // No handle was part of it.
                 break Ok(());
             }
             if let Err(held) = state.commit_hold.check(seen) {
@@ -70,14 +69,14 @@ impl Shared {
         result
     }
 
-    /// Has the daemon try a held commit now.
+    /// Requests an attempt at a held commit now, by the daemon.
     pub(crate) fn want_held(&self, state: &mut StateGuard<'_>) {
         if state.commit_hold.want() {
             self.work.notify_one();
         }
     }
 
-    /// Has the running transaction committed, without waiting.
+    /// Requests a commit of the running transaction, without waiting.
     pub(crate) fn request(&self, state: &mut StateGuard<'_>, tid: Tid) {
         self.want_held(state);
         if state.commit_wanted == Some(tid) {
@@ -89,7 +88,7 @@ impl Shared {
         }
     }
 
-    /// One more caller waits for a transaction.
+    /// Adds a caller that waits for a transaction.
     fn join_group(&self, state: &mut StateGuard<'_>, tid: Tid) {
         let wanted = expected(state.groups);
         if let Some(running) = &mut state.running
@@ -106,7 +105,7 @@ impl Shared {
         }
     }
 
-    /// The leader of a commit waits for others to join it, if they are likely to come.
+    /// Waits for other callers to join the leader's commit, if they are likely to arrive.
     pub(crate) fn gather_group(&self, state: &mut StateGuard<'_>, tid: Tid) {
         let wanted = expected(state.groups);
         let usual = Nanos::new(self.counters.commit_average.get());
@@ -134,7 +133,7 @@ impl Shared {
     }
 }
 
-/// A caller gives up waiting for a transaction.
+/// Removes a caller that gives up waiting for a transaction.
 fn leave_group(state: &mut StateGuard<'_>, tid: Tid) {
     if let Some(running) = &mut state.running
         && running.transaction.tid == tid

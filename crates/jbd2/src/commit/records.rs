@@ -3,10 +3,10 @@
 //! ```text
 //! revoke blocks            all revokes of the transaction
 //! descriptor block         tags of the images that follow
-//! images                   as they are, or a copy without its first four bytes if these are the
+//! images                   unchanged, or a copy without its first four bytes if these are the
 //!                          magic number
 //! descriptor block ...
-//! commit block             written apart, when all of the above is durable
+//! commit block             written separately, when all of the above is durable
 //! ```
 //!
 //! Checksums are computed here and nowhere else: each image as logged into its tag (v2, v3), each
@@ -47,7 +47,7 @@ pub(crate) fn block_count(contents: &Contents, limits: &Limits) -> u32 {
 }
 
 impl Records {
-    /// Lays a transaction out.
+    /// Lays out a transaction.
     pub(crate) fn build(format: &LogFormat, limits: &Limits, contents: &Contents) -> Self {
         let mut records = Self {
             blocks: Payload::with_capacity(block_count(contents, limits) as usize),
@@ -116,7 +116,7 @@ impl Records {
     }
 }
 
-/// The block that ends a transaction.
+/// Returns the commit block, which ends a transaction.
 pub(crate) fn commit_block(format: &LogFormat, tid: Tid, crc: u32, now: WallTime) -> Arc<Block> {
     let mut record = CommitBlock {
         header: Header::new(BlockType::Commit, tid.get()),
@@ -160,7 +160,7 @@ fn new_block(format: &LogFormat, kind: BlockType, tid: Tid) -> Block {
     block
 }
 
-/// Puts the checksum at the end of a descriptor or revoke block.
+/// Stores the checksum at the end of a descriptor or revoke block.
 fn seal(format: &LogFormat, block: &mut Block) {
     if !format.checksums.cover_each_block() {
         return;
@@ -173,7 +173,7 @@ fn seal(format: &LogFormat, block: &mut Block) {
     block[at..].copy_from_slice(tail.as_bytes());
 }
 
-/// A copy without the magic number, if the image begins with it.
+/// Returns a copy without the magic number if the image starts with it.
 fn escape(image: &Arc<Block>) -> Option<Arc<Block>> {
     if !image.starts_with(&MAGIC_BYTES) || rt::mutant!("escape/skipped") {
         return None;

@@ -7,7 +7,8 @@
 //! the blocks after it           the log; its block numbers are those of the device
 //! ```
 //!
-//! One file system uses it, as in Linux. More users, or another UUID, are recognised and refused.
+//! At most one file system uses it, as in Linux. Several users, or another UUID, are detected and
+//! refused.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::error::{Corrupt, Error, Result};
 use crate::location::{Location, LogExtent};
 use crate::superblock::Superblock;
 
-/// The device's block that holds the journal's superblock.
+/// Returns the device's block that holds the journal's superblock.
 fn superblock_place(block_bytes: u32) -> u32 {
     if u64::from(block_bytes) == ext::OFFSET {
         2
@@ -30,7 +31,8 @@ fn superblock_place(block_bytes: u32) -> u32 {
     }
 }
 
-/// Block 0 of the log is the journal's superblock; every other one has the device's number.
+/// Returns the extents of the log. Block 0 is the journal's superblock; every other block has its
+/// number on the device.
 pub(super) fn extents(block_bytes: u32, blocks: u32) -> Vec<LogExtent> {
     let place = superblock_place(block_bytes);
     vec![
@@ -48,7 +50,7 @@ pub(super) fn extents(block_bytes: u32, blocks: u32) -> Vec<LogExtent> {
 /// The properties of a new external journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExternalOptions {
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     pub block_bytes: u32,
     /// Its UUID.
     pub uuid: [u8; 16],
@@ -60,11 +62,11 @@ pub struct ExternalOptions {
     pub seconds: i64,
 }
 
-/// Makes the first blocks of a device an external journal: zeroes, the journal's superblock, the
-/// ext superblock.
+/// Formats the first blocks of a device as an external journal: zeroes, the journal's superblock,
+/// the ext superblock.
 ///
 /// # Errors
-/// - [`Error::TooSmall`], or what the device says.
+/// - [`Error::TooSmall`], and the errors of the device.
 pub fn create_external(device: &Arc<dyn BlockDevice>, options: &ExternalOptions) -> Result<()> {
     let block_bytes = options.block_bytes;
     let blocks = u32::try_from(options.blocks).unwrap_or(u32::MAX);
@@ -86,12 +88,12 @@ pub fn create_external(device: &Arc<dyn BlockDevice>, options: &ExternalOptions)
     Ok(device.flush()?)
 }
 
-/// The journal on a device, if it is the one with this UUID and has at most one user.
+/// Returns the location of the journal on a device, if it has this UUID and at most one user.
 ///
 /// # Errors
-/// - [`Error::Corrupt`] when the device is no external journal.
-/// - [`Error::WrongJournal`] when it is another one.
-/// - [`Error::InUse`] when several file systems use it.
+/// - [`Error::Corrupt`] if the device is not an external journal.
+/// - [`Error::WrongJournal`] if it has another UUID.
+/// - [`Error::InUse`] if several file systems use it.
 pub fn open_external(
     device: Arc<dyn BlockDevice>,
     block_bytes: u32,
@@ -107,7 +109,7 @@ pub fn open_external(
     Ok(log)
 }
 
-/// The journal on a device, however many users it has.
+/// Returns the location of the journal on a device, regardless of its number of users.
 fn locate_external(
     device: &Arc<dyn BlockDevice>,
     block_bytes: u32,
@@ -136,10 +138,10 @@ fn locate_external(
     Ok(contiguous(device, block_bytes, blocks))
 }
 
-/// The ext superblock of an external journal device.
+/// Returns the ext superblock of an external journal device.
 ///
 /// # Errors
-/// - [`Error::Corrupt`] when there is none, or it is a file system's.
+/// - [`Error::Corrupt`] if there is none, or it belongs to a file system.
 pub fn external_superblock(device: &Arc<dyn BlockDevice>) -> Result<ext::Superblock> {
     let none = |why| Error::from(Corrupt::NoJournalDevice { why });
     if device.geometry().size_bytes < ext::OFFSET + ext::SIZE as u64 {
@@ -163,13 +165,13 @@ pub fn external_superblock(device: &Arc<dyn BlockDevice>) -> Result<ext::Superbl
     Ok(found)
 }
 
-/// Notes the file system that uses an external journal. Noting it again changes nothing.
+/// Adds the file system that uses an external journal. Does nothing if it is already added.
 ///
 /// # Errors
-/// - [`Error::Taken`] when another one uses it.
-/// - [`Error::NotEmpty`] when its log was not replayed: what stands in it is not for this file
+/// - [`Error::Taken`] if another file system uses the journal.
+/// - [`Error::NotEmpty`] if its log was not replayed: the transactions belong to another file
 ///   system.
-/// - Those of [`open_external`].
+/// - Errors of [`open_external`].
 pub fn add_user(device: &Arc<dyn BlockDevice>, block_bytes: u32, fs_uuid: [u8; 16]) -> Result<()> {
     let journal_uuid = external_superblock(device)?.uuid;
     let log = open_external(Arc::clone(device), block_bytes, journal_uuid)?;
@@ -183,11 +185,11 @@ pub fn add_user(device: &Arc<dyn BlockDevice>, block_bytes: u32, fs_uuid: [u8; 1
     })
 }
 
-/// Removes a file system from the users of the external journal with this UUID. Changes nothing if
-/// it is not among them.
+/// Removes a file system from the users of the external journal with this UUID. Does nothing if it
+/// is not among them.
 ///
 /// # Errors
-/// - Those of [`open_external`], except for several users: the others remain.
+/// - Errors of [`open_external`], except for several users: the others remain.
 pub fn remove_user(
     device: &Arc<dyn BlockDevice>,
     block_bytes: u32,
@@ -203,12 +205,12 @@ pub fn remove_user(
     })
 }
 
-/// Notes that the file system which uses the external journal with this UUID has a new UUID of its
-/// own. Repeating it changes nothing.
+/// Changes the UUID of the file system that uses the external journal with this UUID. Does nothing
+/// if it is already changed.
 ///
 /// # Errors
-/// - [`Error::Taken`] when neither the old nor the new one is the journal's user, but another is.
-/// - Those of [`open_external`].
+/// - [`Error::Taken`] if the user of the journal has neither the old nor the new UUID.
+/// - Errors of [`open_external`].
 pub fn rename_user(
     device: &Arc<dyn BlockDevice>,
     block_bytes: u32,
@@ -223,7 +225,7 @@ pub fn rename_user(
     })
 }
 
-/// Checks that a journal has no users but these.
+/// Checks that a journal has no other users than these.
 fn check_free(superblock: &Superblock, own: &[[u8; 16]]) -> Result<()> {
     let mut users = superblock.users().iter();
     match users.find(|user| !own.contains(user)) {
@@ -236,7 +238,7 @@ fn check_free(superblock: &Superblock, own: &[[u8; 16]]) -> Result<()> {
 ///
 /// # Errors
 /// - [`Error::WrongUser`] if it is not.
-/// - Those of [`open_external`].
+/// - Errors of [`open_external`].
 pub fn check_user(
     device: &Arc<dyn BlockDevice>,
     block_bytes: u32,
@@ -254,7 +256,7 @@ pub fn check_user(
     }
 }
 
-/// The ext superblock that names the journal.
+/// Returns the ext superblock of the journal device.
 fn ext_superblock(blocks: u32, options: &ExternalOptions) -> ext::Superblock {
     let block_bytes = options.block_bytes;
     let mut raw = ext::Superblock::new_zeroed();
@@ -273,13 +275,13 @@ fn ext_superblock(blocks: u32, options: &ExternalOptions) -> ext::Superblock {
     raw.clusters_per_group = (8 * block_bytes).into();
     raw.max_mount_count = ext::MOUNT_COUNT_UNLIMITED.into();
     raw.error_policy = (ext::ErrorPolicy::Continue as u16).into();
-    // Made, written and checked at the same time: 32 bits of it, and 8 more.
+    // Created, written and checked at the same time, in fields of 32 and 8 bits.
     let seconds = options.seconds.max(0).cast_unsigned();
     let (low, high) = ((seconds as u32).into(), (seconds >> 32) as u8);
     (raw.creation_time, raw.creation_time_high) = (low, high);
     (raw.write_time, raw.write_time_high) = (low, high);
     (raw.check_time, raw.check_time_high) = (low, high);
-    // There is no inode, but dumpe2fs and e2fsck refuse a superblock whose inodes have no size.
+    // There are no inodes, but dumpe2fs and e2fsck refuse a superblock with an inode size of 0.
     raw.dynamic_first_inode = ext::GOOD_OLD_FIRST_INODE.into();
     raw.dynamic_inode_size = 256.into();
     raw
