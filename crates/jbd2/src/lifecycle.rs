@@ -1,9 +1,10 @@
 //! The life cycle of a block: its places, the events there, and their effects.
 //!
 //! A block can be in several places at once: *running* (filed in the running transaction),
-//! *committing* (its frozen image goes to the log), *awaiting* checkpoint (committed, its home is
-//! older) and *in flight* (its image is being written home). It is *absent* when it is in none of
-//! them; only then may a cache evict it. A reader always gets the newest image.
+//! *committing* (its frozen image is being written to the log), *awaiting* checkpoint (committed,
+//! and its final location has an older image) and *in flight* (its image is being written there).
+//! It is *absent* if it is in none of them; only then may a cache evict it. A reader always gets
+//! the current contents.
 //!
 //! | place | dirty | free | as metadata | as ordered | as journaled | commit | abort | error |
 //! |---|---|---|---|---|---|---|---|---|
@@ -14,17 +15,17 @@
 //! | in flight | copy | keep | copy | refused | copy | supersede after | hold | abort |
 //!
 //! The three columns *as* are the reuse of the block, as metadata, ordered data or journaled data,
-//! in the running transaction after it was freed there; its revoke and the cancelling are then
-//! forgotten. *Refused*: a freed block gets ordered data only after the freeing transaction is
-//! durable, for which the client keeps it out of reach; then the block is absent. *Keep*: the older
-//! image stays owed until the freeing transaction is durable; then it is cancelled, or waited for
-//! if it is in flight.
+//! in the running transaction after it was freed there; its revoke and the cancellation are then
+//! dropped. *Refused*: a freed block gets ordered data only after the freeing transaction is
+//! durable, and the client does not allocate it before; then the block is absent. *Keep*: the write
+//! of the older image stays pending until the freeing transaction is durable; then it is cancelled,
+//! or waited for if it is in flight.
 //!
-//! The same as data is [`RULES`]. What a committed block still owes is its `Debt`, the part of the
-//! life cycle that has a memory of its own.
+//! [`RULES`] is the same table as data. The pending write of a committed block is its `Debt`, the
+//! only part of the life cycle with a state of its own.
 
 /// A place of a block. A block can be in several places; the first of running, committing, in
-/// flight, awaiting, absent decides what happens to its contents.
+/// flight, awaiting, absent determines the effect on its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockState {
     /// In none of the others.
@@ -33,13 +34,13 @@ pub enum BlockState {
     Running,
     /// Frozen by the committing transaction.
     Committing,
-    /// Committed, and its home is older.
+    /// Committed, and its final location has an older image.
     Awaiting,
-    /// On its way home.
+    /// Being written to its final location.
     InFlight,
 }
 
-/// An event in the life of a block.
+/// An event of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A handle changes it.
@@ -48,7 +49,7 @@ pub enum Event {
     Free,
     /// Freed in the running transaction, it becomes metadata there.
     ReuseAsMetadata,
-    /// Freed in the running transaction, it is to get ordered data.
+    /// Freed in the running transaction, it would get ordered data.
     ReuseAsOrderedData,
     /// Freed in the running transaction, it gets journaled data there.
     ReuseAsJournaledData,
@@ -71,25 +72,25 @@ pub enum Rule {
     InPlace,
     /// It is filed, and the change takes a copy; the older image stays with its other references.
     Copy,
-    /// A revoke is all there is to do.
+    /// Only a revoke is added.
     Revoke,
-    /// It is taken out of the running transaction.
+    /// It is removed from the running transaction.
     Drop,
-    /// The older image stays owed until the freeing transaction is durable.
+    /// The write of the older image stays pending until the freeing transaction is durable.
     Keep,
-    /// Data is written to it at once.
+    /// Data is written directly to it.
     Write,
-    /// The client must not do it before the freeing transaction is durable.
+    /// The client must not do this before the freeing transaction is durable.
     Refused,
     /// Its image is frozen.
     Freeze,
-    /// Its debts go over to the transaction that is now durable.
+    /// The transaction that is now durable takes over its pending writes.
     TakeOver,
     /// The newer image replaces this one.
     Supersede,
-    /// The newer image replaces this one when the write in flight has ended.
+    /// The newer image replaces this one when the write in flight has completed.
     SupersedeAfter,
-    /// It stays in memory as it is.
+    /// It stays in memory unchanged.
     Hold,
     /// The journal aborts.
     Abort,
@@ -135,47 +136,47 @@ pub const fn rule(place: BlockState, event: Event) -> Rule {
     RULES[place as usize][event as usize]
 }
 
-/// The write that a committed block still owes to its home.
+/// The pending write of a committed block to its final location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Debt {
-    /// Nothing.
+    /// No write is pending.
     None,
     /// Its newest committed image has to be written.
     Awaiting,
     /// It is being written.
     InFlight,
-    /// An older image is being written; the newest one has to follow.
+    /// An older image is being written; the newest one has to be written after it.
     Superseded,
 }
 
-/// An event in the life of a debt.
+/// An event of a pending write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DebtEvent {
     /// A transaction that holds the block became durable.
     Commit,
     /// A transaction that freed the block became durable.
     Free,
-    /// A thread wants to write it home.
+    /// A thread starts the write.
     Start,
-    /// The write has ended well.
+    /// The write has completed.
     Done,
-    /// The write has failed: the journal aborts, or tries again when the device has room.
+    /// The write has failed: the journal aborts, or retries when the device has room.
     Failed,
 }
 
 /// The effect of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The debt becomes this.
+    /// The pending write gets this state.
     Become(Debt),
-    /// The write in flight has to end first.
+    /// The write in flight has to complete first.
     Wait,
     /// It cannot happen.
     Never,
 }
 
 impl Debt {
-    /// The table.
+    /// Returns the effect of an event: the table of pending writes.
     pub(crate) const fn after(self, event: DebtEvent) -> Next {
         use Debt::{Awaiting, InFlight, None, Superseded};
         use Next::{Become, Never, Wait};
@@ -251,13 +252,13 @@ mod tests {
         DebtEvent::Failed,
     ];
 
-    /// The same in other words: which image versions the home may get, and whether a write is under
-    /// way.
+    /// The same rules in another form: the image versions that may reach the final location, and
+    /// the write in flight.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     struct Model {
-        /// The newest committed version that the home does not have.
+        /// True if the newest committed version is not at the final location.
         owed: bool,
-        /// A write is under way, of the newest version or of an older one.
+        /// The write in flight, if there is one: true if it is of the newest version.
         writing: Option<bool>,
     }
 

@@ -10,22 +10,22 @@ use layout::{BlockNr, SectorNr};
 pub struct Location {
     /// The device that holds the log.
     pub device: Arc<dyn BlockDevice>,
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     pub block_bytes: u32,
     /// The log's blocks on the device, in the log's order.
     pub extents: Vec<LogExtent>,
 }
 
-/// A run of a log's blocks that is contiguous on the device.
+/// An extent of a log's blocks on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogExtent {
-    /// Its first block on the device.
+    /// The first block on the device.
     pub first: BlockNr,
     /// Number of blocks.
     pub count: u32,
 }
 
-/// A piece of the log that is contiguous on the device.
+/// An extent of the log on the device, in sectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     /// The first sector on the device.
@@ -43,7 +43,8 @@ impl Location {
             .sum()
     }
 
-    /// The pieces on the device of `count` log blocks from `first` on, as far as they are mapped.
+    /// Returns the pieces on the device of `count` log blocks from `first` on, as far as they are
+    /// mapped.
     pub(crate) fn pieces(&self, first: u32, count: u32) -> impl Iterator<Item = Piece> + '_ {
         let wanted = u64::from(first)..u64::from(first) + u64::from(count);
         let mut start = 0u64;

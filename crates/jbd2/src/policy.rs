@@ -11,15 +11,15 @@
 //! | `log_io` | `copy`: a block on its way to the log can be changed | `wait`: it cannot |
 //! | `checkpointer` | `daemon`: keeps a part of the log free | `caller`: a thread without room |
 //! | `extent` | `quarter`: the oldest quarter of the log | `all`: one by one, until it is empty |
-//! | `held` | `write`: the committed image goes home | `commit`: the later one commits first |
+//! | `held` | `write`: the committed image is written | `commit`: the later one commits first |
 //! | `batch` | `1024` blocks | `64` blocks |
-//! | `batches` | `wait`: for each batch | `overlap`: wait when all of a transaction is submitted |
-//! | `rewrite` | `share`: the newest contents count | `write`: the page is written first |
+//! | `batches` | `wait`: for each batch | `overlap`: wait after submitting all of a transaction |
+//! | `rewrite` | `share`: the current contents are written | `write`: the page is written first |
 //! | `order` | `sorted`: by block | `logged`: by first change; the elevator may sort |
 //!
-//! `default` is ours. `linux24` is the behaviour of the kernels of 2001 to 2003, as far as their
-//! published sources show (2.4.12-ac1, the nearest to 2.4.18 that was at hand; 2.6.9 checkpoints
-//! the oldest transaction only, `extent=oldest`).
+//! `default` is the policy for production use. `linux24` is the behaviour of the kernels of 2001 to
+//! 2003, as far as their published sources show (2.4.12-ac1, the nearest available to 2.4.18; 2.6.9
+//! checkpoints the oldest transaction only, `extent=oldest`).
 
 macro_rules! part {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -30,10 +30,10 @@ macro_rules! part {
         }
 
         impl $name {
-            /// The words for it.
+            /// The words for its values.
             pub const WORDS: &[&str] = &[$($word),+];
 
-            /// Returns the value of a word.
+            /// Returns the value of a word, if there is one.
             #[must_use]
             pub fn from_word(word: &str) -> Option<Self> {
                 match word {
@@ -48,7 +48,7 @@ macro_rules! part {
 part! {
     /// The time at which a transaction closes because of its size.
     Closing {
-        /// It is committed in the background when it holds three quarters of what it may.
+        /// It is committed in the background when it is three quarters full.
         Early = "early",
         /// At a handle that no longer fits.
         Full = "full",
@@ -76,7 +76,7 @@ part! {
 }
 
 part! {
-    /// The effect of log I/O on a thread that wants to change a block on its way to the log.
+    /// The effect of log I/O on a thread that changes a block being written to the log.
     LogIo {
         /// It changes a copy.
         Copy = "copy",
@@ -88,10 +88,10 @@ part! {
 part! {
     /// The thread that checkpoints.
     Checkpointer {
-        /// A daemon, from the time when less than three eighths of the log are free.
+        /// A daemon, when less than three eighths of the log are free.
         Daemon = "daemon",
-        /// The thread that wants to start a handle and finds the log too full for a whole
-        /// transaction beside the one that is being committed.
+        /// A thread that starts a handle and finds the log too full for a whole transaction beside
+        /// the one that is being committed.
         Caller = "caller",
     }
 }
@@ -101,7 +101,7 @@ part! {
     CheckpointScope {
         /// The oldest transaction.
         Oldest = "oldest",
-        /// The oldest transactions that fill a quarter of the log, together.
+        /// The oldest transactions that together fill a quarter of the log.
         Quarter = "quarter",
         /// All, transaction after transaction.
         All = "all",
@@ -109,17 +109,17 @@ part! {
 }
 
 part! {
-    /// The treatment, in a checkpoint, of a block that a running or committing transaction has.
+    /// The treatment, in a checkpoint, of a block that a running or committing transaction holds.
     HeldBlocks {
-        /// It writes the committed image.
+        /// The checkpoint writes the committed image.
         Write = "write",
-        /// It has that transaction committed, which then owes the block.
+        /// The holding transaction is committed first, and takes over the block.
         Commit = "commit",
     }
 }
 
 part! {
-    /// Number of blocks that are written home in a batch.
+    /// Number of blocks in a batch of checkpoint writes.
     Batch {
         /// 1024.
         Large = "1024",
@@ -131,7 +131,7 @@ part! {
 part! {
     /// The overlap of batches.
     Batches {
-        /// Each is.
+        /// Each batch is waited for before the next.
         Wait = "wait",
         /// All are submitted, and then waited for.
         Overlap = "overlap",
@@ -139,20 +139,20 @@ part! {
 }
 
 part! {
-    /// The effect on a thread that changes a page of data which a committing transaction has yet to
-    /// write. For the client: the journal does not know pages.
+    /// The effect on a thread that changes a data page which a committing transaction has yet to
+    /// write. Implemented by the client: the journal has no pages.
     Rewrite {
-        /// The page's newest contents are written for that transaction.
+        /// The page's current contents are written for that transaction.
         Share = "share",
-        /// It writes the page and waits before the change.
+        /// The thread writes the page and waits before it changes it.
         Write = "write",
     }
 }
 
 part! {
-    /// The order in which blocks and pages are given to the device.
+    /// The order in which blocks and pages are submitted to the device.
     WriteOrder {
-        /// The device's order.
+        /// By block number.
         Sorted = "sorted",
         /// The order of the first change.
         Logged = "logged",
@@ -182,24 +182,25 @@ pub struct LogPolicy {
     pub batches: Batches,
     /// The effect on a thread that changes a page which a committing transaction has yet to write.
     pub rewrite: Rewrite,
-    /// In which order blocks are written.
+    /// The order in which blocks are submitted.
     pub order: WriteOrder,
-    /// For tests, and no part: each so many-th request for more credits closes the running
-    /// transaction and is refused, so that the handle restarts in the next one; 0 is none.
+    /// For tests only, not a part of the policy: every n-th request for more credits closes the
+    /// running transaction and is refused, so that the handle restarts in the next one; 0 disables
+    /// this.
     pub restart_every: u32,
 }
 
-/// A part of a policy, as a user sets it.
+/// A part of a policy, as users set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
     /// Its name.
     pub name: &'static str,
-    /// The words for it.
+    /// The words for its values.
     pub words: &'static [&'static str],
 }
 
 impl LogPolicy {
-    /// Ours.
+    /// The default policy.
     pub const DEFAULT: Self = Self {
         closing: Closing::Early,
         committer: Committer::Caller,
@@ -249,7 +250,7 @@ impl LogPolicy {
         Part::new("order", WriteOrder::WORDS),
     ];
 
-    /// The policy of that name.
+    /// Returns the policy with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name {
@@ -259,8 +260,8 @@ impl LogPolicy {
         }
     }
 
-    /// A name and, behind colons, parts that differ from it:
-    /// `linux24:checkpointer=daemon:batch=1024`. None if something is not known.
+    /// Parses a name and, after colons, the parts that differ from it:
+    /// `linux24:checkpointer=daemon:batch=1024`. Returns `None` if a name or word is unknown.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         let mut words = text.split(':');
@@ -271,7 +272,7 @@ impl LogPolicy {
         })
     }
 
-    /// The same with one part set; none if there is no such part or word.
+    /// Returns the policy with one part set; none if there is no such part or word.
     #[must_use]
     pub fn with(mut self, part: &str, word: &str) -> Option<Self> {
         match part {

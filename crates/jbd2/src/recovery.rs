@@ -1,22 +1,22 @@
 //! Recovery: replay of a log.
 //!
 //! Three passes. *Scan* reads the whole log from its tail in large batches, finds its last
-//! transaction and verifies every checksum, without a write; what it decides is the table in the
-//! module `decide`. *Revoke* notes for each revoked block the last transaction that revoked it: a
+//! transaction and verifies every checksum, without a write; its decisions are the table in the
+//! module `decide`. *Revoke* finds for each revoked block the last transaction that revoked it: a
 //! revoke hides images of that transaction and of earlier ones. *Replay* writes the newest image of
-//! each block home, sorted.
+//! each block to its final location, sorted.
 //!
 //! # Rules
 //!
-//! - A transaction that was torn by the crash is dropped as a whole; damage before the last
-//!   transaction, or a block that cannot be read of one that was committed, stops recovery before
-//!   anything is written.
-//! - The home device is flushed before the log is emptied, so that recovery can itself be
+//! - A transaction that was torn by the crash is dropped as a whole. Damage before the last
+//!   transaction, or an unreadable block of a committed transaction, stops recovery before anything
+//!   is written.
+//! - The file-system device is flushed before the log is emptied, so that recovery can be
 //!   interrupted anywhere and repeated.
 //! - The next transaction is numbered (last committed + 2) mod 2^32, so that the number of a
-//!   dropped one is never used again; after a clean end it is `s_sequence` + 1.
-//! - A log that is shorter on the device than its superblock says, or names blocks beyond the end
-//!   of the device, is refused.
+//!   dropped one is never reused; after a clean close it is `s_sequence` + 1.
+//! - A log is refused if it is shorter on the device than its superblock says, or if it names
+//!   blocks beyond the end of the device.
 //!
 //! # Where this differs from Linux and e2fsck
 //!
@@ -37,10 +37,10 @@
 //! nothing here. A transaction that is dropped although it was committed is noted as an error.
 //!
 //! A dropped transaction whose commit block is valid was committed, unless commits are
-//! asynchronous: what it changed may have been acknowledged. Half of it would leave the volume
+//! asynchronous: its changes may have been acknowledged. Half of it would leave the volume
 //! inconsistent, so it is dropped as a whole, and the journal's superblock gets an error in the
-//! same write that empties the log. The file system passes that on to its own superblock, as after
-//! an abort.
+//! same write that empties the log. The file system copies the error to its own superblock, as
+//! after an abort.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/journal.rst`.
 
@@ -68,26 +68,26 @@ pub use view::view;
 /// The treatment of the transactions that a log holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Holdings {
-    /// They are brought home.
+    /// They are replayed.
     #[default]
     Replay,
-    /// They are dropped. What was begun after them is never taken for one of them.
+    /// They are dropped. Blocks of theirs left in the log are never taken for later transactions.
     Discard,
-    /// A log that holds some, or whose damage hides whether it does, is refused.
+    /// A log that holds transactions, or may hold some behind damage, is refused.
     Refuse,
 }
 
 /// The outcome of recovery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovered {
-    /// Transactions replayed.
+    /// Number of transactions replayed.
     pub transactions: u32,
-    /// Transactions dropped, as [`Holdings::Discard`] asks for. Behind damage there may have been
+    /// Number of transactions dropped for [`Holdings::Discard`]. Behind damage there may have been
     /// more.
     pub discarded: u32,
-    /// Blocks written home.
+    /// Number of blocks written.
     pub blocks: u64,
-    /// Images that were not written because they were revoked.
+    /// Number of images not written because they were revoked.
     pub revoked: u64,
     /// The last transaction of the log, if there was one.
     pub last: Option<Tid>,
@@ -95,11 +95,11 @@ pub struct Recovered {
     pub next: Tid,
     /// True if the log was empty, so that nothing was written.
     pub was_clean: bool,
-    /// A committed transaction that was dropped, since a block of it is damaged.
+    /// A committed transaction that was dropped because one of its blocks is damaged.
     pub lost: Option<Lost>,
-    /// The error that an earlier abort, or the loss of a transaction, has noted in the journal (a
-    /// negative errno). It stays there until [`forget_error`] is called by code that has noted it
-    /// elsewhere.
+    /// The error that an earlier abort, or the loss of a transaction, has recorded in the journal
+    /// (a negative errno). It stays there until [`forget_error`] is called, after the caller has
+    /// recorded it elsewhere.
     pub noted_error: Option<i32>,
 }
 
@@ -109,29 +109,28 @@ pub struct Recovered {
 pub struct Lost {
     /// Its number.
     pub tid: Tid,
-    /// The first damaged block, in the log.
+    /// The first damaged block in the log.
     pub log_block: u32,
     /// The fault.
     pub what: &'static str,
 }
 
-/// Replays a log, flushes, and empties it. A log that is empty already is left alone.
+/// Replays a log, flushes, and empties it. Does nothing to an empty log.
 ///
 /// # Errors
-/// - [`Error::Corrupt`] when the log is damaged before its last transaction; nothing was written.
+/// - [`Error::Corrupt`] if the log is damaged before its last transaction; nothing was written.
 /// - [`Error::Unsupported`] and the other errors of the superblock.
-/// - [`Error::Io`] when a device fails. Recovery can be repeated.
+/// - [`Error::Io`] if a device fails. Recovery can be repeated.
 pub fn recover(log: &Location, home: &Arc<dyn BlockDevice>) -> Result<Recovered> {
     settle(log, home, Holdings::Replay)
 }
 
-/// As [`recover`], where the transactions that the log holds may also be dropped, or be a reason to
-/// refuse it.
+/// Replays a log like [`recover`]; with other `holdings`, drops its transactions or refuses the
+/// log.
 ///
 /// # Errors
-/// - [`Error::Unsettled`] when the log holds transactions and they are to be refused; nothing was
-///   written.
-/// - Those of [`recover`].
+/// - [`Error::Unsettled`] if the log holds transactions and is to be refused; nothing was written.
+/// - Errors of [`recover`].
 pub fn settle(
     log: &Location,
     home: &Arc<dyn BlockDevice>,
@@ -163,8 +162,7 @@ pub fn settle(
             });
         }
         Holdings::Discard if holds_some => {
-            // Each transaction takes a block at least: nothing that lies in the log has a later
-            // number.
+            // Each transaction takes at least one block: no block in the log has a later number.
             last = Tid::new(last.get().wrapping_add(superblock.length()));
             recovered.discarded = count;
         }
@@ -191,7 +189,7 @@ pub fn settle(
     Ok(recovered)
 }
 
-/// Replays what a scan found, durably. The log still holds it.
+/// Replays the transactions that a scan found, durably. They remain in the log.
 fn bring_home(
     log: &Location,
     home: &Arc<dyn BlockDevice>,
@@ -217,11 +215,11 @@ fn bring_home(
     Ok(())
 }
 
-/// Takes the error that an abort had noted out of the journal.
+/// Clears the error that an abort has recorded in the journal.
 ///
 /// # Errors
-/// - Those of the superblock.
-/// - [`Error::Io`] when the device fails.
+/// - Errors of reading the superblock.
+/// - [`Error::Io`] if the device fails.
 pub fn forget_error(log: &Location) -> Result<()> {
     let mut superblock = Superblock::load(log)?;
     superblock.set_error(false);

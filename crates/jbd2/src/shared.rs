@@ -11,8 +11,9 @@
 //! | `[blocks]` | the running transaction's lists; a leaf | no |
 //!
 //! A handle takes `[state]` to start, `[buffer]` to change a block that its transaction has, and
-//! `[state]` to finish; the first touch of a block adds `[blocks]`. The client is called with none
-//! of them held, but for [`Client::home_flushed`], during which `[superblock]` may be held.
+//! `[state]` to finish; the first access to a block also takes `[blocks]`. The client is called
+//! without any of these locks, except that `[superblock]` may be held during
+//! [`Client::home_flushed`].
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -34,10 +35,10 @@ use crate::stats::{Counter, Counters};
 use crate::superblock::{LogFormat, Superblock};
 use crate::transaction::Transaction;
 
-/// The time that a thread waits for open handles before it checks if one of them is lost.
+/// Time that a thread waits for open handles before it checks if one was dropped.
 pub(crate) const HANDLE_PATIENCE: Nanos = Nanos::from_secs(1);
 
-/// The heart of a journal.
+/// The state shared by all parts of a journal.
 pub(crate) struct Shared {
     pub(crate) log: Location,
     pub(crate) home: Arc<dyn BlockDevice>,
@@ -46,7 +47,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) client: Arc<dyn Client>,
     pub(crate) counters: Counters,
-    /// As it stands on the device, or is being written.
+    /// The superblock as it is on the device, or is being written.
     pub(crate) superblock: Mutex<Superblock>,
     pub(crate) state: Mutex<JournalState>,
     pub(crate) checkpoint: Mutex<CheckpointList>,
@@ -55,26 +56,27 @@ pub(crate) struct Shared {
     /// With `[state]`: the last open handle of a closing transaction has ended.
     pub(crate) handles_done: Condvar,
     /// With `[state]`: a transaction is durable, or no thread is committing any more. Transactions
-    /// with even numbers use the first, so that threads that wait for the next one sleep on.
+    /// with even numbers use the first condition, so that threads that wait for the next
+    /// transaction are not woken.
     committed: [Condvar; 2],
     /// With `[state]`: the transaction that was durable last has been filed for checkpointing.
     pub(crate) filed: Condvar,
-    /// With `[state]`: another caller has joined the group that a leader gathers.
+    /// With `[state]`: another caller has joined the group that a leader waits for.
     pub(crate) group_grown: Condvar,
     /// With `[state]`: the committing transaction's images are in the log.
     pub(crate) log_io_done: Condvar,
     /// With `[state]`: log space was freed, or may be freed now.
     pub(crate) space_freed: Condvar,
-    /// With `[state]`: the committer's daemon has something to do.
+    /// With `[state]`: the committing daemon has work.
     pub(crate) work: Condvar,
-    /// With `[state]`: the checkpointer's daemon has something to do.
+    /// With `[state]`: the checkpointing daemon has work.
     pub(crate) checkpoint_work: Condvar,
-    /// With `[checkpoint]`: writes home have ended.
+    /// With `[checkpoint]`: checkpoint writes have completed.
     pub(crate) writes_done: Condvar,
-    /// Daemons should end. This flag and the next may be set while a task unwinds, so they are no
-    /// scheduling points.
+    /// True if daemons have to stop. This flag and the next may be set while a task unwinds, so
+    /// they are not scheduling points.
     pub(crate) is_stopping: AtomicBool,
-    /// A handle was dropped half-way: nothing may be committed any more.
+    /// True if a handle was dropped unfinished: nothing may be committed any more.
     has_abandoned: AtomicBool,
 }
 
@@ -115,7 +117,7 @@ impl Shared {
         }
     }
 
-    /// Lets a handle into the running transaction. Waits until there is room.
+    /// Adds a handle to the running transaction. Waits until there is room.
     pub(crate) fn admit(&self, credits: Credits) -> Result<Arc<Transaction>> {
         let policy = self.config.policy;
         let needs_headroom = policy.checkpointer == Checkpointer::Caller;
@@ -156,7 +158,7 @@ impl Shared {
         }
     }
 
-    /// Lets a handle into the running transaction if there is room without waiting.
+    /// Adds a handle to the running transaction if there is room without waiting.
     pub(crate) fn try_admit(&self, credits: Credits) -> Result<Option<Arc<Transaction>>> {
         let needs_headroom = self.config.policy.checkpointer == Checkpointer::Caller;
         let mut state = self.state.lock();
@@ -173,13 +175,13 @@ impl Shared {
         }
     }
 
-    /// Returns the condition, with `[state]`, that a transaction is durable or that no thread is
-    /// committing any more.
+    /// Returns the condition, used with `[state]`, that a transaction is durable or that no thread
+    /// is committing any more.
     pub(crate) fn committed(&self, tid: Tid) -> &Condvar {
         &self.committed[(tid.get() % 2) as usize]
     }
 
-    /// Waits on a condition that goes with the state, and counts the time.
+    /// Waits on a condition with the state's lock, and counts the time.
     pub(crate) fn timed_wait(
         &self,
         condition: &Condvar,
@@ -191,7 +193,7 @@ impl Shared {
         counter.add_time(rt::monotonic().saturating_sub(began));
     }
 
-    /// Waits for log space: for the checkpointer, or (`checkpointer=caller`) by checkpointing.
+    /// Waits for log space: for the checkpointer, or (with `checkpointer=caller`) by checkpointing.
     fn wait_for_space<'a>(&'a self, mut state: StateGuard<'a>) -> StateGuard<'a> {
         let began = rt::monotonic();
         // The space may be that of a held commit.
@@ -204,8 +206,7 @@ impl Shared {
             state.has_checkpointer = false;
             if !has_worked && state.committing.is_some() && state.error.is_none() {
                 // All used space belongs to the transaction that is being committed. Its end wakes
-                // all threads that wait for space; to wake them now would only make them find the
-                // same.
+                // all threads that wait for space; waking them now would be useless.
                 self.space_freed.wait(&mut state);
             } else {
                 self.space_freed.notify_all();
@@ -222,7 +223,7 @@ impl Shared {
         state
     }
 
-    /// `log_io=wait`: waits until the images of a committing transaction are in the log.
+    /// Waits until the images of a committing transaction are in the log, for `log_io=wait`.
     pub(crate) fn wait_for_log_io(&self, committing: Tid) -> Result<()> {
         let mut state = self.state.lock();
         loop {
@@ -238,7 +239,7 @@ impl Shared {
         }
     }
 
-    /// Waits until a durable transaction has been filed for checkpointing, which is a moment later.
+    /// Waits until a durable transaction has been filed for checkpointing, which follows shortly.
     pub(crate) fn wait_until_filed(&self, tid: Tid) -> Result<()> {
         let mut state = self.state.lock();
         while state
@@ -252,14 +253,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Notes, without a lock, that a handle was dropped half-way.
+    /// Notes, without a lock, that a handle was dropped unfinished.
     pub(crate) fn note_abandoned(&self, has_changed: bool) {
         if has_changed {
             self.has_abandoned.store(true, Ordering::Release);
         }
     }
 
-    /// Checks that a commit record may be written.
+    /// Checks that a commit block may be written.
     pub(crate) fn check_before_record(&self, tid: Tid) -> Result<()> {
         if self.has_abandoned.load(Ordering::Acquire) {
             return Err(Error::Abandoned { tid });
@@ -270,12 +271,12 @@ impl Shared {
         }
     }
 
-    /// Returns true if some handle was dropped half-way.
+    /// Returns true if a handle was dropped unfinished.
     pub(crate) fn has_abandoned(&self) -> bool {
         self.has_abandoned.load(Ordering::Acquire)
     }
 
-    /// Aborts now if the error says that a handle was dropped half-way.
+    /// Aborts now if the error reports that a handle was dropped unfinished.
     pub(crate) fn settle_abandoned(&self, error: Error) -> Error {
         if matches!(error, Error::Abandoned { .. }) {
             self.abort(error);
@@ -284,7 +285,7 @@ impl Shared {
         error
     }
 
-    /// The sticky error.
+    /// Returns the error that aborted the journal.
     pub(crate) fn error(&self) -> Option<Error> {
         self.state
             .lock()
@@ -293,7 +294,7 @@ impl Shared {
             .map(|error| Error::Aborted(Arc::clone(error)))
     }
 
-    /// Aborts the journal: nothing more is committed, and the log on the device stays what it is.
+    /// Aborts the journal: nothing more is committed, and the log on the device stays as it is.
     pub(crate) fn abort(&self, error: Error) {
         let cause = match error {
             Error::Aborted(cause) => cause,
@@ -304,8 +305,8 @@ impl Shared {
             return;
         }
         state.error = Some(Arc::clone(&cause));
-        // Before the lock is released: no caller whose call fails may find a client that does not
-        // know of the abort yet.
+        // Before the lock is released: when a caller's call fails, the client has already been
+        // notified of the abort.
         self.client.aborted(&cause);
         drop(state);
         tracing::error!(error = %cause, "the journal aborts");

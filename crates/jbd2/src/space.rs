@@ -37,7 +37,7 @@ impl Ring {
         self.end - self.first
     }
 
-    /// The block `count` blocks after `at`.
+    /// Returns the block `count` blocks after `at`.
     pub(crate) fn advance(self, at: u32, count: u32) -> u32 {
         let offset = u64::from(at - self.first) + u64::from(count);
         let offset = offset % u64::from(self.capacity());
@@ -53,7 +53,7 @@ impl Ring {
         }
     }
 
-    /// Returns the number of `count` blocks from `at` on that come before the wrap.
+    /// Returns the number of blocks, of `count` blocks from `at` on, before the ring wraps.
     pub(crate) fn before_wrap(self, at: u32, count: u32) -> u32 {
         count.min(self.end - at)
     }
@@ -65,8 +65,8 @@ pub(crate) struct Limits {
     pub(crate) ring: Ring,
     tags_per_block: u32,
     revokes_per_block: u32,
-    /// The most that a transaction may hold, in blocks and revoke blocks: a quarter of the journal,
-    /// if that fits.
+    /// Largest number of blocks and revoke blocks of a transaction: a quarter of the journal, if
+    /// that fits.
     pub(crate) transaction_max: u32,
 }
 
@@ -83,7 +83,7 @@ impl Limits {
         limits.with_length(superblock.length())
     }
 
-    /// The same for a journal of another length that begins at the same block.
+    /// Returns the limits of a journal of another length that starts at the same block.
     fn with_length(self, length: u32) -> Self {
         let ring = Ring {
             end: length,
@@ -91,15 +91,15 @@ impl Limits {
         };
         Self {
             ring,
-            // Half of the ring holds for logs that begin near their end: with its descriptors and
-            // its commit block, what a handle may ask for has to fit.
+            // At most half of the ring, for logs that start near their end: the largest request of
+            // a handle has to fit with its descriptors and its commit block.
             transaction_max: (length / 4).min(ring.capacity() / 2),
             ..self
         }
     }
 
-    /// The length of the shortest journal in which a handle may ask for so many blocks, and for as
-    /// many revokes.
+    /// Returns the length of the shortest journal in which a handle may request this number of
+    /// blocks and as many revokes.
     pub(crate) fn length_for(&self, blocks: u32) -> u32 {
         let fits = |length: &u32| self.with_length(*length).handle_max() >= blocks;
         let longer = self.ring.first + 1..u32::MAX;
@@ -113,13 +113,14 @@ impl Limits {
             .saturating_add(credits.revokes.div_ceil(self.revokes_per_block))
     }
 
-    /// Log blocks that a transaction with such credits takes at most.
+    /// Returns the largest number of log blocks that a transaction with these credits takes.
     pub(crate) fn need(&self, credits: Credits) -> u32 {
         let descriptors = credits.blocks.div_ceil(self.tags_per_block);
         self.charge(credits).saturating_add(descriptors + 1)
     }
 
-    /// The most blocks that a handle may ask for, if it asks for no more revokes than blocks.
+    /// Returns the largest number of blocks that a handle may request with no more revokes than
+    /// blocks.
     pub(crate) fn handle_max(&self) -> u32 {
         let revokes = self.transaction_max.div_ceil(self.revokes_per_block);
         self.transaction_max - revokes
@@ -153,8 +154,8 @@ mod tests {
         assert_eq!(RING.before_wrap(3, 7), 7);
     }
 
-    /// A log may begin anywhere: what a handle may ask for fits it even if little is left behind
-    /// its first block.
+    /// A log may start anywhere: the largest request of a handle fits even if few blocks follow the
+    /// first block.
     #[test]
     fn what_may_be_asked_for_fits_the_ring() {
         for (length, first) in [(1024, 1), (280, 255), (17, 1), (280, 264), (5000, 4000)] {

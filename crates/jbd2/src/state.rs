@@ -12,7 +12,7 @@ use crate::hold::Hold;
 use crate::space::Limits;
 use crate::transaction::{Contents, Transaction};
 
-/// Log blocks that a 2.4 kernel kept back for descriptors and the like.
+/// Log blocks that a 2.4 kernel reserves for descriptors and similar.
 const HEADROOM_BLOCKS: u32 = 32;
 
 /// The central state. // [state]
@@ -24,13 +24,13 @@ pub(crate) struct JournalState {
     pub(crate) held: Option<Closed>,
     /// The hold of a commit for which a device had no room at the last attempt.
     pub(crate) commit_hold: Hold,
-    /// The same for writes home and of the journal's superblock.
+    /// The same for checkpoint writes and those of the journal's superblock.
     pub(crate) checkpoint_hold: Hold,
-    /// True if a thread commits, or gathers callers for a commit.
+    /// True if a thread commits, or waits for callers to join its commit.
     pub(crate) has_committer: bool,
     /// The number of the next transaction to be started.
     pub(crate) next: Tid,
-    /// The last transaction whose commit record is durable.
+    /// The last transaction whose commit block is durable.
     pub(crate) durable: Tid,
     /// The place of the next transaction in the log.
     pub(crate) head: u32,
@@ -46,32 +46,32 @@ pub(crate) struct JournalState {
     pub(crate) space_waiters: u32,
     /// True if a caller checkpoints (`checkpointer=caller`).
     pub(crate) has_checkpointer: bool,
-    /// Callers served by the last commit and by the one before.
+    /// Numbers of callers served by the last two commits, the latest first.
     pub(crate) groups: [u32; 2],
-    /// Number of requests for more credits, if some of them are to be refused.
+    /// Number of requests for more credits, counted if some of them are to be refused.
     pub(crate) extensions: u32,
-    /// The reason of the abort.
+    /// The reason for the abort.
     pub(crate) error: Option<Arc<Error>>,
-    /// A handle was dropped half-way in this transaction; the journal has to abort.
+    /// The transaction in which a handle was dropped unfinished; the journal has to abort.
     pub(crate) abandoned: Option<Tid>,
     pub(crate) is_closed: bool,
 }
 
-/// The transaction that handles join.
+/// The running transaction, which handles join.
 pub(crate) struct Running {
     pub(crate) transaction: Arc<Transaction>,
-    /// Open handles.
+    /// Number of open handles.
     pub(crate) updates: u32,
     /// The credits that open handles have reserved and finished ones have used.
     pub(crate) reserved: Credits,
     /// True if no further handle may join.
     pub(crate) is_closing: bool,
     pub(crate) started: Nanos,
-    /// Callers that wait for its commit.
+    /// Number of callers that wait for its commit.
     pub(crate) callers: u32,
 }
 
-/// A transaction that is closed and has its place in the log.
+/// A closed transaction with its place in the log.
 pub(crate) struct Closed {
     pub(crate) contents: Contents,
     /// Its first block in the log.
@@ -91,25 +91,25 @@ pub(crate) struct Committing {
     pub(crate) log_blocks: u32,
     /// The part of the size limit that its credits count as.
     pub(crate) charge: u32,
-    /// Images that it holds.
+    /// Number of images that it holds.
     pub(crate) images: usize,
     /// The phase of their I/O.
     pub(crate) log_io: LogIoPhase,
     pub(crate) callers: u32,
 }
 
-/// The phase of I/O of the images of the transaction that is being written.
+/// The phase of the log I/O of a committing transaction's images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogIoPhase {
     /// Still in memory.
     Ahead,
-    /// On the way to the log.
+    /// Being written to the log.
     Underway,
     /// In the log.
     Over,
 }
 
-/// The answer to a thread that wants to start a handle.
+/// The outcome of an attempt to start a handle.
 pub(crate) enum Admission {
     /// The handle has joined the transaction.
     In(Arc<Transaction>),
@@ -125,13 +125,14 @@ impl JournalState {
         self.used + need < self.limits.ring.capacity()
     }
 
-    /// Free log blocks, what the running transaction has reserved not taken off.
+    /// Returns the number of free log blocks, including those that the running transaction has
+    /// reserved.
     pub(crate) fn free(&self) -> u32 {
         self.limits.ring.capacity() - self.used
     }
 
-    /// True if log blocks are in use that the committing transaction does not take. Where no
-    /// transaction is filed, nothing needs them: the tail is to move past them.
+    /// Returns true if log blocks are in use that the committing transaction does not take. If no
+    /// transaction is filed, nothing needs them: the tail is about to move past them.
     pub(crate) fn has_settled_blocks(&self) -> bool {
         let committing = self.committing.as_ref().map_or(0, |it| it.log_blocks);
         self.used > committing
@@ -158,10 +159,10 @@ impl JournalState {
         }
     }
 
-    /// Returns true if less of the log is free than a 2.4 kernel required before it admitted a
-    /// handle: seven eighths of the free blocks beyond [`HEADROOM_BLOCKS`] have to hold a whole
-    /// transaction and, once more, the one that is being committed; this is subtracted only when it
-    /// goes to the log. An empty log is never short.
+    /// Returns true if the log has less free space than a 2.4 kernel requires to admit a handle:
+    /// seven eighths of the free blocks beyond [`HEADROOM_BLOCKS`] have to hold a whole transaction
+    /// and, once more, the one that is being committed, which is subtracted only when it is written
+    /// to the log. An empty log is never short.
     pub(crate) fn is_short_of_headroom(&self) -> bool {
         let (unlogged, promised) = match &self.committing {
             Some(it) if it.log_io == LogIoPhase::Ahead => (it.log_blocks, it.charge),
@@ -215,7 +216,7 @@ impl JournalState {
         Ok(Admission::In(Arc::clone(&running.transaction)))
     }
 
-    /// Gives an open handle of the running transaction more credits, if there is room.
+    /// Adds credits to an open handle of the running transaction, if there is room.
     pub(crate) fn extend(&mut self, more: Credits) -> bool {
         let limits = self.limits;
         let Some(running) = &self.running else {
@@ -231,8 +232,8 @@ impl JournalState {
         has_room
     }
 
-    /// Counts a request for more credits. If it is one of those to be refused, the running
-    /// transaction closes.
+    /// Counts a request for more credits. Returns true if it is to be refused; the running
+    /// transaction is then closing.
     pub(crate) fn is_to_restart(&mut self, every: u32) -> bool {
         if every == 0 {
             return false;
@@ -245,8 +246,8 @@ impl JournalState {
         is_chosen
     }
 
-    /// A handle of a transaction has ended and gives back what it has not used. Whether the
-    /// committer waits for that.
+    /// Removes a handle that has ended from its transaction and returns its unused credits. Returns
+    /// true if the committer waits for that.
     pub(crate) fn leave(&mut self, tid: Tid, unused: Credits) -> bool {
         match &mut self.running {
             Some(running) if running.transaction.tid == tid => {
@@ -258,12 +259,12 @@ impl JournalState {
         }
     }
 
-    /// The running transaction's number.
+    /// Returns the running transaction's number.
     pub(crate) fn running_tid(&self) -> Option<Tid> {
         self.running.as_ref().map(|running| running.transaction.tid)
     }
 
-    /// The number that the next commit record will carry.
+    /// Returns the number of the next commit block.
     pub(crate) fn next_committed(&self) -> Tid {
         self.running_tid().unwrap_or(self.next)
     }

@@ -12,14 +12,14 @@ macro_rules! stats {
         pub struct Stats {
             $($(#[$doc])* pub $name: u64,)+
             $($(#[$time_doc])* pub $time: Nanos,)+
-            /// The most callers that one commit has served.
+            /// Largest number of callers that one commit has served.
             pub group_size_max: u64,
-            /// The usual time of a commit, from closing to durable: what a lone caller may wait for
-            /// others.
+            /// Average time of a commit, from closing to durable, and so the limit of the time that
+            /// a leader waits for other callers.
             pub commit_average: Nanos,
         }
 
-        /// Running counters. They order nothing, so they are no scheduling points.
+        /// Running counters. Their accesses order nothing, so they are not scheduling points.
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: Counter,)+
@@ -43,8 +43,7 @@ macro_rules! stats {
         impl Sub for Stats {
             type Output = Self;
 
-            /// Returns the counts since an earlier reading. The two maxima and averages are the
-            /// later ones.
+            /// Returns the counts since an earlier reading. Maximum and average are the later ones.
             fn sub(self, earlier: Self) -> Self {
                 Self {
                     $($name: self.$name - earlier.$name,)+
@@ -58,39 +57,39 @@ macro_rules! stats {
 }
 
 stats! {
-    /// Handles started.
+    /// Number of handles started.
     handles,
-    /// Transactions committed.
+    /// Number of transactions committed.
     commits,
-    /// Callers that waited for a commit.
+    /// Number of callers that waited for a commit.
     sync_callers,
-    /// Block images written to the log.
+    /// Number of block images written to the log.
     logged_blocks,
-    /// Of them, escaped because they began with the journal's magic number.
+    /// Number of these that were escaped because they start with the journal's magic number.
     escaped_blocks,
-    /// Descriptor blocks written to the log.
+    /// Number of descriptor blocks written to the log.
     descriptor_blocks,
-    /// Revoke blocks written to the log.
+    /// Number of revoke blocks written to the log.
     revoke_blocks,
-    /// Revoke records in them.
+    /// Number of revoke records in them.
     revoke_records,
-    /// Commit blocks written to the log.
+    /// Number of commit blocks written to the log.
     commit_blocks,
-    /// Requests in which all of these were written.
+    /// Number of requests that wrote all of these.
     log_requests,
-    /// Blocks written home.
+    /// Number of blocks checkpointed.
     checkpoint_blocks,
-    /// Requests in which they were written.
+    /// Number of requests that wrote them.
     checkpoint_requests,
-    /// Blocks that were not written home because a later transaction logged them again.
+    /// Number of blocks not checkpointed because a later transaction logged them again.
     superseded_blocks,
-    /// Blocks that were not written home because they had been freed.
+    /// Number of blocks not checkpointed because they were freed.
     cancelled_blocks,
-    /// Times that the log's tail was moved on the device.
+    /// Number of moves of the log's tail on the device.
     tail_moves,
-    /// Flushes of the log's device, those before commit records included.
+    /// Number of flushes of the log's device, including those before commit blocks.
     log_flushes,
-    /// Flushes of the home device where it is another one.
+    /// Number of flushes of the file-system device, if the log is on another device.
     home_flushes;
     times
     /// Time that callers waited because the transaction was closing or full.

@@ -35,7 +35,7 @@ const ERRNO_IO: u32 = (-5i32).cast_unsigned();
 /// The protection of a log's blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Checksums {
-    /// Not at all: a commit block is trusted.
+    /// No checksums: a commit block is trusted.
     #[default]
     None,
     /// A crc32 of the transaction in its commit block.
@@ -56,15 +56,15 @@ impl Checksums {
 /// The properties of a log that are constant while it is used: how its blocks are written and read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogFormat {
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     pub(crate) block_bytes: u32,
     /// The form of tags and revoke records.
     pub(crate) tags: TagFormat,
     /// The protection of blocks.
     pub(crate) checksums: Checksums,
-    /// The start of all v2 and v3 checksums.
+    /// The initial value of all v2 and v3 checksums.
     pub(crate) seed: u32,
-    /// The UUID that goes with the first tag of a descriptor block.
+    /// The UUID in the first tag of a descriptor block.
     pub(crate) uuid: [u8; 16],
     /// True if commit blocks may have been written together with the blocks that they commit.
     pub(crate) is_async: bool,
@@ -78,10 +78,10 @@ pub(crate) struct Superblock {
 }
 
 impl Superblock {
-    /// The superblock in a block of a log of which `mapped` blocks are mapped.
+    /// Decodes the superblock of a log of which `mapped` blocks are mapped.
     ///
     /// # Errors
-    /// - [`Error::Corrupt`] and [`Error::Unsupported`] as the table says.
+    /// - [`Error::Corrupt`] and [`Error::Unsupported`], by the table above.
     pub(crate) fn decode(block: &[u8], block_bytes: u32, mapped: u64) -> Result<Self> {
         let (mut raw, _) =
             JournalSuperblock::read_from_prefix(block).map_err(|_| Corrupt::NoSuperblock)?;
@@ -133,7 +133,7 @@ impl Superblock {
         Ok(Self { raw, checksums })
     }
 
-    /// A superblock of a new, empty log of version 2.
+    /// Creates the superblock of a new, empty log of version 2.
     pub(crate) fn new(block_bytes: u32, length: u32, first: u32, uuid: [u8; 16]) -> Self {
         let mut raw = JournalSuperblock::new_zeroed();
         raw.header = Header::new(BlockType::SuperblockV2, 0);
@@ -149,7 +149,7 @@ impl Superblock {
         }
     }
 
-    /// Makes it one of version 1, which has no features and no UUID.
+    /// Converts it to version 1, which has no features and no UUID.
     pub(crate) fn set_version_1(&mut self) {
         let sequence = self.raw.header.sequence.get();
         self.raw.header = Header::new(BlockType::SuperblockV1, sequence);
@@ -175,7 +175,7 @@ impl Superblock {
         self.checksums = checksums;
     }
 
-    /// The block to be written, with its checksum.
+    /// Returns the block to be written, with its checksum.
     pub(crate) fn encode(&self) -> Block {
         let mut raw = self.raw;
         if self.checksums.cover_each_block() {
@@ -202,12 +202,12 @@ impl Superblock {
         }
     }
 
-    /// 1 or 2.
+    /// Returns the version: 1 or 2.
     pub(crate) fn version(&self) -> u8 {
         self.raw.version().expect("it was checked when decoded")
     }
 
-    /// Names of its features, as e2fsprogs prints them.
+    /// Returns the names of its features, as e2fsprogs prints them.
     pub(crate) fn feature_names(&self) -> Vec<&'static str> {
         let (compatible, incompatible) = (self.raw.compatible(), self.raw.incompatible());
         let compatible = journal::COMPATIBLE_NAMES
@@ -222,33 +222,33 @@ impl Superblock {
             .collect()
     }
 
-    /// Blocks of the journal, this one included.
+    /// Returns the number of blocks of the journal, the superblock included.
     pub(crate) fn length(&self) -> u32 {
         self.raw.length.get()
     }
 
-    /// The first block of the log proper.
+    /// Returns the first block after the superblock.
     pub(crate) fn first(&self) -> u32 {
         self.raw.first_block.get()
     }
 
-    /// The first block of the oldest transaction that may have to be replayed; none if the log is
-    /// empty.
+    /// Returns the first block of the oldest transaction that may have to be replayed; none if the
+    /// log is empty.
     pub(crate) fn start(&self) -> Option<u32> {
         Some(self.raw.start.get()).filter(|start| *start != 0)
     }
 
-    /// The number of that transaction.
+    /// Returns the number of that transaction.
     pub(crate) fn sequence(&self) -> Tid {
         Tid::new(self.raw.sequence.get())
     }
 
-    /// The journal's UUID.
+    /// Returns the journal's UUID.
     pub(crate) fn uuid(&self) -> [u8; 16] {
         self.raw.uuid
     }
 
-    /// The error that an aborted journal left, as it stands there (a negative errno).
+    /// Returns the error that an aborted journal has recorded (a negative errno).
     pub(crate) fn noted_error(&self) -> Option<i32> {
         Some(self.raw.error.get().cast_signed()).filter(|error| *error != 0)
     }
@@ -259,7 +259,7 @@ impl Superblock {
         self.raw.sequence = sequence.get().into();
     }
 
-    /// Notes that the journal has aborted, or that this has been dealt with.
+    /// Records that the journal has aborted, or clears that record.
     pub(crate) fn set_error(&mut self, has_error: bool) {
         self.raw.error = if has_error { ERRNO_IO } else { 0 }.into();
     }
@@ -271,7 +271,7 @@ impl Superblock {
             .contains(JournalIncompatible::REVOKE)
     }
 
-    /// Says that there may be revoke blocks, for which a log of version 1 becomes one of version 2.
+    /// Allows revoke blocks; a log of version 1 becomes one of version 2.
     pub(crate) fn enable_revoke(&mut self) {
         if self.version() == 1 {
             let sequence = self.raw.header.sequence.get();
@@ -283,7 +283,7 @@ impl Superblock {
         self.raw.incompatible_bits = features.bits().into();
     }
 
-    /// The UUIDs of the file systems that use the journal.
+    /// Returns the UUIDs of the file systems that use the journal.
     pub(crate) fn users(&self) -> &[[u8; 16]] {
         let count = usize::try_from(self.raw.user_count.get()).unwrap_or(usize::MAX);
         &self.raw.users[..count.min(journal::USERS_MAX)]
@@ -302,8 +302,8 @@ impl Superblock {
     }
 }
 
-/// True if the fields that version 1 does not have were not cleared when the log became one of
-/// version 2.
+/// Returns true if the fields that version 1 does not have were not cleared when the log became one
+/// of version 2.
 fn has_leftovers(raw: &JournalSuperblock) -> bool {
     let features = [
         raw.compatible_bits,
@@ -320,7 +320,7 @@ fn clear_after_version_1(raw: &mut JournalSuperblock) {
     raw.as_mut_bytes()[end..].fill(0);
 }
 
-/// Refuses what is not known, and checks the checksum.
+/// Refuses unknown features, and verifies the checksum.
 fn check_features(raw: &JournalSuperblock) -> Result<Checksums> {
     let (compatible, incompatible) = (raw.compatible(), raw.incompatible());
     let unknown = incompatible.difference(JournalIncompatible::all()).bits();

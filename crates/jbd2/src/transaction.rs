@@ -1,8 +1,8 @@
 //! The running transaction: the blocks that it holds and has freed.
 //!
-//! Blocks are a list of references to buffers, in the order of their first touch; a buffer knows
-//! its slot, so that forgetting it costs no search. Images change in place in the buffers until the
-//! transaction is *frozen*: then it has become [`Contents`], which never change.
+//! Blocks are a list of references to buffers, in the order of their first access; a buffer stores
+//! its slot, so that forgetting it needs no search. Images change in place in the buffers until the
+//! transaction is *frozen*: then it becomes a [`Contents`], which never changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::buffer::{Buffer, BufferState, Filing, Label};
 use crate::credits::Credits;
 use crate::error::{Error, Result};
 
-/// A transaction that may still be changed by handles.
+/// A transaction that handles may still change.
 pub(crate) struct Transaction {
     pub(crate) tid: Tid,
-    // [blocks], taken after buffers' locks, and before no other.
+    // [blocks], taken after the locks of buffers, and before no other lock.
     blocks: Mutex<Blocks>,
 }
 
@@ -29,7 +29,7 @@ struct Blocks {
     count: usize,
     /// Blocks whose older images must not be replayed.
     revokes: BTreeSet<BlockNr>,
-    /// Blocks that were freed: what they owe is cancelled when the transaction is durable.
+    /// Blocks that were freed: their pending writes are cancelled when the transaction is durable.
     forgotten: BTreeSet<BlockNr>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Contents {
 /// A block of a closed transaction.
 pub(crate) struct Logged {
     pub(crate) buffer: Arc<Buffer>,
-    /// The image that goes to the log, and home.
+    /// The image to be logged and checkpointed.
     pub(crate) image: Arc<Block>,
 }
 
@@ -82,16 +82,15 @@ impl Transaction {
         blocks.list.push(Some(Arc::clone(buffer)));
         blocks.count += 1;
         if !blocks.forgotten.is_empty() {
-            // The block is used again: its new contents are what recovery must find, and what its
-            // home gets.
+            // The block is reused: its new contents are replayed and checkpointed.
             blocks.revokes.remove(&buffer.nr());
             blocks.forgotten.remove(&buffer.nr());
         }
         Ok(())
     }
 
-    /// Takes a freed block out, which gives a credit back if it was in, and notes what has to
-    /// happen at the commit.
+    /// Removes a freed block, which returns a credit if it was filed, and notes the work for the
+    /// commit.
     pub(crate) fn forget(
         &self,
         nr: BlockNr,

@@ -1,7 +1,7 @@
-//! Two blocks, three transactions, all orders: what the journal does is what the table says, and
-//! what it leaves on the device after a crash is what the model says.
+//! Two blocks, three transactions, all orders: the journal behaves as the table requires, and the
+//! device after a crash has the contents that the model predicts.
 //!
-//! Between transactions nothing happens, or everything is checkpointed, or a checkpoint is begun
+//! Between transactions nothing happens, or everything is checkpointed, or a checkpoint is started
 //! and stays in flight until the next transaction is durable (or has to wait for it).
 
 use std::sync::Arc;
@@ -22,11 +22,11 @@ const BLOCK: usize = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
     Nothing,
-    /// Dirty it (or use it, if it was free).
+    /// Dirty it (allocating it, if it was free).
     Write,
     Free,
     WriteThenFree,
-    /// Free it and use it again, as metadata or journaled data, with a new buffer.
+    /// Free it and reuse it, as metadata or journaled data, with a new buffer.
     FreeThenReuse,
     /// Write ordered data to it, past the journal, before the transaction.
     Data,
@@ -51,15 +51,15 @@ enum Then {
 
 const THENS: [Then; 3] = [Then::Nothing, Then::Checkpoint, Then::StayInFlight];
 
-/// The model: what one block is.
+/// The model of one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Model {
     is_logged: bool,
     is_data: bool,
     version: u8,
-    /// Its newest committed image is not home.
+    /// True if its newest committed image is not at the final location.
     is_owed: bool,
-    /// An image of it is on its way home: the newest one, or an older one.
+    /// The write in flight, if there is one: true if it is of the newest image.
     in_flight: Option<bool>,
 }
 
@@ -73,7 +73,7 @@ impl Model {
         }
     }
 
-    /// A transaction that does this becomes durable.
+    /// Applies an act when its transaction becomes durable.
     fn commit(&mut self, act: Act, version: u8) {
         match act {
             Act::Nothing => {}
@@ -91,7 +91,7 @@ impl Model {
         }
     }
 
-    /// The write in flight ends.
+    /// Completes the write in flight.
     fn land(&mut self) {
         if let Some(is_newest) = self.in_flight.take() {
             self.is_owed = !is_newest;
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// The place that decides what happens to a block's contents.
+    /// Returns the place that determines the effect on a block's contents.
     fn place(&self, nr: usize) -> BlockState {
         let (model, holds) = (self.models[nr], self.buffers[nr].lock().holds);
         match (holds.running, model.in_flight, model.is_owed) {
@@ -199,7 +199,7 @@ impl World {
         }
     }
 
-    /// Changes a block's bytes, and looks whether that happens where the table says.
+    /// Changes a block's bytes, and checks that this happens as the table requires.
     fn dirty(&self, handle: &mut Handle, nr: usize, place: BlockState) {
         let buffer = &self.buffers[nr];
         let older = (rule(place, Event::Dirty) == Rule::Copy).then(|| buffer.image());
@@ -303,7 +303,7 @@ impl World {
         assert_eq!(self.journal.owed_bytes(), (owed * BLOCK) as u64);
     }
 
-    /// The power goes; what is left is recovered.
+    /// Cuts the power and recovers.
     fn crash(self, path: &str) {
         let device = Arc::new(self.device.snapshot());
         let home: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&device);
@@ -324,8 +324,8 @@ impl World {
     }
 }
 
-/// One path: acts of both blocks and what follows, for each transaction. None if the model does not
-/// allow it.
+/// Runs one path: for each transaction, the acts on both blocks and the event after it. Returns
+/// `None` if the model does not allow the path.
 fn run(formatted: &MemoryDevice, path: &[([Act; 2], Then)]) -> Option<()> {
     let mut models = [Model::default(); 2];
     for (acts, _) in path {
@@ -361,7 +361,8 @@ fn two_blocks_three_transactions_all_orders() {
             .flat_map(|acts| THENS.iter().map(move |then| (acts, *then)))
             .collect();
         let firsts = steps.iter().filter(|(acts, _)| {
-            // The two blocks are alike: one order of each pair in the first transaction is enough.
+            // The two blocks are equivalent: one order of each pair in the first transaction is
+            // enough.
             (acts[0] as usize) <= (acts[1] as usize)
         });
         for first in firsts {

@@ -1,42 +1,41 @@
-//! The decisions of the scan: the whole policy of recovery, as one table.
+//! The decisions of the scan, as one table.
 //!
-//! The scan stands at a block of the log where the transaction with the expected number should
-//! begin or go on. *Committed* says whether the log shows that this transaction was committed
-//! before the crash. It is asked only when something is wrong, because it tells damage from
-//! interruption.
+//! The scan is at a block of the log at which the transaction with the expected number should start
+//! or continue. *Committed* means that the log shows that this transaction was committed before the
+//! crash. It is checked only when something is wrong, to distinguish damage from interruption.
 //!
 //! | head | its checksum | body so far | committed | decision |
 //! |---|---|---|---|---|
 //! | foreign | - | good | - | end: the log ends before this transaction |
-//! | descriptor, revoke | good | any | - | go on |
+//! | descriptor, revoke | good | any | - | continue |
 //! | commit | good | good | - | complete: the transaction is to be replayed |
 //! | anything else | | | no | drop: the crash interrupted this transaction |
 //! | anything else | | | yes | damage: refuse |
 //!
-//! What shows that a transaction was committed:
+//! Evidence that a transaction was committed:
 //!
-//! - a valid block of a later one, because that begins only when the one before is durable;
-//! - where a block of it cannot be read, also its own commit block, because that is written only
-//!   when all others are durable; unless the log's commits are asynchronous. (Damage that a
-//!   checksum shows may come from a device that did not keep to that order.)
-//! - where a block of it cannot be read, another one that cannot be read either and is not in the
-//!   same physical sector. A power cut leaves one torn sector; the contents of the others are
-//!   unknown, and the next attempt may read them.
+//! - a valid block of a later transaction, which starts only when the one before is durable;
+//! - if a block of it cannot be read, also its own commit block, which is written only when all
+//!   others are durable; unless the log's commits are asynchronous. (Damage found by a checksum may
+//!   come from a device that did not keep to that order.)
+//! - if a block of it cannot be read, another unreadable block outside the same physical sector. A
+//!   power cut leaves one torn sector; the contents of the others are unknown, and the next attempt
+//!   may read them.
 //!
-//! So a torn sector at the end of the log is no reason to refuse it, and what was acknowledged is
-//! not dropped because of one that went bad in the middle.
+//! So a torn sector at the end of the log is no reason to refuse the log, and acknowledged
+//! transactions are not dropped because of a bad sector in the middle.
 //!
 //! *Foreign* is a block without magic number, with another transaction's number, or of a type that
-//! cannot be there. *Body* is bad when an image or a descriptor, revoke or tag of the transaction
-//! was damaged or unreadable. A damaged descriptor or revoke block is decided on at once, because
-//! it does not say where the transaction goes on; so is one that cannot be read.
+//! is not possible there. *Body* is bad if an image or a descriptor, revoke block or tag of the
+//! transaction is damaged or unreadable. A damaged descriptor or revoke block is decided on at
+//! once, because the continuation of the transaction is unknown; so is an unreadable block.
 
 /// The block at the position of the scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Head {
     /// The device could not read it.
     Unreadable,
-    /// Nothing of the expected transaction.
+    /// No block of the expected transaction.
     Foreign,
     /// A descriptor block.
     Descriptor,
@@ -46,7 +45,7 @@ pub(super) enum Head {
     Commit,
 }
 
-/// All that the decision depends on.
+/// The input of the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) head: Head,
@@ -59,9 +58,9 @@ pub(super) struct Finding {
 /// A decision of the scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Read on in this transaction.
+    /// Continue with the next block of this transaction.
     GoOn,
-    /// The transaction is complete; go on with the next.
+    /// The transaction is complete: continue with the next one.
     Complete,
     /// The log ends before this transaction.
     End,
@@ -71,7 +70,7 @@ pub(super) enum Decision {
     Damage,
 }
 
-/// The table. `is_committed` is asked only where the answer matters.
+/// Applies the table. `is_committed` is called only if the result depends on it.
 pub(super) fn decide(finding: Finding, is_committed: impl FnOnce() -> bool) -> Decision {
     if rt::mutant!("recovery/checksums-ignored") && finding.head == Head::Commit {
         return Decision::Complete;
@@ -109,7 +108,7 @@ mod tests {
         Head::Commit,
     ];
 
-    /// Rules that every row must keep, in other words than the table.
+    /// Rules that every row must keep, independent of the table.
     #[test]
     fn all_rows() {
         for head in HEADS {
@@ -132,7 +131,7 @@ mod tests {
                 // Only a good commit block after a good body is replayed.
                 let is_whole = head == Head::Commit && is_head_good && is_body_good;
                 assert_eq!(decision == Decision::Complete, is_whole, "{row}");
-                // Whatever is good is never called damaged, whatever lies behind it.
+                // A good block is never treated as damaged, whatever follows it.
                 let is_part = matches!(head, Head::Descriptor | Head::Revoke) && is_head_good;
                 let is_clean_end = head == Head::Foreign && is_body_good;
                 assert_eq!(was_asked, !is_whole && !is_part && !is_clean_end, "{row}");

@@ -1,4 +1,4 @@
-//! Looking at a log without touching it.
+//! Inspecting a log without a write.
 
 use layout::{BlockNr, Tid};
 
@@ -15,13 +15,13 @@ pub struct Inspection {
     pub version: u8,
     /// Names of its features, as e2fsprogs prints them.
     pub features: Vec<&'static str>,
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     pub block_bytes: u32,
-    /// Blocks of the journal, its superblock included.
+    /// Number of blocks of the journal, its superblock included.
     pub blocks: u32,
-    /// The first block of the log proper.
+    /// The first block after the superblock.
     pub first: u32,
-    /// First block of the log; none if it is empty.
+    /// The first block of the oldest transaction; none if the log is empty.
     pub start: Option<u32>,
     /// The number in the superblock: that of the first transaction.
     pub sequence: Tid,
@@ -29,11 +29,11 @@ pub struct Inspection {
     pub uuid: [u8; 16],
     /// The UUIDs of the file systems that use it.
     pub users: Vec<[u8; 16]>,
-    /// The error that an abort has noted (a negative errno).
+    /// The error that an abort has recorded (a negative errno).
     pub noted_error: Option<i32>,
     /// The complete transactions, oldest first.
     pub transactions: Vec<TransactionInfo>,
-    /// Why the log ends where it does; none if it is empty.
+    /// The end of the log, and its reason; none if the log is empty.
     pub end: Option<End>,
 }
 
@@ -46,7 +46,7 @@ pub struct TransactionInfo {
     pub first: u32,
     /// Its commit block.
     pub commit_block: u32,
-    /// The time of the commit, in seconds since 1970; 0 if the log does not have it.
+    /// The time of the commit, in seconds since 1970; 0 if the log does not record it.
     pub committed_at: u64,
     /// The images, in the order of the log.
     pub blocks: Vec<LoggedBlock>,
@@ -57,36 +57,35 @@ pub struct TransactionInfo {
 /// An image in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoggedBlock {
-    /// Its place in the log.
+    /// Its block in the log.
     pub log_block: u32,
-    /// Its home.
+    /// Its final location.
     pub home: BlockNr,
-    /// True if it begins with the journal's magic number.
+    /// True if it starts with the journal's magic number.
     pub is_escaped: bool,
 }
 
-/// Why a log ends where it does.
+/// The end of a log, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
     /// The block at which the scan stopped.
     pub log_block: u32,
     /// The number that was expected there.
     pub expected: Tid,
-    /// A transaction was begun there and interrupted; recovery drops it.
+    /// True if a transaction was started there and interrupted; recovery drops it.
     pub is_torn: bool,
-    /// The transaction that is torn there had been committed: recovery drops it, and notes an
-    /// error.
+    /// True if the torn transaction had been committed: recovery drops it, and records an error.
     pub is_lost: bool,
-    /// The log is damaged there; recovery refuses it.
+    /// True if the log is damaged there; recovery refuses it.
     pub is_damaged: bool,
     /// The place of the fault, and the fault.
     pub wrong: Option<(u32, &'static str)>,
 }
 
-/// Looks at a log. Nothing is written.
+/// Inspects a log. Writes nothing.
 ///
 /// # Errors
-/// - Those of the superblock, and of its device. Damage in the log itself is part of the answer.
+/// - Errors of reading the superblock. Damage in the log itself is part of the result.
 pub fn inspect(log: &Location) -> Result<Inspection> {
     let superblock = Superblock::load(log)?;
     let scan = superblock

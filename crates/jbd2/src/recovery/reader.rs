@@ -1,4 +1,4 @@
-//! Reads a log's blocks in large batches.
+//! Reading a log's blocks in large batches.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use layout::{Block, SectorNr};
 use crate::location::{Location, Piece};
 use crate::space::Ring;
 
-/// Bytes that are read at a time.
+/// Number of bytes read at a time.
 const WINDOW_BYTES: u32 = 1 << 20;
 
-/// A log's blocks, mostly read one after another.
+/// A reader of a log's blocks, mostly one after another.
 pub(super) struct Reader<'l> {
     log: &'l Location,
     ring: Ring,
-    /// The first block of the window, and what is in it; none where it could not be read.
+    /// The first block of the window, and its blocks; none for those that could not be read.
     window: (u32, Vec<Option<Arc<Block>>>),
 }
 
@@ -28,7 +28,7 @@ impl<'l> Reader<'l> {
         }
     }
 
-    /// A block of the log; none if the device cannot read it.
+    /// Returns a block of the log; none if the device cannot read it.
     pub(super) fn read(&mut self, at: u32) -> Option<Arc<Block>> {
         let (first, blocks) = &self.window;
         let known = at
@@ -55,7 +55,7 @@ impl<'l> Reader<'l> {
         pieces.next().map(|piece| piece.sector)
     }
 
-    /// Reads a piece at once or, if that fails, block by block.
+    /// Reads a piece in one request or, if that fails, block by block.
     fn read_piece(&self, piece: Piece) -> Vec<Option<Arc<Block>>> {
         if let Some(blocks) = self.read_blocks(piece.sector, piece.count) {
             return blocks.into_iter().map(Some).collect();

@@ -1,4 +1,4 @@
-//! The third pass: the newest image of each block goes home.
+//! The third pass: writing the newest image of each block to its final location.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use super::scan::{Image, Scan};
 use crate::error::{Corrupt, Result};
 use crate::location::Location;
 
-/// Number of blocks that are read and written together.
+/// Number of blocks in a batch.
 const BATCH_BLOCKS: usize = 1024;
 
-/// The blocks to be written home.
+/// The blocks to be written.
 pub(super) struct Replay {
-    /// The newest image of each block that is not revoked, in the order of their homes.
+    /// The newest image of each block that is not revoked, in the order of final locations.
     images: Vec<(Image, Tid)>,
-    /// Images that are hidden by revokes.
+    /// Number of images that revokes hide.
     pub(super) revoked: u64,
 }
 
 impl Replay {
-    /// Decides which images go home.
+    /// Selects the images to be written.
     pub(super) fn plan(scan: &Scan) -> Self {
         let revokes = Revokes::of(&scan.transactions);
         let mut newest: BTreeMap<BlockNr, (Image, Tid)> = BTreeMap::new();
@@ -46,17 +46,17 @@ impl Replay {
         }
     }
 
-    /// Returns the number of blocks to be written home.
+    /// Returns the number of blocks to be written.
     pub(super) fn block_count(&self) -> u64 {
         self.images.len() as u64
     }
 
-    /// Returns the images to be written, in the order of their homes.
+    /// Returns the images to be written, in the order of final locations.
     pub(super) fn into_images(self) -> impl Iterator<Item = Image> {
         self.images.into_iter().map(|(image, _)| image)
     }
 
-    /// Checks that all homes are on the device.
+    /// Checks that all final locations are on the device.
     pub(super) fn check(&self, home: &Arc<dyn BlockDevice>, block_bytes: u32) -> Result<()> {
         let blocks = home.geometry().size_bytes / u64::from(block_bytes);
         match self.images.last() {
@@ -69,7 +69,7 @@ impl Replay {
         }
     }
 
-    /// Writes the images home, in batches.
+    /// Writes the images to their final locations, in batches.
     pub(super) fn run(&self, log: &Location, home: &Arc<dyn BlockDevice>) -> Result<()> {
         for batch in self.images.chunks(BATCH_BLOCKS) {
             let blocks = read(log, batch)?;
@@ -80,7 +80,7 @@ impl Replay {
     }
 }
 
-/// Reads the images of a batch, neighbours in the log together.
+/// Reads the images of a batch, with neighbours in the log in one request.
 fn read(log: &Location, batch: &[(Image, Tid)]) -> Result<Payload> {
     let mut order: Vec<usize> = (0..batch.len()).collect();
     order.sort_unstable_by_key(|index| batch[*index].0.log_block);
@@ -110,7 +110,7 @@ fn read(log: &Location, batch: &[(Image, Tid)]) -> Result<Payload> {
     Ok(blocks.ok_or(block::DeviceError::Gone)?)
 }
 
-/// Gives an escaped image its magic number back.
+/// Restores the magic number of an escaped image.
 pub(super) fn unescape(mut block: Arc<Block>, image: &Image) -> Arc<Block> {
     if image.is_escaped && !rt::mutant!("escape/not-undone") {
         let bytes: &mut Block = Arc::make_mut(&mut block);
@@ -119,7 +119,7 @@ pub(super) fn unescape(mut block: Arc<Block>, image: &Image) -> Arc<Block> {
     block
 }
 
-/// Requests that write a batch home, neighbours together.
+/// Returns the requests that write a batch, with neighbours in one request.
 fn writes(batch: &[(Image, Tid)], blocks: Payload, block_bytes: u32) -> Vec<Request> {
     let mut blocks = blocks.into_iter();
     batch

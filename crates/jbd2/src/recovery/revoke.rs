@@ -1,4 +1,4 @@
-//! The second pass: which blocks must not be replayed, and up to which transaction.
+//! The second pass: the blocks that must not be replayed, and up to which transaction.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) struct Revokes {
 }
 
 impl Revokes {
-    /// The revokes of all transactions, which are given oldest first.
+    /// Collects the revokes of all transactions, which are given oldest first.
     pub(super) fn of(transactions: &[Found]) -> Self {
         let records = transactions
             .iter()

@@ -1,5 +1,4 @@
-//! The first pass: which transactions the log holds, and whether every block of them is what it
-//! was.
+//! The first pass: finding the transactions in the log and verifying all of their blocks.
 
 use layout::journal::{BlockTail, BlockType, CRC32_SIZE, ChecksumType, CommitBlock, Header};
 use layout::tag::{Tag, TagFlags};
@@ -31,15 +30,15 @@ const LATER_MAX: u32 = 1 << 20;
 pub(super) struct Scan {
     /// The complete transactions, oldest first.
     pub(super) transactions: Vec<Found>,
-    /// The number of the transaction that is missing, or was dropped: the last committed one's plus
-    /// one.
+    /// The number of the transaction that is missing or was dropped: that of the last committed one
+    /// plus one.
     pub(super) expected: Tid,
     /// The place where the scan stopped, and the reason.
     pub(super) end: (u32, Decision),
     /// The fault at that place.
     pub(super) wrong: Option<(u32, &'static str)>,
-    /// True if the transaction that is dropped there had been committed, so that its changes may
-    /// have been acknowledged.
+    /// True if the dropped transaction had been committed, so that its changes may have been
+    /// acknowledged.
     pub(super) is_lost: bool,
 }
 
@@ -63,16 +62,16 @@ pub(super) struct Image {
     pub(super) is_escaped: bool,
 }
 
-/// The scan at work.
+/// The state of a scan.
 struct Scanner<'l> {
     reader: Reader<'l>,
     ring: Ring,
     format: LogFormat,
-    /// The block at which it stands.
+    /// The block at the position of the scan.
     at: u32,
-    /// The transaction that it reads.
+    /// The transaction being read.
     current: Found,
-    /// Number of log blocks that it may still read before it has read the whole log.
+    /// Number of log blocks left before the whole log has been read.
     left: u32,
     /// The v1 checksum so far.
     crc: u32,
@@ -129,7 +128,7 @@ impl Scan {
         }
     }
 
-    /// The committed transaction that is dropped, if there is one.
+    /// Returns the committed transaction that is dropped, if there is one.
     pub(super) fn lost(&self) -> Option<Lost> {
         let (log_block, what) = self.wrong.filter(|_| self.is_lost)?;
         Some(Lost {
@@ -157,7 +156,7 @@ impl Scan {
 }
 
 impl Scanner<'_> {
-    /// Looks at the block where the scan stands, and reads what belongs to it.
+    /// Reads the block at the position of the scan and those that belong to it.
     fn step(&mut self) -> Decision {
         let at = self.at;
         let block = if self.left == 0 {
@@ -166,7 +165,7 @@ impl Scanner<'_> {
             self.reader.read(at).map(Some)
         };
         let (head, is_head_good) = match &block {
-            // All around: nothing can follow.
+            // The whole log has been read: nothing can follow.
             Some(None) => (Head::Foreign, true),
             None => (Head::Unreadable, true),
             Some(Some(block)) => self.recognise(block),
@@ -330,8 +329,7 @@ impl Scanner<'_> {
         false
     }
 
-    /// Returns true if a block is one that is written only when the expected transaction is
-    /// complete.
+    /// Returns true if a block shows that the expected transaction was complete.
     fn shows_commit(&self, expected: Tid, block: &Block) -> bool {
         let Some((kind, sequence)) = Header::recognise(block) else {
             return false;
@@ -343,9 +341,9 @@ impl Scanner<'_> {
         (is_later || is_proof) && self.is_evidence(kind, block)
     }
 
-    /// Returns true if the log has a valid commit block of the transaction that is dropped, which
-    /// is written only when everything else of the transaction is durable. Asynchronous commits
-    /// have no such order.
+    /// Returns true if the log has a valid commit block of the dropped transaction, which is
+    /// written only when everything else of the transaction is durable. Asynchronous commits have
+    /// no such order.
     fn has_own_commit(&mut self) -> bool {
         if self.format.is_async || self.wrong.is_none() {
             return false;
@@ -383,7 +381,7 @@ impl Scanner<'_> {
         can_be && self.is_sealed(kind, block)
     }
 
-    /// Hands the complete transaction over and begins with the next.
+    /// Returns the complete transaction and starts the next.
     fn complete(&mut self) -> Found {
         self.crc = checksum::START;
         let next = Found::new(self.current.tid.next(), self.at);
@@ -400,7 +398,7 @@ impl Scanner<'_> {
         self.unreadable.get_or_insert(at);
     }
 
-    /// Notes the first thing that is wrong with the transaction.
+    /// Records the first fault of the transaction.
     fn note(&mut self, at: u32, what: &'static str) {
         self.wrong.get_or_insert((at, what));
     }

@@ -1,4 +1,4 @@
-//! A file system as it will be once its log has been replayed, seen without a write.
+//! A read-only view of a file system as it will be after its log has been replayed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::error::Result;
 use crate::location::Location;
 use crate::superblock::Superblock;
 
-/// The home device, with the newest image in the log in place of each block that has one. It cannot
-/// be written.
+/// The file-system device with the newest image in the log in place of each block that has one. It
+/// cannot be written.
 struct View {
     home: Arc<dyn BlockDevice>,
     log: Location,
     images: BTreeMap<BlockNr, Image>,
 }
 
-/// Shows what [`recover`](super::recover) would make of the home device. Of a damaged log, which
-/// recovery refuses, it shows the complete transactions before the damage.
+/// Returns a view of the file-system device after [`recover`](super::recover). For a damaged log,
+/// which recovery refuses, the view has the complete transactions before the damage.
 ///
 /// # Errors
-/// - Those of the superblock, and of its device.
+/// - Errors of reading the superblock.
 pub fn view(log: &Location, home: &Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevice>> {
     let superblock = Superblock::load(log)?;
     let images = match superblock.start() {
@@ -58,7 +58,7 @@ impl View {
         Ok(payload)
     }
 
-    /// Puts what the log has over the bytes that lie at an offset of the home device.
+    /// Replaces bytes at an offset of the file-system device by those in the log.
     fn renew(&self, offset: u64, bytes: &mut Arc<Block>) -> Result<(), DeviceError> {
         let unit = u64::from(self.log.block_bytes);
         let end = offset + bytes.len() as u64;
@@ -74,7 +74,7 @@ impl View {
         Ok(())
     }
 
-    /// An image as it belongs home.
+    /// Returns an image in its final form.
     fn image(&self, image: &Image) -> Result<Arc<Block>, DeviceError> {
         let place = self.log.pieces(image.log_block, 1).next();
         let place = place.ok_or(DeviceError::Gone)?.sector.byte_offset();

@@ -1,4 +1,4 @@
-//! The block that the journal's superblock is in: how it is read and written.
+//! Reading and writing the journal's superblock.
 
 use block::Request;
 
