@@ -100,7 +100,7 @@ impl CacheDevice {
     /// `0..=n`: 0 is the durable version, `n` the newest.
     ///
     /// # Errors
-    /// Those of writing the choice to the device below.
+    /// Returns the errors of those writes.
     pub fn power_cut_with(
         &self,
         pick: &mut dyn FnMut(SectorNr, usize) -> usize,

@@ -36,7 +36,7 @@ pub enum Request {
     },
     /// Makes durable every write that had completed before the flush was submitted.
     Flush,
-    /// Discards the contents of a range; until it is written again, it reads as anything.
+    /// Discards a range. Its contents are undefined until it is written again.
     Discard {
         /// First sector.
         sector: SectorNr,
@@ -211,8 +211,8 @@ pub trait BlockDevice: Send + Sync {
     }
 
     /// Returns the first part of a byte range that may hold nonzero bytes; the bytes before it read
-    /// as zeroes. It is empty, at the end of the range, if all of the range does. A device that
-    /// cannot tell returns the range.
+    /// as zeroes. The part is empty, at the end of the range, if the whole range reads as zeroes. A
+    /// device without this information returns the range.
     fn next_data(&self, range: Range<u64>) -> Range<u64> {
         range
     }
@@ -243,7 +243,7 @@ impl dyn BlockDevice + '_ {
     /// Reads `count` blocks of `block_bytes` each, starting at a byte offset.
     ///
     /// # Errors
-    /// Those of the request.
+    /// Returns the error of the request.
     pub fn read_blocks(
         &self,
         byte_offset: u64,
@@ -266,7 +266,7 @@ impl dyn BlockDevice + '_ {
     /// Reads one block of `block_bytes` at a byte offset.
     ///
     /// # Errors
-    /// Those of the request.
+    /// Returns the error of the request.
     pub fn read_block(
         &self,
         byte_offset: u64,
@@ -280,7 +280,7 @@ impl dyn BlockDevice + '_ {
     /// Writes a payload at a byte offset and waits.
     ///
     /// # Errors
-    /// Those of the request.
+    /// Returns the error of the request.
     pub fn write_blocks(&self, byte_offset: u64, payload: Payload) -> Result<(), DeviceError> {
         let sector = SectorNr::from_byte_offset(byte_offset);
         let request = Request::Write {
@@ -291,11 +291,11 @@ impl dyn BlockDevice + '_ {
         self.submit(vec![request]).wait_all()
     }
 
-    /// Discards byte ranges; until they are written again, they read as anything. A device that
-    /// cannot discard ignores the call.
+    /// Discards byte ranges. Their contents are undefined until they are written again. A device
+    /// that cannot discard ignores the call.
     ///
     /// # Errors
-    /// The first of the requests that fails.
+    /// Returns the error of the first request that fails.
     pub fn discard(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
         let requests = ranges.iter().map(|range| Request::Discard {
             sector: SectorNr::from_byte_offset(range.start),
@@ -307,7 +307,7 @@ impl dyn BlockDevice + '_ {
     /// Makes all completed writes durable.
     ///
     /// # Errors
-    /// Those of the request.
+    /// Returns the error of the request.
     pub fn flush(&self) -> Result<(), DeviceError> {
         self.submit(vec![Request::Flush]).wait_all()
     }

@@ -1,7 +1,7 @@
 //! The meter: counts requests to a device, flushes among them.
 //!
 //! Tests check the number of flushes of a commit with it, and the lab reports it. The counters are
-//! plain atomics: they order nothing, so they are no scheduling points.
+//! plain atomics: their accesses order nothing, so they are not scheduling points.
 
 use core::fmt;
 use core::ops::{Range, Sub};

@@ -214,8 +214,8 @@ fn combined_geometry(members: &[Arc<dyn BlockDevice>], size_bytes: u64) -> Geome
     }
 }
 
-/// Returns the ranges of a member in which the stripes lie that ranges of the array touch: each
-/// stripe has a chunk on every member.
+/// Returns the ranges of a member that hold the stripes in ranges of the array: each stripe has a
+/// chunk on every member.
 fn member_ranges(ranges: &[Range<u64>], chunk_bytes: u64, data_chunks: usize) -> Vec<Range<u64>> {
     let stripe_bytes = chunk_bytes * data_chunks as u64;
     let touched = ranges.iter().filter(|range| !range.is_empty());

@@ -2,8 +2,8 @@
 //!
 //! A [`Block`] is immutable while shared (`Arc<Block>`). The holder of the only reference may
 //! change it in place; `Arc::make_mut` copies the block if other references remain. So the frozen
-//! buffer of a transaction, a write in progress and the current contents in a cache differ only in
-//! which of them holds which `Arc`.
+//! image of a transaction, a write in progress and the current contents in a cache share one block
+//! until one of them changes.
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};

@@ -50,7 +50,7 @@ pub struct Extent {
 
 const _: () = assert!(size_of::<Extent>() == 12);
 
-/// A node one level below.
+/// An index entry: a node one level below.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Index {

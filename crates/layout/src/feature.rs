@@ -48,7 +48,7 @@ bitflags! {
     pub struct Incompatible: u32 {
         /// Compression (never merged).
         const COMPRESSION = 0x0001;
-        /// The journal needs recovery.
+        /// Directory entries record the file type.
         const FILETYPE = 0x0002;
         /// The journal has to be replayed.
         const NEEDS_RECOVERY = 0x0004;

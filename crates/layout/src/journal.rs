@@ -209,7 +209,7 @@ pub struct JournalSuperblock {
     pub compatible_bits: U32,
     /// `s_feature_incompat`: [`JournalIncompatible`].
     pub incompatible_bits: U32,
-    /// `s_feature_ro_compat`: Read-only compatible features; there are none.
+    /// `s_feature_ro_compat`: read-only compatible features; there are none.
     pub read_only_compatible_bits: U32,
     /// `s_uuid`: UUID of the journal.
     pub uuid: [u8; 16],

@@ -178,7 +178,7 @@ pub struct Superblock {
     pub check_time: U32,
     /// `s_checkinterval`: seconds after which a check is due; 0 means never.
     pub check_interval: U32,
-    /// `s_creator_os`: Creator's operating system.
+    /// `s_creator_os`: creator's operating system.
     pub creator_os: U32,
     /// `s_rev_level`: [`GOOD_OLD_REVISION`] or [`DYNAMIC_REVISION`].
     pub revision: U32,

@@ -1,5 +1,5 @@
-//! Units: one type for each kind of number, so that a block number never becomes an inode number by
-//! accident.
+//! Units: one type for each kind of number, so that a block number cannot be used as an inode
+//! number by mistake.
 //!
 //! Conversions are named functions. Arithmetic goes through `get` and `new`, except for the few
 //! operators that every caller needs (`+ u64` on block numbers).

@@ -396,7 +396,8 @@ impl Backing {
     }
 
     /// Punches a hole. On a device this unmaps blocks, which then read as zeroes; `BLKDISCARD` is
-    /// the fallback. A file system or device without support is fine: a discard is advice.
+    /// the fallback. Does nothing if the file system or device does not support it: a discard is a
+    /// hint.
     fn discard(&self, offset: u64, bytes: u64) -> Result<(), Errno> {
         if bytes == 0 {
             return Ok(());
@@ -413,7 +414,7 @@ impl Backing {
     }
 }
 
-/// Discards a range of a block device (`BLKDISCARD`), which may then read as anything.
+/// Discards a range of a block device (`BLKDISCARD`), whose contents are then undefined.
 fn discard_blocks(file: &OwnedFd, offset: u64, bytes: u64) -> Result<(), Errno> {
     const BLKDISCARD: Opcode = opcode::none(0x12, 119);
     // SAFETY: the call reads two 64-bit numbers, the offset and the length, and writes to no memory

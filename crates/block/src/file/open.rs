@@ -38,7 +38,7 @@ pub struct OpenOptions {
     pub queue_depth: u32,
     /// True if the file is locked against other programs.
     pub locks: bool,
-    /// True if a mounted device or an attached image is opened for writing all the same.
+    /// True if a mounted device or an attached image is opened for writing anyway.
     pub ignores_users: bool,
     /// Size of a sparse file to be created if there is none, in bytes.
     pub create_bytes: Option<u64>,

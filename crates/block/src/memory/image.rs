@@ -46,7 +46,7 @@ impl MemoryDevice {
     /// Writes the contents to a file, which is replaced if it exists. Holes stay holes.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns the errors of the system.
     pub fn write_to_file(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let mut file = File::create(path)?;
         let size = self.geometry.size_bytes;
@@ -62,7 +62,7 @@ impl MemoryDevice {
     /// pages of zeroes become holes.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Returns the errors of the system.
     pub fn load_from_file(path: impl AsRef<Path>) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let device = Self::new(file.metadata()?.len());

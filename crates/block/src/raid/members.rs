@@ -49,19 +49,19 @@ impl Members {
             .collect()
     }
 
-    /// Reserves space on those that are left.
+    /// Reserves space on the remaining members.
     pub(super) fn reserve(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
         let mut healthy = self.healthy().into_iter();
         healthy.try_for_each(|member| self.devices[member].reserve(ranges))
     }
 
-    /// Another user of one of the members.
+    /// Returns another user of one of the members, if there is one.
     pub(super) fn intruder(&self) -> Option<String> {
         self.devices.iter().find_map(|device| device.intruder())
     }
 
-    /// Removes a member from the array. Returns false if the array cannot do without it; it stays
-    /// then.
+    /// Removes a member from the array. Returns false, and keeps the member, if the array cannot
+    /// work without it.
     pub(super) fn fail(&self, member: usize) -> bool {
         let mut failed = self.failed.lock();
         if failed.contains(&member) {

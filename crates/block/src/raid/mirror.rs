@@ -1,4 +1,4 @@
-//! RAID 1: every member holds everything.
+//! RAID 1: every member holds all data.
 //!
 //! A read goes to one member, see `balance`. If it fails, the waiting thread repeats it on the
 //! other members.

@@ -97,7 +97,7 @@ impl ParityDevice {
     /// may be in flight.
     ///
     /// # Errors
-    /// Those of reading the members.
+    /// Returns the errors of reading the members.
     pub fn scrub(&self) -> Result<Vec<u64>, DeviceError> {
         let stripe_bytes = self.core.stripes.chunk_bytes * self.core.stripes.data_chunks() as u64;
         let mut wrong = Vec::new();

@@ -73,11 +73,10 @@ impl Core {
         }
     }
 
-    /// Removes the member that failed a write or a flush. Returns an error if the array cannot do
-    /// without it. A write that all members refuse for want of space has changed nothing: it is
-    /// refused,
-    /// and all of them stay. One that is done in part, when no redundancy is left, has changed what
-    /// a missing member holds, and has failed.
+    /// Removes the member that failed a write or a flush. Returns an error if the array cannot work
+    /// without it. A write that all members refuse for lack of space has changed nothing: it is
+    /// refused, and all of them stay. A write done in part, with no redundancy left, has changed
+    /// the contents of a missing member, and has failed.
     pub(super) fn settle(&self, places: &[Place], returned: &mut Returned) -> Option<DeviceError> {
         let take = |place: &Place| (place.member, returned.take(*place));
         let answers: Vec<(usize, Answer)> = places.iter().map(take).collect();

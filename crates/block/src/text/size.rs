@@ -13,10 +13,10 @@ pub struct Size {
 }
 
 impl Size {
-    /// Parses a size. The error is the expected text.
+    /// Parses a size.
     ///
     /// # Errors
-    /// What was expected.
+    /// Returns the expected text.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let digits_end = text
             .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
