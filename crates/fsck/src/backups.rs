@@ -35,7 +35,7 @@ fn check_superblock(state: &mut State<'_>, group: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the fields of a superblock that never change without its backups.
+/// Returns the fields of a superblock that its backups must share.
 fn facts(raw: &Superblock) -> ([u32; 11], [u8; 16]) {
     let features = raw.features();
     // These change at a mount or with the first file that needs them.

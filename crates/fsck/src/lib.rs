@@ -3,7 +3,7 @@
 //!
 //! # Passes
 //!
-//! | module | what it checks |
+//! | module | checks |
 //! |---|---|
 //! | `superblock`, `groups`, `backups` | sizes, features, group descriptors; their backups |
 //! | `journal` | its location, its superblock, the log as far as it would be replayed |

@@ -2,7 +2,7 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | opendir, releasedir, flush | "not implemented": the kernel does without them from then on |
+//! | opendir, releasedir, flush | "not implemented": the kernel does not send them again |
 //! | open, release | an open file, or "not implemented" with `lazy_open` |
 //! | locks, poll, access, bmap | "not implemented", by fuser |
 //! | lseek for data and holes | by a thread, if the kernel has to write back first: see `seek` |

@@ -133,7 +133,7 @@ impl Mount {
         let has_panicked = Arc::clone(&self.has_panicked);
         let (served, ended) = self.serve();
         if has_panicked.load(Ordering::Acquire) {
-            // Left unclosed, which to the image is a power cut: the journal holds all synced data.
+            // The volume is left unclosed, as after a power cut: the journal holds all synced data.
             return Err(MountError::Panicked);
         }
         match Arc::try_unwrap(served) {

@@ -7,8 +7,8 @@
 //! itself. If it is killed meanwhile, that wait never ends: the device stays open, and the kernel
 //! and all users of the mount wait for answers forever. So all operations that make the kernel
 //! write back, unmounting included, run in a child process without the device. A forced unmount
-//! waits for nothing. Remounting read-only is done in this process all the same: every write fails
-//! at once then, and no program can set one flag and keep the others.
+//! waits for nothing. Remounting read-only is the exception: every write fails at once then, and no
+//! program can set one flag and keep the others.
 //!
 //! A mount is identified by its device number. Nothing is unmounted unless the table of mounts has
 //! that number at that place, so that later mounts of others are left alone.
@@ -163,7 +163,7 @@ impl MountPoint {
         }
     }
 
-    /// Unmounts although the mount is in use: its open files fail from then on. Without root, open
+    /// Unmounts even if the mount is in use: its open files fail from then on. Without root, open
     /// files stay usable until they are closed.
     ///
     /// # Errors

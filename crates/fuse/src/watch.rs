@@ -1,15 +1,14 @@
 //! Reports a volume that has become read-only in the table of mounts.
 //!
-//! After an error in the journal, changes fail with EROFS, and the kernel does not know why. A
-//! thread checks periodically for that state, and then remounts read-only, as the kernel's ext3
-//! does by itself. The kernel first writes back its cache, which the threads of the session have to
-//! answer (the writes fail). It refuses as long as a file is open for writing; the thread keeps
-//! trying.
+//! After an error in the journal, changes fail with EROFS, which the kernel does not show. A thread
+//! checks periodically for that state, and then remounts read-only, as the kernel's ext3 does by
+//! itself. The kernel first writes back its cache, which the threads of the session have to answer
+//! (the writes fail). It refuses as long as a file is open for writing; the thread keeps trying.
 //!
 //! After a panic every request fails, and the mount stays as it is.
 //!
 //! Without root the kernel always refuses, and fusermount3 has no such command: the log records it,
-//! and changes fail all the same.
+//! and changes still fail.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};

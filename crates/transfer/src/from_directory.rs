@@ -152,7 +152,7 @@ impl Source for DirectorySource {
 fn send_to_end(file: &File, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
     let size = file.metadata()?.len();
     let mut offset = 0;
-    // A generated file without a length may say that it has no data.
+    // A generated file without a length may report no data.
     let parts = |offset| match size {
         0 => Ok(Some((offset, u64::MAX))),
         _ => next_data(file, offset, u64::MAX),

@@ -85,7 +85,7 @@ pub struct Scope {
     /// True to send the directory `lost+found` even if it is empty.
     pub lost_and_found: bool,
     /// True if the data of a file has the length of its node; an error otherwise. False to read
-    /// files of the host to their end: files that the kernel generates state another length. Empty
+    /// files of the host to their end: files that the kernel generates report another length. Empty
     /// data at the end then gives the length.
     pub exact: bool,
 }
@@ -139,7 +139,7 @@ pub struct Node {
     pub device: DeviceNumber,
     /// Target of a symbolic link.
     pub target: Vec<u8>,
-    /// Path of the first name of a hard link; if it is set, only `path` counts besides.
+    /// Path of the first name of a hard link. If it is set, only `path` is used besides it.
     pub link_to: Option<Vec<u8>>,
     /// Extended attributes, including access control lists.
     pub attributes: Vec<(Vec<u8>, Vec<u8>)>,

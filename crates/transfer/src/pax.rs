@@ -30,7 +30,7 @@ pub(crate) fn attribute_key(name: &[u8]) -> Vec<u8> {
     key
 }
 
-/// Returns the name of the extended attribute that a key stands for, if it stands for one.
+/// Returns the name of the extended attribute for a key, if there is one.
 pub(crate) fn attribute_name(key: &[u8]) -> Option<Vec<u8>> {
     let mut rest = key.strip_prefix(ATTRIBUTE_PREFIX)?;
     let mut name = Vec::with_capacity(rest.len());

@@ -38,7 +38,8 @@ impl<'w> DirectorySink<'w> {
         Ok(Self::of(root, warn))
     }
 
-    /// Fills an existing directory. It must be empty, so that nothing in it can lead out of it.
+    /// Fills an existing directory. It must be empty, so that no symbolic link in it leads
+    /// elsewhere.
     ///
     /// # Errors
     /// Fails with [`Error::NotEmpty`], or with the host's error.

@@ -235,8 +235,8 @@ impl<'v> ImageSink<'v> {
         }
     }
 
-    /// True if the name is already a link to the same file. GNU tar writes a file with several
-    /// links that it is given twice as a link to itself.
+    /// Returns true if the name is already a link to the same file. GNU tar writes a file with
+    /// several links as a link to itself if the file is given twice.
     fn is_that_link(&mut self, parent: InodeNr, name: &[u8], node: &Node) -> Result<bool> {
         match &node.link_to {
             Some(first) => Ok(self.find(first)? == self.volume.lookup(parent, name)?),

@@ -1,9 +1,9 @@
 //! lseek with SEEK_DATA and SEEK_HOLE.
 //!
 //! Written data stays in the kernel's cache for a while, and meanwhile the volume's block map has a
-//! hole there. The kernel requests data and holes all the same, without writing back first. This
-//! matters only if the file is open for writing. Then the kernel is made to write back the whole
-//! file system, of which it caches little at a time. Blocks that are mapped are data in any case.
+//! hole there. The kernel requests data and holes without writing back first. This matters only if
+//! the file is open for writing. Then jext makes the kernel write back the whole file system, of
+//! which it caches little at a time. Blocks that are mapped are data in any case.
 //!
 //! | request | the block map has | open for writing | first |
 //! |---|---|---|---|
@@ -16,9 +16,9 @@
 //! - The kernel holds the lock of the inode during the request, so that no write, truncation or
 //!   hole punch intervenes; only mapped memory may change, and then either answer is right.
 //! - The kernel's write-back waits for WRITE requests. The threads of the session answer those, so
-//!   none of them may wait for it: [`Seeker`] is a separate thread that answers one question after
-//!   the other. It does not wait in the kernel either; a child process does. The Seeker then waits
-//!   for the requests that were submitted: see [`crate::arrivals`].
+//!   none of them may wait for it: [`Seeker`] is a separate thread that answers the requests one by
+//!   one. It does not wait in the kernel either; a child process does. The Seeker then waits for
+//!   the requests that were submitted: see [`crate::arrivals`].
 
 use std::io;
 use std::sync::Arc;

@@ -1,15 +1,15 @@
 //! Directory entries that the kernel must look up again.
 //!
-//! A change of names can be done and fail all the same: in a synchronous directory its commit may
-//! find no room on the host, or the device fails. The kernel takes the error for "nothing has
-//! changed" and keeps its entries for ever. So each entry that a failed change names is
+//! A change of directory entries can fail after it was made: the commit of a synchronous directory
+//! may find no room on the host, or the device fails. The kernel takes the error to mean that
+//! nothing has changed, and keeps its cached entries. So each entry named in a failed change is
 //! invalidated.
 //!
 //! # Rules
 //!
 //! - The kernel holds the locks of the directories until it has the answer, and invalidating an
-//!   entry takes the lock of its directory. So it is done by a thread of its own, which waits in
-//!   the kernel until the answer is there.
+//!   entry takes the lock of its directory. So a separate thread does it, which waits in the kernel
+//!   until the request has been answered.
 //! - A refusal that comes before any change (the name exists, a directory is not empty)
 //!   invalidates nothing.
 
@@ -44,7 +44,7 @@ impl Stale {
             .start(THREAD, move |entry| invalidate(&notifier, &entry))
     }
 
-    /// Ends the thread after the entries that it was given.
+    /// Stops the thread after its pending entries.
     pub(crate) fn stop(&self) {
         self.0.stop();
     }

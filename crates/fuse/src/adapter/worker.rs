@@ -8,9 +8,9 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
-/// A thread that does one piece of work after the other, in the order in which they came.
+/// A thread that executes pieces of work in order of arrival.
 pub(crate) struct Worker<T> {
-    /// The way to the thread; `None` ends it.
+    /// The channel to the thread; `None` stops it.
     pieces: OnceLock<Sender<Option<T>>>,
 }
 
@@ -38,19 +38,19 @@ impl<T: Send + 'static> Worker<T> {
         })
     }
 
-    /// Ends the thread after the work that it was given.
+    /// Stops the thread after its pending work.
     pub(crate) fn stop(&self) {
         self.send(None);
     }
 
-    /// Passes on a piece of work; without a thread it is dropped.
+    /// Adds a piece of work; without a thread it is dropped.
     pub(super) fn add(&self, piece: T) {
         self.send(Some(piece));
     }
 
     fn send(&self, piece: Option<T>) {
         if let Some(pieces) = self.pieces.get() {
-            // The thread may have ended by itself.
+            // The thread may have ended already.
             let _ = pieces.send(piece);
         }
     }
