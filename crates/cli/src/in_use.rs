@@ -141,7 +141,7 @@ fn holders(metadata: &Metadata) -> Vec<u32> {
     numbers.filter(is_holder).collect()
 }
 
-/// The other processes that have a file or block device open at some time.
+/// The other processes that have a file or block device open at a given time.
 pub(crate) struct Holders {
     metadata: Metadata,
     numbers: Vec<u32>,

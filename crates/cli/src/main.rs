@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints an error of the command line, or the help text or version asked for.
+/// Prints an error of the command line, or the requested help text or version.
 fn usage(error: &clap::Error) -> ExitCode {
     // A closed stream leaves no reader to report to.
     let _ = error.print();

@@ -60,7 +60,7 @@ fn without_numbers(text: &str) -> String {
     plain + rest
 }
 
-/// True if the reader of standard output has closed it, which is no error.
+/// Returns true if the reader of standard output has closed it, which is not an error.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let mut causes = error
         .chain()

@@ -26,19 +26,19 @@ pub(crate) struct Arguments {
     /// Paths of the host or IMAGE:/path; the last is the new name, or the directory to copy into.
     #[arg(required = true, num_args = 2.., value_name = "PATH")]
     paths: Vec<OsString>,
-    /// Directories with all that is in them; links and nodes as they are.
+    /// Copy directories with all their contents; copy links and device nodes as such.
     #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
-    /// As it is: -r -p, and hard links, extended attributes and access control lists.
+    /// Archive: -r -p, and keep hard links, extended attributes and access control lists.
     #[arg(short, long)]
     archive: bool,
     /// Keep owner, mode and times.
     #[arg(short, long)]
     preserve: bool,
-    /// Leave holes where there are only zeroes, and not only where the source has some.
+    /// Leave holes for all blocks of zeroes, not only where the source has holes.
     #[arg(long)]
     sparse: bool,
-    /// Sync the images before the end is reported.
+    /// Sync the images before the command ends.
     #[arg(long)]
     sync: bool,
     #[command(flatten)]
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments, is_verbose: bool) -> Result<ExitCode> {
         .map(|text| End::parse(text))
         .collect::<Result<_>>()?;
     for source in &sources {
-        // Before an image is opened for writing.
+        // Checked before an image is opened for writing.
         source.check_on_host()?;
     }
     let mut images = Images::default();

@@ -14,53 +14,53 @@ pub(crate) struct FormatArguments {
     /// ext2 or ext3.
     #[arg(short = 't', value_name = "TYPE", value_parser = parse_type)]
     file_system: Option<FileSystemType>,
-    /// With a journal (the same as -t ext3).
+    /// Create a journal (the same as -t ext3).
     #[arg(short = 'j')]
     with_journal: bool,
-    /// Bytes of a block: 1024, 2048 or 4096.
+    /// Block size in bytes: 1024, 2048 or 4096.
     #[arg(short = 'b', value_name = "BYTES")]
     pub(super) block_bytes: Option<u32>,
-    /// One inode for so many bytes.
+    /// Number of bytes for each inode.
     #[arg(short = 'i', value_name = "BYTES")]
     bytes_per_inode: Option<u32>,
-    /// Bytes of an inode: 128 or 256.
+    /// Inode size in bytes: 128 or 256.
     #[arg(short = 'I', value_name = "BYTES")]
     inode_bytes: Option<u16>,
     /// Number of inodes.
     #[arg(short = 'N', value_name = "COUNT")]
     inode_count: Option<u32>,
-    /// Blocks in a group.
+    /// Number of blocks in a group.
     #[arg(short = 'g', value_name = "COUNT")]
     blocks_per_group: Option<u32>,
-    /// Percent of the blocks that only the privileged may use.
+    /// Percentage of blocks reserved for privileged users.
     #[arg(short = 'm', value_name = "PERCENT")]
     reserved_percent: Option<f64>,
-    /// The label, at most 16 bytes.
+    /// Label, at most 16 bytes.
     #[arg(short = 'L', value_name = "LABEL")]
     pub(super) label: Option<String>,
-    /// The UUID.
+    /// UUID.
     #[arg(short = 'U', value_name = "UUID", value_parser = parse_uuid)]
     pub(super) uuid: Option<[u8; 16]>,
-    /// Features to add, or with ^ to take away: ^resize_inode,dir_index. journal_dev makes an
+    /// Features to add, or with ^ to remove: ^resize_inode,dir_index. journal_dev creates an
     /// external journal.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
-    /// The journal: size=MEGABYTES, or device=DEV for an external one.
+    /// Journal: size=MEGABYTES, or device=DEV for an external one.
     #[arg(short = 'J', value_name = "OPTIONS")]
     journal: Vec<String>,
-    /// More: root_owner[=UID:GID], the owner of the root directory, which is root's otherwise and
-    /// the caller's without numbers; hash_seed=UUID, resize=BLOCKS.
+    /// Extended options: root_owner[=UID:GID], the owner of the root directory (root by default,
+    /// the caller if no numbers are given); hash_seed=UUID, resize=BLOCKS.
     #[arg(short = 'E', value_name = "OPTIONS")]
     pub(super) extended: Vec<String>,
     /// Intended use: floppy, small, default, big, huge, news, largefile, largefile4.
     #[arg(short = 'T', value_name = "USAGE", value_parser = parse_usage)]
     usage: Option<UsageType>,
-    /// With the defaults of 2002.
+    /// Use the defaults of 2002.
     #[arg(long)]
     classic2002: bool,
 }
 
-/// mkfs's options, and the device of an external journal.
+/// The options of mkfs, and the device of an external journal.
 pub(crate) struct Format {
     pub(crate) options: Options,
     pub(crate) journal_device: Option<String>,
@@ -80,15 +80,15 @@ fn parse_usage(text: &str) -> Result<UsageType, String> {
     UsageType::from_name(text).ok_or_else(|| expected.to_owned())
 }
 
-/// Returns a new UUID.
+/// Returns a random UUID.
 pub(super) fn random_uuid() -> [u8; 16] {
     let random = u128::from(rt::random_u64()) << 64 | u128::from(rt::random_u64());
     let uuid = uuid::Builder::from_random_bytes(random.to_le_bytes());
     *uuid.as_uuid().as_bytes()
 }
 
-/// `SOURCE_DATE_EPOCH`: the time that what is made says it was made, for builds that are to be the
-/// same each time.
+/// Returns the time in `SOURCE_DATE_EPOCH`, which new images record as their creation time, so that
+/// builds are reproducible.
 pub(super) fn source_date() -> Result<Option<i64>> {
     const VARIABLE: &str = "SOURCE_DATE_EPOCH";
     let Ok(text) = std::env::var(VARIABLE) else {
@@ -100,7 +100,7 @@ pub(super) fn source_date() -> Result<Option<i64>> {
     Ok(Some(seconds))
 }
 
-/// Reads a UUID.
+/// Parses a UUID.
 pub(super) fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
     Uuid::parse_str(text)
         .map(Uuid::into_bytes)
@@ -108,13 +108,13 @@ pub(super) fn parse_uuid(text: &str) -> Result<[u8; 16], String> {
 }
 
 impl FormatArguments {
-    /// Returns true if an external journal is to be made, not a file system.
+    /// Returns true if an external journal is to be created, not a file system.
     pub(super) fn is_journal_device(&self) -> bool {
         let mut names = self.features.iter().flat_map(|list| list.split(','));
         names.any(|name| name == JOURNAL_DEV)
     }
 
-    /// Returns true if there are only options that an external journal has.
+    /// Returns true if all given options apply to an external journal.
     pub(super) fn describes_only_a_journal(&self) -> bool {
         let plain = Self {
             block_bytes: self.block_bytes,
@@ -188,7 +188,7 @@ pub(super) fn megabytes(value: &str) -> Result<u32> {
 
 fn extend(options: &mut Options, name: &str, value: &str) -> Result<()> {
     match name {
-        // As mke2fs: the caller, if no owner is named.
+        // As in mke2fs: the caller, if no owner is given.
         "root_owner" if value.is_empty() => {
             let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
             options.root_owner = (uid.as_raw(), gid.as_raw());
@@ -204,7 +204,7 @@ fn extend(options: &mut Options, name: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// `name=value` pairs of lists; commas within parentheses separate nothing.
+/// Returns the `name=value` pairs of lists; commas within parentheses do not separate pairs.
 pub(super) fn pairs(lists: &[String]) -> impl Iterator<Item = (&str, &str)> {
     let parts = lists.iter().flat_map(|list| {
         let mut depth = 0_i32;

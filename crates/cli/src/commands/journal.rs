@@ -21,10 +21,10 @@ use super::new_device::{open_or_make, refuse_used};
 use crate::image::{Access, MountArguments, open_device, open_with_options};
 use crate::output;
 
-/// Bytes of a block of a journal device, unless other ones are asked for.
+/// Default block size of a journal device in bytes.
 pub(super) const BLOCK_BYTES: u32 = 4096;
 
-/// Look at a journal, replay it, make an external one.
+/// Inspect or replay a journal, or create an external one.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -33,23 +33,24 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Say what a journal is and which transactions it holds. Nothing is changed.
+    /// Show a journal and the transactions in it. Nothing is changed.
     Show(locate::Arguments),
-    /// Replay the journal, finish what the orphan list says, and close the file system cleanly.
+    /// Replay the journal, complete the operations on the orphan list, and close the file system
+    /// cleanly.
     Replay(SettleArguments),
-    /// Drop the transactions of a log that the superblock does not call for (needs_recovery is
-    /// clear), as a mount of Linux does.
+    /// Discard the transactions of a log that the superblock does not mark for replay
+    /// (needs_recovery is clear), as a mount by Linux does.
     Discard(SettleArguments),
-    /// Make a device an external journal, for mkfs -J device=DEV.
+    /// Create an external journal on a device, for mkfs -J device=DEV.
     Create(CreateArguments),
 }
 
 #[derive(Debug, Args)]
 struct SettleArguments {
-    /// The file system's device.
+    /// Device of the file system.
     #[arg(value_name = "IMAGE")]
     image: String,
-    /// Print what was done as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -58,28 +59,28 @@ struct SettleArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArguments {
-    /// The device, all of which becomes the journal.
+    /// Device, all of which becomes the journal.
     #[arg(value_name = "DEVICE")]
     pub(super) device: String,
-    /// The size: 4M, or without a unit in blocks. A file that is not there is made with it.
+    /// Size: 4M, or in blocks without a unit. A missing file is created with this size.
     #[arg(value_name = "SIZE")]
     pub(super) size: Option<String>,
-    /// Bytes of a block, which those of the file system must have too.
+    /// Block size in bytes; the file system must have the same.
     #[arg(short = 'b', value_name = "BYTES", default_value_t = BLOCK_BYTES)]
     pub(super) block_bytes: u32,
-    /// The journal's UUID.
+    /// UUID of the journal.
     #[arg(short = 'U', value_name = "UUID", value_parser = parse_uuid)]
     pub(super) uuid: Option<[u8; 16]>,
-    /// The journal's label, at most 16 bytes.
+    /// Label of the journal, at most 16 bytes.
     #[arg(short = 'L', value_name = "LABEL")]
     pub(super) label: Option<String>,
-    /// Make it even though the device holds a file system or journal already.
+    /// Create it even if the device already holds a file system or journal.
     #[arg(short = 'F', long)]
     pub(super) force: bool,
     /// Print nothing.
     #[arg(short, long)]
     pub(super) quiet: bool,
-    /// Print what was made as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -97,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens a file system, by which its log is settled, and closes it.
+/// Opens a file system, which replays or empties its log, and closes it.
 fn settle(arguments: &SettleArguments, unmarked_log: UnmarkedLog) -> Result<()> {
     let image = &arguments.image;
     let mut options = arguments.mount.parse()?;
@@ -132,7 +133,7 @@ fn settle(arguments: &SettleArguments, unmarked_log: UnmarkedLog) -> Result<()> 
     ))
 }
 
-/// Refuses a file system whose superblock calls for its log: that is never dropped.
+/// Refuses a file system whose superblock marks its log for replay: such a log is never discarded.
 fn refuse_marked(image: &str) -> Result<()> {
     let device = open_device(image, Access::Read)?;
     let raw = raw_superblock(&device).with_context(|| image.to_owned())?;
@@ -145,7 +146,7 @@ fn refuse_marked(image: &str) -> Result<()> {
     Ok(())
 }
 
-/// Makes an external journal of a device.
+/// Creates an external journal on a device.
 pub(super) fn create(arguments: &CreateArguments) -> Result<()> {
     let text = &arguments.device;
     let size = arguments.size.as_deref();

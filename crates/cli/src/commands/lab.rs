@@ -1,4 +1,4 @@
-//! `jext lab`: experiments by their plans.
+//! `jext lab`: runs experiments from their plans.
 
 mod all;
 mod bar;
@@ -26,10 +26,10 @@ use serde_json::json;
 use crate::output;
 use bar::Bar;
 
-/// Exit status of a run that was ended by Ctrl-C, as in shells: 128 and the number of the signal.
+/// Exit status of a run that Ctrl-C interrupted, as in shells: 128 plus the signal number.
 const EXIT_INTERRUPTED: u8 = 130;
 
-/// Run experiments by their plans, and report what they found.
+/// Run experiments from their plans, and report the results.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -38,56 +38,56 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a plan, or all that are built in, and print tables. What was recorded by this very
-    /// program is not run again.
+    /// Run a plan, or all built-in plans, and print tables. Trials already recorded by the same
+    /// build are not repeated.
     Run(RunArguments),
-    /// List the plans that are built in.
+    /// List the built-in plans.
     List {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Show the figures of a plan from its records, and run nothing.
+    /// Report the figures of a plan from its records, without running it.
     Report(ReportArguments),
-    /// Set the trials that two record files have in common beside each other.
+    /// Compare the trials that two record files share.
     Compare(compare::Arguments),
-    /// List the device models and hosts that simulated trials can have, or show what one does.
+    /// List the device models and hosts for simulated trials, or show the properties of one.
     Devices(devices::Arguments),
-    /// Set what others have published beside what was recorded.
+    /// Compare published figures with the records.
     Reproductions(reproductions::Arguments),
-    /// Measure how long a large number of records takes to load and to report.
+    /// Measure the time to load and report a large number of records.
     Measure(measure::Arguments),
 }
 
 #[derive(Debug, Args)]
 struct RunArguments {
-    /// The name of a plan that is built in, or the path of a TOML file.
+    /// Name of a built-in plan, or path of a TOML file.
     #[arg(value_name = "NAME|PATH", required_unless_present = "all")]
     plan: Option<String>,
     #[command(flatten)]
     records: RecordArguments,
-    /// Run every plan that is built in, one after another, each in a process of its own.
+    /// Run all built-in plans one after another, each in a separate process.
     #[arg(long, conflicts_with_all = ["plan", "resume", "json"])]
     all: bool,
-    /// Number of simulated trials that run at once.
+    /// Number of simulated trials that run at the same time.
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     jobs: Option<u32>,
-    /// Go on with a run that was ended: nothing that is recorded is run again. It is what happens
-    /// anyway; said, it is an error if nothing is recorded.
+    /// Continue an interrupted run: recorded trials are not repeated. This is the default; with the
+    /// option, a run without records is an error.
     #[arg(long)]
     resume: bool,
-    /// Run what was recorded already once more.
+    /// Repeat trials that are already recorded.
     #[arg(long, conflicts_with = "resume")]
     fresh: bool,
-    /// This process is in its mount namespace already, and what there is to say of the plan was
-    /// said outside.
+    /// This process is already in its mount namespace, and the messages about the plan were printed
+    /// before.
     #[arg(long, hide = true)]
     inside: bool,
 }
 
 #[derive(Debug, Args)]
 struct ReportArguments {
-    /// The name of a plan that is built in, or the path of a TOML file.
+    /// Name of a built-in plan, or path of a TOML file.
     #[arg(value_name = "NAME|PATH")]
     plan: String,
     #[command(flatten)]
@@ -95,7 +95,7 @@ struct ReportArguments {
     /// Print a row of CSV for each trial.
     #[arg(long, conflicts_with_all = ["json", "html"])]
     csv: bool,
-    /// Write a page for a browser, complete in itself.
+    /// Write a self-contained HTML page.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     html: Option<PathBuf>,
 }
@@ -172,7 +172,7 @@ fn run_plan(name: &str, arguments: &RunArguments) -> Result<ExitCode> {
     })
 }
 
-/// Says that the last record was cut off; it is passed over.
+/// Warns that the last record is incomplete and is ignored.
 fn warn_of_torn_line(store: &Store) -> Result<()> {
     if let Some(line) = store.torn_line()? {
         let path = store.path().display();
@@ -183,7 +183,8 @@ fn warn_of_torn_line(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// The first Ctrl-C ends the run and keeps what is done; the second ends the program.
+/// Handles Ctrl-C: the first one ends the run and keeps its results, the second one ends the
+/// program.
 fn stop_at_interrupt(stop: &runner::Stop, bar: &Arc<Bar>) -> Result<()> {
     let (stop, bar) = (stop.clone(), Arc::clone(bar));
     let handler = move || {
@@ -267,7 +268,7 @@ fn list(json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The plan of that name, and its text.
+/// Returns the plan of that name, and its text.
 fn read_plan(name: &str) -> Result<(Plan, String)> {
     let (plan, text) = match builtin::named(name) {
         Some(builtin) => (builtin.plan()?, builtin.text.to_owned()),
@@ -280,7 +281,7 @@ fn read_plan(name: &str) -> Result<(Plan, String)> {
     Ok((plan, text))
 }
 
-/// Says what was rounded while a plan was read.
+/// Warns of values that were rounded when the plan was read.
 fn warn_of_rounding(name: &str, plan: &Plan) {
     plan.notes
         .iter()

@@ -13,16 +13,16 @@ use crate::image::{Access, ImagePath, MountArguments, with_volume};
 /// Make links in an image.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Target of the link: IMAGE:/path, or with -s any text.
+    /// Target of the link: IMAGE:/path, or any text with -s.
     #[arg(value_name = "TARGET")]
     target: OsString,
-    /// The new name.
+    /// New name.
     #[arg(value_name = "IMAGE:/PATH")]
     link: OsString,
-    /// A symbolic link.
+    /// Create a symbolic link.
     #[arg(short, long)]
     symbolic: bool,
-    /// Replace what has the new name, unless it is a directory.
+    /// Replace an existing file, unless it is a directory.
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]

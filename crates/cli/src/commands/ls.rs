@@ -1,4 +1,4 @@
-//! `jext ls`: directories, sorted by name unless told otherwise.
+//! `jext ls`: lists directories, sorted by name by default.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -23,37 +23,37 @@ pub(crate) struct Arguments {
     /// IMAGE:/path, or IMAGE for its root.
     #[arg(required = true, value_name = "IMAGE[:/PATH]")]
     paths: Vec<OsString>,
-    /// Mode, links, owner, size and time.
+    /// Show mode, links, owner, size and time.
     #[arg(short)]
     long: bool,
-    /// Inode numbers.
+    /// Show inode numbers.
     #[arg(short)]
     inode: bool,
-    /// Names that begin with a point, too.
+    /// Include names that start with a dot.
     #[arg(short)]
     all: bool,
-    /// The directory itself rather than what is in it.
+    /// List the directory itself, not its contents.
     #[arg(short)]
     directory: bool,
-    /// And what is in its directories.
+    /// List subdirectories recursively.
     #[arg(short = 'R')]
     recursive: bool,
-    /// In the order of the directory, not sorted.
+    /// Do not sort; list in directory order.
     #[arg(short = 'U')]
     unsorted: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     mount: MountArguments,
 }
 
-/// One line.
+/// One line of a listing.
 struct Line {
     name: Vec<u8>,
-    /// Of the inode that the entry names.
+    /// The inode that the entry refers to.
     inode: InodeNr,
-    /// None if the inode cannot be read.
+    /// The inode's attributes; none if it cannot be read.
     attributes: Option<Attributes>,
     target: Option<Vec<u8>>,
 }
@@ -62,7 +62,7 @@ struct Line {
 #[derive(Default)]
 struct Listing {
     directories: Vec<(Vec<u8>, Vec<Line>)>,
-    /// One line each, with the path.
+    /// One line for each failure, with the path.
     faults: Vec<String>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     })
 }
 
-/// The directories of a path, each with its lines. What is damaged hides nothing else.
+/// Lists the directories of a path. Damaged entries do not prevent listing the others.
 fn list(volume: &Volume, path: &[u8], arguments: &Arguments) -> Result<Listing> {
     let own = volume.metadata(path, false)?;
     let mut listing = Listing::default();
@@ -208,7 +208,7 @@ impl Line {
         kind == Some(FileKind::Directory)
     }
 
-    /// A column; a question mark where the inode cannot be read.
+    /// Returns a column; a question mark if the inode cannot be read.
     fn column(&self, of: impl FnOnce(&Attributes) -> String) -> String {
         self.attributes.as_ref().map_or_else(|| "?".to_owned(), of)
     }
@@ -244,7 +244,7 @@ fn render(text: &mut Vec<u8>, lines: &[Line], arguments: &Arguments) {
     }
 }
 
-/// The size, or a device's numbers.
+/// Returns the size, or the numbers of a device.
 fn size(line: &Line) -> String {
     line.column(|found| match found.device {
         Some(device) => format!("{},{}", device.major, device.minor),

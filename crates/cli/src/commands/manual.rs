@@ -1,4 +1,4 @@
-//! `jext manual`: the man pages of all commands, made from the command line's own description.
+//! `jext manual`: writes man pages of all commands, generated from the command line's definition.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use clap::Command;
 /// Write man pages: jext.1, and one for each command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The directory to write to, such as /usr/local/share/man/man1. It is made if it is missing.
+    /// Directory to write to, such as /usr/local/share/man/man1. It is created if missing.
     directory: PathBuf,
 }
 

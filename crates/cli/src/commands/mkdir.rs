@@ -1,4 +1,4 @@
-//! `jext mkdir`: directories.
+//! `jext mkdir`: creates directories.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ pub(crate) struct Arguments {
     /// IMAGE:/path.
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     paths: Vec<OsString>,
-    /// Those above it, too; and it may be there already.
+    /// Create missing parents as well; existing directories are no error.
     #[arg(short, long)]
     parents: bool,
     /// Permissions in octal.
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     mount: MountArguments,
 }
 
-/// Reads permissions in octal.
+/// Parses permissions in octal.
 pub(super) fn parse_mode(text: &str) -> Result<u16, String> {
     u16::from_str_radix(text, 8)
         .ok()

@@ -1,4 +1,4 @@
-//! `jext mkfs`: a new file system, with the options of mke2fs.
+//! `jext mkfs`: creates a file system, with the options of mke2fs.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -27,23 +27,23 @@ const INFALLIBLE: &str = "writing to a string does not fail";
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) format: FormatArguments,
-    /// A path or device text.
+    /// Path or device text.
     #[arg(value_name = "DEVICE")]
     device: String,
-    /// The size: 64M, 2G; without a unit in KiB, or in blocks with -b. A file that is not there is
-    /// made with it.
+    /// Size: 64M, 2G; in KiB without a unit, or in blocks with -b. A missing file is created with
+    /// this size.
     #[arg(value_name = "SIZE")]
     size: Option<String>,
-    /// Fill it with what is in this directory or archive; `-` is an archive from standard input.
+    /// Directory or archive to copy into the file system; `-` reads an archive from standard input.
     #[arg(short = 'd', value_name = "FROM")]
     from: Option<PathBuf>,
-    /// Make it even though the device holds a file system already.
+    /// Create it even if the device already holds a file system.
     #[arg(short = 'F', long)]
     force: bool,
     /// Print nothing.
     #[arg(short, long)]
     quiet: bool,
-    /// Print what was made as JSON.
+    /// Print a summary as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Notes to a caller without root privileges that the root directory belongs to root all the same.
+/// Notes for a caller without root privileges that the root directory belongs to root.
 fn note_owner(format: &FormatArguments) {
     let is_named = pairs(&format.extended).any(|(name, _)| name == "root_owner");
     if !is_named && !rustix::process::geteuid().is_root() {
@@ -87,7 +87,7 @@ fn note_owner(format: &FormatArguments) {
     }
 }
 
-/// Makes the file system, and fills it.
+/// Creates the file system, and fills it.
 fn make(
     arguments: &Arguments,
     device: &Arc<dyn BlockDevice>,
@@ -127,7 +127,7 @@ fn make(
     Ok(summary)
 }
 
-/// `-O journal_dev`: the device becomes an external journal, and nothing else.
+/// Runs `-O journal_dev`: the whole device becomes an external journal.
 fn run_for_journal(arguments: &Arguments) -> Result<ExitCode> {
     let format = &arguments.format;
     if !format.describes_only_a_journal() {

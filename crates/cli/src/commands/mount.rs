@@ -1,7 +1,7 @@
-//! `jext mount`: a volume in the tree of the host, through FUSE.
+//! `jext mount`: mounts a volume through FUSE.
 //!
-//! In the foreground with `-f`, else in a process of its own ([`background`]). As
-//! `mount.fuse.jext`, which mount(8) and fstab call, see [`helper`].
+//! With `-f` the mount is served in the foreground, else by a separate process ([`background`]).
+//! For `mount.fuse.jext`, which mount(8) and fstab run, see [`helper`].
 
 mod background;
 pub(crate) mod helper;
@@ -27,7 +27,7 @@ use options::Options;
 /// Mount a file system through FUSE.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The image or block device.
+    /// Image or block device.
     #[arg(value_name = "IMAGE")]
     image: String,
     /// Mount point: a directory.
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     /// File for the messages of a mount in the background.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// This is the process in the background.
+    /// This process is the one in the background.
     #[arg(long, hide = true)]
     detached: bool,
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A directory to mount on, that answers.
+/// Returns the directory to mount on, if it is accessible.
 fn find_directory(path: &Path) -> Result<PathBuf> {
     let place = || path.display().to_string();
     match path.canonicalize() {
@@ -102,7 +102,7 @@ fn mount(image: &str, directory: &Path, options: &Options) -> Result<Mount> {
     Ok(Mount::new(volume, directory, &settings)?)
 }
 
-/// Returns the source in the mount table: the path of an image that has one.
+/// Returns the source for the mount table: the path of an image, if it has one.
 fn source(image: &str) -> Result<String> {
     Ok(match parse_device(image)? {
         DeviceText::File { path, .. } => std::fs::canonicalize(&path)
@@ -113,7 +113,8 @@ fn source(image: &str) -> Result<String> {
     })
 }
 
-/// Opens the volume. Read-only, the devices are only read, unless the journal has to be replayed.
+/// Opens the volume. A read-only mount only reads the devices, unless the journal has to be
+/// replayed.
 fn open(image: &str, options: &Options) -> Result<(Volume, OpenReport)> {
     let engine = &mut options.engine.options.clone();
     let attempt = |access, engine: &MountOptions| -> Result<(Volume, OpenReport)> {
@@ -149,7 +150,7 @@ fn open(image: &str, options: &Options) -> Result<(Volume, OpenReport)> {
     }
 }
 
-/// Returns true if an image cannot be opened for writing, and might be for reading.
+/// Returns true if an image cannot be opened for writing but possibly for reading.
 fn is_write_protected(image: &str, error: &anyhow::Error) -> bool {
     use rustix::io::Errno;
     if let Some(DeviceError::Open { cause, .. }) = error.downcast_ref()
@@ -168,8 +169,8 @@ fn is_unreplayed(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(ext::Error::NeedsRecovery { .. }))
 }
 
-/// A signal to end unmounts; the serving threads then find that the kernel has gone, and the volume
-/// is closed.
+/// Unmounts on termination signals; the serving threads then find the connection closed, and the
+/// volume is closed.
 fn end_on_signals(unmounter: Unmounter) -> Result<()> {
     ctrlc::set_handler(move || {
         if let Err(error) = unmounter.end() {

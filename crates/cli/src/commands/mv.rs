@@ -1,4 +1,4 @@
-//! `jext mv`: names within an image. What is moved keeps its inode.
+//! `jext mv`: moves and renames files within an image. A moved file keeps its inode.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -16,10 +16,10 @@ pub(crate) struct Arguments {
     /// IMAGE:/path, one or more; the last is the new name, or the directory to move into.
     #[arg(required = true, num_args = 2.., value_name = "IMAGE:/PATH")]
     paths: Vec<OsString>,
-    /// Do not replace what has the new name.
+    /// Do not replace an existing file.
     #[arg(short, long, conflicts_with = "exchange")]
     no_clobber: bool,
-    /// Exchange the two.
+    /// Exchange the two names.
     #[arg(long)]
     exchange: bool,
     #[command(flatten)]

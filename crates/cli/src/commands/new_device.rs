@@ -1,5 +1,5 @@
-//! The device that something is made on: opened, or made as a file, and not one that holds
-//! something already.
+//! The device for a new file system or journal: opened, or created as a file; refused if it already
+//! holds something.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use crate::interrupt;
 use crate::new_file::NewFile;
 use crate::output;
 
-/// Bytes in the unit of sizes without one.
+/// Unit of sizes without a suffix, in bytes.
 pub(super) const KIB: u64 = 1024;
 
-/// The device that a command makes something on.
+/// The device for a new file system or journal.
 pub(super) struct NewDevice {
     pub(super) device: Arc<dyn BlockDevice>,
-    /// Bytes of it that were asked for, if not all of them.
+    /// Requested size in bytes, if it is less than the whole device.
     pub(super) less: Option<u64>,
-    /// The file, if it is made for the command. It has no name before it is whole.
+    /// The file, if it was created. It has no name before it is complete.
     new: Option<NewFile>,
 }
 
 impl NewDevice {
-    /// Gives a file that was made for the command its name.
+    /// Gives a created file its name.
     pub(super) fn finish(self) -> Result<()> {
         match self.new {
             Some(new) => new.finish(false),
@@ -39,8 +39,7 @@ impl NewDevice {
     }
 }
 
-/// Opens the device for a command; a file that is not there is made with the size that was asked
-/// for.
+/// Opens the device for a command; a missing file is created with the requested size.
 pub(super) fn open_or_make(
     command: &str,
     text: &str,
@@ -67,7 +66,7 @@ pub(super) fn open_or_make(
         return make(path, bytes);
     }
     if parsed.is_ephemeral() {
-        // Says why.
+        // Fails with the reason.
         let device = open_device(text, Access::Write)?;
         return Ok(NewDevice {
             device,
@@ -89,7 +88,7 @@ pub(super) fn open_or_make(
     })
 }
 
-/// Makes a sparse file.
+/// Creates a sparse file.
 fn make(path: &str, bytes: u64) -> Result<NewDevice> {
     let new = NewFile::create(Path::new(path))?;
     new.file().set_len(bytes).with_context(|| path.to_owned())?;
@@ -103,7 +102,7 @@ fn make(path: &str, bytes: u64) -> Result<NewDevice> {
     })
 }
 
-/// A size as mke2fs takes it.
+/// Parses a size as mke2fs does.
 fn size(text: &str, block_bytes: Option<u32>) -> Result<u64> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
     if is_plain {
@@ -121,8 +120,8 @@ fn size(text: &str, block_bytes: Option<u32>) -> Result<u64> {
     }
 }
 
-/// Refuses a device that holds a file system, or anything else that is known, because it may be the
-/// wrong one.
+/// Refuses a device that holds a file system or other known contents, because it may be the wrong
+/// one.
 pub(super) fn refuse_used(text: &str, device: &Arc<dyn BlockDevice>) -> Result<()> {
     let Ok(found) = raw_superblock(device) else {
         let Some(found) = foreign::recognise(device) else {

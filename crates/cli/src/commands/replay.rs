@@ -1,4 +1,4 @@
-//! `jext replay`: a violation once more, with everything that led to it.
+//! `jext replay`: repeats a violation and prints the events before it.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -10,11 +10,11 @@ use crash::replay::{ReplayId, replay};
 
 use crate::output::print;
 
-/// Repeat a violation that `jext crash` found: the operations, what the devices were asked, the
+/// Repeat a violation that `jext crash` found: the operations, the requests to the devices, the
 /// power cut, the broken rule.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The line that `jext crash` printed.
+    /// Line printed by `jext crash`.
     #[arg(value_name = "ID")]
     id: ReplayId,
 }

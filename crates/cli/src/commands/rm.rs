@@ -1,4 +1,4 @@
-//! `jext rm`: files, and with `-r` directories with all that is in them.
+//! `jext rm`: removes files, and with `-r` directories with all their contents.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -18,10 +18,10 @@ pub(crate) struct Arguments {
     /// IMAGE:/path.
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     paths: Vec<OsString>,
-    /// Directories, with all that is in them.
+    /// Remove directories with all their contents.
     #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
-    /// Empty directories.
+    /// Remove empty directories.
     #[arg(short, long)]
     directory: bool,
     /// Ignore files that do not exist.
@@ -66,15 +66,14 @@ fn remove(volume: &Volume, path: &ImagePath, arguments: &Arguments) -> Result<()
         .with_context(|| path.text())
 }
 
-/// A directory that is being emptied: its number, what is left in it, and its name in the one
-/// above.
+/// A directory being emptied: its inode, its remaining entries, and its name in its parent.
 struct Level {
     nr: InodeNr,
     names: Vec<(Vec<u8>, InodeNr)>,
     name: Vec<u8>,
 }
 
-/// Removes all that is in a directory, however deep it is.
+/// Removes all contents of a directory, at any depth.
 fn empty(volume: &Volume, directory: InodeNr) -> Result<()> {
     let mut entered = Entered::default();
     entered.enter(directory)?;

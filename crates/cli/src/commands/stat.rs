@@ -1,4 +1,4 @@
-//! `jext stat`: everything about a file.
+//! `jext stat`: shows all attributes of files.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ use crate::output;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
 
-/// Say everything about files of an image.
+/// Show all attributes of files of an image.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// IMAGE:/path.
@@ -25,17 +25,17 @@ pub(crate) struct Arguments {
     /// Show the target of a symbolic link.
     #[arg(short = 'L', long)]
     follow: bool,
-    /// And which blocks it has.
+    /// Also list the blocks.
     #[arg(long)]
     blocks: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     mount: MountArguments,
 }
 
-/// The facts about a file.
+/// The attributes of a file.
 struct Facts {
     attributes: Attributes,
     target: Option<String>,

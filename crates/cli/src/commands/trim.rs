@@ -1,4 +1,4 @@
-//! `jext trim`: gives the free space of an image back to its host, as fstrim does for a mount.
+//! `jext trim`: returns the free space of an image to its host, as fstrim does for a mount.
 
 use std::process::ExitCode;
 
@@ -9,16 +9,16 @@ use serde_json::json;
 use crate::image::{Access, MountArguments, with_volume};
 use crate::output;
 
-/// Give an image's free space back to its host.
+/// Return an image's free space to its host.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Images, or block devices.
     #[arg(required = true, value_name = "IMAGE")]
     images: Vec<String>,
-    /// Leave free space that lies in pieces of fewer bytes.
+    /// Minimum size of free extents to return, in bytes.
     #[arg(short, long, value_name = "BYTES", default_value_t = 0)]
     minimum: u64,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]

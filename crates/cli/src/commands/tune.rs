@@ -1,4 +1,4 @@
-//! `jext tune`: changing what a file system says of itself, with the options of tune2fs.
+//! `jext tune`: changes the parameters of a file system, with the options of tune2fs.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::format_arguments::{megabytes, pairs, parse_uuid, random_uuid};
 use crate::image::{Access, open_device};
 use crate::output;
 
-/// The journal, where it stands among the features.
+/// Name of the journal among the features.
 const HAS_JOURNAL: &str = "has_journal";
-/// A new random UUID.
+/// Value of -U for a random UUID.
 const RANDOM: &str = "random";
 
 /// Default mount options by the names of tune2fs.
@@ -43,19 +43,19 @@ const MOUNT_OPTIONS: &[(&str, DefaultMountOptions)] = &[
 /// Change a file system's label, UUID, journal and defaults. It must be closed cleanly.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The device.
+    /// Device of the file system.
     #[arg(value_name = "DEVICE")]
     device: String,
-    /// The label, at most 16 bytes.
+    /// Label, at most 16 bytes.
     #[arg(short = 'L', value_name = "LABEL")]
     label: Option<String>,
-    /// The UUID, or random.
+    /// UUID, or random.
     #[arg(short = 'U', value_name = "UUID")]
     uuid: Option<String>,
-    /// Percent of the blocks that only the privileged may use.
+    /// Percentage of blocks reserved for privileged users.
     #[arg(short = 'm', value_name = "PERCENT")]
     reserved_percent: Option<f64>,
-    /// The same in blocks.
+    /// Number of blocks reserved for privileged users.
     #[arg(
         short = 'r',
         value_name = "BLOCKS",
@@ -65,28 +65,28 @@ pub(crate) struct Arguments {
     /// Behaviour on errors: continue, remount-ro or panic.
     #[arg(short = 'e', value_name = "WHAT", value_parser = parse_errors)]
     errors: Option<ErrorPolicy>,
-    /// Mounts after which a check is due; 0 for never.
+    /// Number of mounts after which a check is due; 0 for never.
     #[arg(short = 'c', value_name = "COUNT")]
     max_mount_count: Option<u16>,
-    /// Default mount options, or with ^ to take away: acl,^user_xattr,journal_data_writeback.
+    /// Default mount options to set, or with ^ to clear: acl,^user_xattr,journal_data_writeback.
     #[arg(short = 'o', value_name = "OPTIONS", allow_hyphen_values = true)]
     mount_options: Vec<String>,
-    /// Features: dir_index, ext_attr, large_file, has_journal; with ^ they are taken away, where
+    /// Features to set: dir_index, ext_attr, large_file, has_journal; with ^ they are cleared, if
     /// nothing uses them.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
-    /// Give it a journal inside.
+    /// Create an internal journal.
     #[arg(short = 'j')]
     with_journal: bool,
-    /// Give it a journal: size=MEGABYTES inside, or device=DEV; or name the external journal that
-    /// it has, for -U and -O ^has_journal.
+    /// Journal: size=MEGABYTES creates an internal one, device=DEV attaches an external one; or
+    /// names the present external journal, for -U and -O ^has_journal.
     #[arg(short = 'J', value_name = "OPTIONS")]
     journal: Vec<String>,
-    /// The external journal that it has (the same as -J device=DEV).
+    /// Present external journal (the same as -J device=DEV).
     #[arg(long = "journal", value_name = "DEV", conflicts_with = "journal")]
     journal_path: Option<String>,
-    /// Take an external journal away even though its device is not there; it goes on naming the
-    /// file system as its user.
+    /// Remove an external journal even if its device is missing; the journal keeps listing the file
+    /// system as its user.
     #[arg(short = 'f', long)]
     force: bool,
 }
@@ -220,7 +220,7 @@ impl Wish {
     }
 }
 
-/// A journal device, and its UUID.
+/// Opens a journal device. Returns it and its UUID.
 fn open_journal(text: &str) -> Result<(Arc<dyn BlockDevice>, [u8; 16])> {
     let device = open_device(text, Access::Write).context("-J device")?;
     let found = mkfs::journal_device(&device).with_context(|| text.to_owned())?;
@@ -234,7 +234,7 @@ fn uuid(text: &str) -> Result<[u8; 16]> {
     parse_uuid(text).map_err(|error| anyhow::anyhow!("-U {text}: {error}"))
 }
 
-/// Options to set, and to take away.
+/// Parses the options to set and to clear.
 fn mount_options(lists: &[String]) -> Result<(DefaultMountOptions, DefaultMountOptions)> {
     let mut changes = (DefaultMountOptions::empty(), DefaultMountOptions::empty());
     let names = lists.iter().flat_map(|list| list.split(','));
@@ -246,7 +246,7 @@ fn mount_options(lists: &[String]) -> Result<(DefaultMountOptions, DefaultMountO
         if name.is_some() {
             changes.1 |= *bits;
         } else {
-            // Of the modes of data there is only one.
+            // Only one data mode can be set.
             if bits.intersects(DefaultMountOptions::JOURNAL_DATA_WRITEBACK) {
                 changes.1 |= DefaultMountOptions::JOURNAL_DATA_WRITEBACK;
             }

@@ -1,7 +1,7 @@
 //! `jext umount`: unmounts, and waits until the image is closed.
 //!
-//! umount(8) returns when the kernel has let go; what the mount still holds is written after that.
-//! This command returns when the image can be used by others.
+//! umount(8) returns when the kernel has unmounted; jext writes the rest afterwards. This command
+//! returns when other programs can use the image.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -15,9 +15,9 @@ use rustix::mount::UnmountFlags;
 
 use crate::in_use::Holders;
 
-/// The time that the process of a read-only mount may take to close its image.
+/// Maximum time for the process of a read-only mount to close its image.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Interval at which it is looked at.
+/// Interval between checks.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Unmount a file system that `jext mount` has mounted, and wait until its image is closed.
@@ -30,14 +30,14 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let place = arguments.directory.display().to_string();
-    // A mount whose process has ended cannot be resolved, and is known by its name all the same.
+    // A mount whose process has ended cannot be resolved, but its name is still known.
     let directory = std::path::absolute(&arguments.directory)?;
     let directory = directory.canonicalize().unwrap_or(directory);
     let source = fuse::mount_point::source_at(&directory).context("the table of mounts")?;
     let Some(source) = source else {
         bail!("{place}: `jext mount` has mounted nothing there");
     };
-    // Opened before, so that it is the same image afterwards.
+    // Opened first, so that it is the same image afterwards.
     let image = File::open(&source).ok();
     let holders = Holders::of(source.as_ref());
     unmount(&directory).with_context(|| place.clone())?;
@@ -50,8 +50,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits until a process has closed the image. The lock does not show that of a read-only mount,
-/// which shares it with other readers.
+/// Waits until a process has closed the image. For a read-only mount the lock does not show this,
+/// because other readers share it.
 fn wait_for_one(holders: &Holders) {
     let began = Instant::now();
     while !holders.has_shrunk() && began.elapsed() < PATIENCE {

@@ -46,7 +46,7 @@ impl<'v> Copier<'v> {
         self.keeper.end();
     }
 
-    /// Returns true if a copy would overwrite or remove its source, by whatever names.
+    /// Returns true if a copy would overwrite or remove its source, under any of its names.
     pub(super) fn is_same(&self, source: &End, node: &Node, target: &End) -> Result<bool> {
         let Some(there) = target.facts(self.images, false)? else {
             return Ok(false);

@@ -43,7 +43,7 @@ impl Copier<'_> {
         }
     }
 
-    /// Fails if a source is not to be copied, or not there.
+    /// Fails if a source does not exist or must not be copied.
     fn check(&self, source: &End, target: &End, kind: FileKind) -> Result<()> {
         let text = source.text();
         match kind {
@@ -93,7 +93,7 @@ impl Copier<'_> {
     }
 }
 
-/// Returns true if a target lies below its source, by whatever names.
+/// Returns true if a target lies below its source, under any of its names.
 fn is_within(images: &Images, source: &End, target: &End) -> bool {
     match (source, target) {
         (End::Host(source), End::Host(target)) => {
@@ -125,7 +125,7 @@ fn is_below(volume: &Volume, source: &[u8], target: &[u8]) -> ext::Result<bool> 
     let (mut above, _) = volume.resolve_parent(target)?;
     let mut entered = Entered::default();
     while above != source {
-        // A damaged image may lead in a circle.
+        // A damaged image may have a cycle of parents.
         if above == InodeNr::ROOT || entered.enter(above).is_err() {
             return Ok(false);
         }

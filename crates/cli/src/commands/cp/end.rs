@@ -1,5 +1,5 @@
-//! The two ends of a copy: a path of the host, or one within an image. Both answer the same
-//! questions.
+//! The two ends of a copy: a path of the host, or one within an image. Both have the same
+//! operations.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -26,7 +26,7 @@ pub(super) enum End {
 /// The identity of a file, independent of its name: the image, if it is in one, and its number.
 pub(super) type Identity = (Option<String>, (u64, u64));
 
-/// The images of a copy, opened.
+/// The open images of a copy.
 #[derive(Default)]
 pub(super) struct Images {
     volumes: BTreeMap<String, Volume>,
@@ -39,7 +39,7 @@ pub(super) enum Stream<'v> {
 }
 
 impl Images {
-    /// Opens each image once; for writing only where something is written.
+    /// Opens each image once; for writing only if a copy goes to it.
     pub(super) fn open_all(
         &mut self,
         sources: &[End],
@@ -66,7 +66,7 @@ impl Images {
         Ok(())
     }
 
-    /// Closes all of them; the first error is reported.
+    /// Closes all images. Returns the first error.
     pub(super) fn close(self) -> Result<()> {
         let mut result = Ok(());
         for (image, volume) in self.volumes {
@@ -83,7 +83,7 @@ impl Images {
     }
 }
 
-/// A path without the slashes at its end.
+/// Returns a path without its trailing slashes.
 pub(super) fn without_slashes(path: &[u8]) -> &[u8] {
     let last = path.iter().rposition(|byte| *byte != b'/');
     &path[..last.map_or(0, |last| last + 1)]
@@ -104,7 +104,7 @@ impl End {
         }
     }
 
-    /// Fails if it is of the host and nothing stands there.
+    /// Fails if the path is one of the host and does not exist.
     pub(super) fn check_on_host(&self) -> Result<()> {
         match self {
             Self::Host(path) if host::look(path, false)?.is_none() => {
@@ -114,7 +114,7 @@ impl End {
         }
     }
 
-    /// The last name.
+    /// Returns the last name of the path.
     pub(super) fn name(&self) -> Result<Vec<u8>> {
         let name = match self {
             Self::Host(path) => path
@@ -130,7 +130,7 @@ impl End {
         name.with_context(|| format!("{}: has no name of its own; name the copy", self.text()))
     }
 
-    /// Returns the end of a name below this one.
+    /// Returns the end for a name below this one.
     pub(super) fn join(&self, name: &[u8]) -> Self {
         match self {
             Self::Host(path) => Self::Host(path.join(OsStr::from_bytes(name))),
@@ -144,7 +144,7 @@ impl End {
         }
     }
 
-    /// Returns the end of a path below this one; this one if the path is empty.
+    /// Returns the end for a path below this one; this one if the path is empty.
     pub(super) fn below(&self, path: &[u8]) -> Self {
         match path {
             [] => self.clone(),
@@ -164,11 +164,11 @@ impl End {
         }
     }
 
-    /// Makes a file, or empties one.
+    /// Creates a file, or truncates an existing one.
     pub(super) fn create<'v>(&self, images: &'v Images, new: &NewInode) -> Result<Stream<'v>> {
         match self {
             Self::Host(path) => {
-                // It gets its permissions when its data is there.
+                // The file gets its permissions when its data is complete.
                 let mut options = File::options();
                 let options = options.write(true).create(true).truncate(true).mode(0o600);
                 let file = options.open(path).with_context(|| self.text())?;
@@ -206,7 +206,7 @@ impl End {
         }
     }
 
-    /// Makes a device, fifo or socket.
+    /// Creates a device node, fifo or socket.
     pub(super) fn make_node(&self, images: &Images, node: &Node) -> Result<()> {
         match self {
             Self::Host(path) => {
@@ -225,7 +225,7 @@ impl End {
         }
     }
 
-    /// Removes what is not a directory.
+    /// Removes a file that is not a directory.
     pub(super) fn remove(&self, images: &Images) -> Result<()> {
         match self {
             Self::Host(path) => fs::remove_file(path).with_context(|| self.text()),
@@ -236,7 +236,7 @@ impl End {
         }
     }
 
-    /// Gives the first copy of a file another name.
+    /// Adds a hard link to the first copy of a file.
     pub(super) fn make_hard_link(&self, images: &Images, first: &Self) -> Result<()> {
         match (self, first) {
             (Self::Host(path), Self::Host(first)) => {
@@ -259,7 +259,7 @@ impl End {
         node.identity.map(|number| (image, number))
     }
 
-    /// Returns which file stands there; none if there is none.
+    /// Returns the identity of the file; none if there is no file.
     pub(super) fn identity_of(&self, images: &Images, follow: bool) -> Result<Option<Identity>> {
         let found = self.facts(images, follow)?;
         Ok(found.and_then(|node| self.identity(&node)))
@@ -267,7 +267,7 @@ impl End {
 }
 
 impl Stream<'_> {
-    /// Writes at an offset; what was left out before it is a hole.
+    /// Writes at an offset; the omitted range before it is a hole.
     pub(super) fn write_all_at(&mut self, from: &[u8], offset: u64) -> Result<()> {
         match self {
             Self::Host(file) => Ok(file.write_all_at(from, offset)?),

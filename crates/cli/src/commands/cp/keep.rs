@@ -1,6 +1,6 @@
-//! The properties of its source that a copy keeps: owner, mode, times, extended attributes and
-//! access control lists, in the order in which none undoes another: a new owner takes capabilities
-//! and set-id bits away, and a list changes the mode.
+//! The properties of a source that its copy keeps: owner, mode, times, extended attributes and
+//! access control lists. They are set in an order in which no step undoes another: a new owner
+//! clears capabilities and set-id bits, and a list changes the mode.
 
 use anyhow::{Context, Result};
 use ext::volume::{FileKind, SetAttributes, SetMode, SetTime};
@@ -11,13 +11,13 @@ use transfer::host::{self, LeftOut, SET_ID, remove_attribute, set_attribute};
 use super::end::{End, Images};
 use crate::output;
 
-/// Access control lists, as attributes. A copy has none that its source does not have.
+/// Access control lists, as attributes. A copy must not have one that its source lacks.
 const LISTS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
 
-/// Keeps, and notes what could not be kept.
+/// Sets the kept properties, and collects those that could not be set.
 pub(super) struct Keeper<'v> {
     images: &'v Images,
-    /// Properties that could not be kept on the host for want of root.
+    /// Properties that could not be set on the host without root privileges.
     left_out: LeftOut,
 }
 
@@ -29,14 +29,14 @@ impl<'v> Keeper<'v> {
         }
     }
 
-    /// Warns of what could not be kept.
+    /// Warns of properties that could not be kept.
     pub(super) fn end(self) {
         if let Some(text) = self.left_out.text() {
             output::warn(&text);
         }
     }
 
-    /// Sets the mode; with `all` owner and times, and attributes where they are given.
+    /// Sets the mode; with `all` also owner and times; and attributes, if given.
     pub(super) fn adopt(
         &mut self,
         target: &End,
@@ -119,7 +119,7 @@ impl<'v> Keeper<'v> {
             }
         }
         let is_link = node.kind == FileKind::Symlink;
-        // The copy then has another owner.
+        // Without `all` the copy has another owner.
         let permissions = match all {
             true => node.permissions,
             false => node.permissions & !SET_ID,
@@ -134,7 +134,7 @@ impl<'v> Keeper<'v> {
     }
 }
 
-/// Lists that a copy may have inherited, and its source does not have.
+/// Returns the lists that a copy may have inherited and that its source lacks.
 fn absent_lists(
     attributes: &[(Vec<u8>, Vec<u8>)],
     kind: FileKind,

@@ -11,7 +11,7 @@ use crate::{interrupt, output, progress};
 
 /// Size of the pieces that are checked for zeroes when holes are left.
 const PIECE_BYTES: usize = 4096;
-/// Size from which on a file is copied with a progress bar.
+/// Size from which a file is copied with a progress bar.
 const BAR_BYTES_MIN: u64 = 16 << 20;
 /// Maximum depth of nested directories.
 const DEPTH_MAX: usize = 1000;
@@ -24,7 +24,7 @@ pub(super) struct CopySink<'c, 'v> {
     open: Option<Open<'v>>,
     /// Directories that get their owners, modes and times when they are filled.
     directories: Vec<(End, Box<Node>)>,
-    /// True if the last file is a link to one that was copied before: its data is not needed.
+    /// True if the last file is a link to an earlier copy: its data is not needed.
     is_linked: bool,
 }
 
@@ -195,7 +195,7 @@ impl<'c, 'v> CopySink<'c, 'v> {
             Ok(node) => self.copier.adopt(&target, &node),
             Err(error) => {
                 if is_new {
-                    // An incomplete copy is of no use; the error is reported.
+                    // An incomplete copy is useless. The original error is reported.
                     let _ = target.remove(self.copier.images);
                 }
                 Err(error)
@@ -242,7 +242,7 @@ impl Sink for CopySink<'_, '_> {
     }
 }
 
-/// Writes the pieces that are not zero, at their places.
+/// Writes those pieces that are not zero, at their offsets.
 fn write_sparse(to: &mut Stream<'_>, bytes: &[u8], offset: u64) -> Result<()> {
     let mut at = offset;
     for piece in bytes.chunks(PIECE_BYTES) {

@@ -1,4 +1,4 @@
-//! The use of the blocks in a log, as the file system will have them after the replay.
+//! The use of the blocks in a log, by the file system as it will be after the replay.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,11 +12,11 @@ use jbd2::Location;
 use jbd2::recovery::{self, Inspection, TransactionInfo};
 use layout::{BlockNr, InodeNr};
 
-/// Maximum depth of nested directories up to which a path is searched.
+/// Maximum depth of nested directories in a path.
 const DEPTH_MAX: usize = 128;
 const DOT_DOT: &[u8] = b"..";
 
-/// The sorts of blocks that are counted apart: a key, one of them, several of them.
+/// The kinds of blocks that are counted separately: a key, its singular, its plural.
 pub(super) const SORTS: &[(&str, &str, &str)] = &[
     ("superblock", "superblock", "superblocks"),
     (
@@ -41,16 +41,16 @@ pub(super) const SORTS: &[(&str, &str, &str)] = &[
     ("unknown", "block of nobody known", "blocks of nobody known"),
 ];
 
-/// The known facts about the blocks in a log; none if the file system is not there.
+/// The known uses of the blocks in a log; none without the file system.
 #[derive(Default)]
 pub(super) struct Blocks {
     uses: BTreeMap<BlockNr, BlockUse>,
-    /// The paths of directories of which there are blocks.
+    /// Paths of the directories that have blocks in the log.
     paths: BTreeMap<InodeNr, String>,
 }
 
 impl Blocks {
-    /// Looks at a file system through its log.
+    /// Reads a file system through a view of its log.
     pub(super) fn of(
         log: &Location,
         home: &Arc<dyn BlockDevice>,
@@ -76,7 +76,7 @@ impl Blocks {
         Ok(Self { uses, paths })
     }
 
-    /// Returns true if there are no known facts.
+    /// Returns true if no use is known.
     pub(super) fn is_empty(&self) -> bool {
         self.uses.is_empty()
     }
@@ -86,13 +86,13 @@ impl Blocks {
         self.uses.get(&block).copied()
     }
 
-    /// The path of a directory.
+    /// Returns the path of a directory.
     pub(super) fn path(&self, directory: InodeNr) -> Option<&str> {
         self.paths.get(&directory).map(String::as_str)
     }
 
-    /// Returns the number of images of a transaction of each sort, in the order of [`SORTS`]; none
-    /// if there are no known facts.
+    /// Returns the number of images of each kind in a transaction, in the order of [`SORTS`]; empty
+    /// if no use is known.
     pub(super) fn count(&self, transaction: &TransactionInfo) -> Vec<u32> {
         if self.is_empty() {
             return Vec::new();
@@ -105,7 +105,7 @@ impl Blocks {
     }
 }
 
-/// The place of a use in [`SORTS`].
+/// Returns the index of a use in [`SORTS`].
 pub(super) fn sort(block: BlockUse) -> usize {
     match block {
         BlockUse::Superblock { .. } => 0,
@@ -124,7 +124,7 @@ pub(super) fn sort(block: BlockUse) -> usize {
     }
 }
 
-/// The paths of directories, as far as they can be followed to the root.
+/// Returns the paths of directories, as far as their parents lead to the root.
 fn paths(view: &Arc<dyn BlockDevice>, directories: BTreeSet<InodeNr>) -> BTreeMap<InodeNr, String> {
     let options = MountOptions {
         read_only: true,
@@ -139,12 +139,12 @@ fn paths(view: &Arc<dyn BlockDevice>, directories: BTreeSet<InodeNr>) -> BTreeMa
         .into_iter()
         .filter_map(|directory| Some((directory, path(&volume, &mut names, directory)?)));
     let paths = found.collect();
-    // Nothing was changed, so that nothing can be lost.
+    // Nothing was changed, so nothing can be lost.
     let _ = volume.close();
     paths
 }
 
-/// A directory's path. `names` remembers the parent of each directory on the way, and its name
+/// Returns a directory's path. `names` caches the parent of each directory on the way, and its name
 /// there.
 fn path(
     volume: &Volume,
@@ -168,7 +168,7 @@ fn path(
     Some(format!("/{}", parts.join("/")))
 }
 
-/// A directory's parent, and its name there.
+/// Returns a directory's parent, and its name there.
 fn name(volume: &Volume, directory: InodeNr) -> Option<(InodeNr, String)> {
     let parent = volume.lookup(directory, DOT_DOT).ok()?;
     let mut found = None;

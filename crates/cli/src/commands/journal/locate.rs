@@ -1,4 +1,4 @@
-//! The location of a journal: inside a file system, beside one, or a device that is shown by
+//! The location of a journal: inside a file system, on its external device, or a journal device by
 //! itself.
 
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use uuid::Uuid;
 use super::super::info::raw_superblock;
 use crate::image::{Access, MountArguments, open_device};
 
-/// The journal to show, and the form.
+/// The journal to show, and the output format.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// A file system with a journal, or a journal device.
     #[arg(value_name = "DEVICE")]
     pub(super) device: String,
-    /// And which blocks each transaction holds, and what each of them is.
+    /// Also list the blocks of each transaction and their uses.
     #[arg(long)]
     pub(super) blocks: bool,
-    /// The file system that uses the journal device, to say what its blocks are.
+    /// File system that uses the journal device, to show the uses of its blocks.
     #[arg(long, value_name = "DEVICE")]
     pub(super) filesystem: Option<String>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
@@ -40,11 +40,11 @@ pub(super) struct Found {
     /// The location in words.
     pub(super) place: String,
     pub(super) log: Location,
-    /// The device of the file system that its blocks are for, if that is known.
+    /// The device of the file system that uses the journal, if known.
     pub(super) home: Option<Arc<dyn BlockDevice>>,
 }
 
-/// Finds the journal that is to be shown.
+/// Finds the journal to show.
 pub(super) fn locate(arguments: &Arguments) -> Result<Found> {
     let text = &arguments.device;
     let context = || text.clone();
@@ -79,7 +79,7 @@ pub(super) fn locate(arguments: &Arguments) -> Result<Found> {
     Ok(Found { place, log, home })
 }
 
-/// The journal on a journal device: the one with this UUID, if that matters.
+/// Returns the location of the journal on a journal device; fails if `uuid` is given and differs.
 fn of_device(device: &Arc<dyn BlockDevice>, uuid: Option<[u8; 16]>) -> Result<Location> {
     let found = mkfs::journal_device(device)?;
     let uuid = uuid.unwrap_or(found.uuid);
@@ -91,7 +91,7 @@ fn of_device(device: &Arc<dyn BlockDevice>, uuid: Option<[u8; 16]>) -> Result<Lo
     )?)
 }
 
-/// A file system's journal on another device.
+/// Returns the location of a file system's external journal.
 fn beside(raw: &Superblock, journal: Option<String>) -> Result<Location> {
     let Some(journal) = journal else {
         let uuid = Uuid::from_bytes(raw.journal_uuid);
@@ -103,7 +103,7 @@ fn beside(raw: &Superblock, journal: Option<String>) -> Result<Location> {
     of_device(&device, Some(raw.journal_uuid)).with_context(|| journal)
 }
 
-/// A file system's journal in a file of its own.
+/// Returns the location of a file system's internal journal.
 fn inside(device: &Arc<dyn BlockDevice>, number: InodeNr) -> Result<Location> {
     let options = MountOptions {
         read_only: true,
@@ -127,7 +127,7 @@ fn inside(device: &Arc<dyn BlockDevice>, number: InodeNr) -> Result<Location> {
     })
 }
 
-/// The file system that uses the journal with this UUID.
+/// Returns the device of a file system, if it uses the journal with this UUID.
 fn file_system(text: &str, journal: [u8; 16]) -> Result<Arc<dyn BlockDevice>> {
     let device = open_device(text, Access::Read)?;
     let raw = raw_superblock(&device).with_context(|| text.to_owned())?;

@@ -13,8 +13,8 @@ use crate::output;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
 
-/// A journal as text; with each of its blocks if that is asked for. `fate` is what becomes of what
-/// it holds.
+/// Returns a journal as text, on request with each of its blocks. `fate` describes the further
+/// treatment of its transactions.
 pub(super) fn text(
     place: String,
     fate: &str,
@@ -41,7 +41,7 @@ pub(super) fn text(
             None => "empty".to_owned(),
         },
     );
-    // An internal journal has a user without a name.
+    // An internal journal has a user without a UUID.
     for user in found.users.iter().filter(|user| **user != [0; 16]) {
         row("User:", Uuid::from_bytes(*user).to_string());
     }
@@ -121,7 +121,7 @@ fn render_blocks(text: &mut String, transaction: &TransactionInfo, blocks: &Bloc
     }
 }
 
-/// `: ` and what a block is, or nothing.
+/// Returns `: ` and the use of a block, or an empty text.
 fn what(blocks: &Blocks, block: BlockNr) -> String {
     let Some(found) = blocks.find(block) else {
         return String::new();
@@ -169,7 +169,7 @@ fn depth_text(depth: u8) -> &'static str {
     }
 }
 
-/// A journal as JSON.
+/// Returns a journal as JSON.
 pub(super) fn to_json(place: String, found: &Inspection, known: &Blocks) -> Value {
     let transactions = found.transactions.iter().map(|transaction| {
         let blocks = transaction.blocks.iter().map(|block| {
@@ -223,7 +223,7 @@ pub(super) fn to_json(place: String, found: &Inspection, known: &Blocks) -> Valu
     })
 }
 
-/// Returns the use of a block, with its sort under `kind`.
+/// Returns the use of a block, with its kind under `kind`.
 fn use_json(what: BlockUse, known: &Blocks) -> Value {
     let mut object = match what {
         BlockUse::Superblock { group }

@@ -1,4 +1,4 @@
-//! `jext journal show`: what a journal is, which transactions it holds, and what their blocks are.
+//! `jext journal show`: shows a journal, its transactions, and the uses of their blocks.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     ))
 }
 
-/// Returns true if a file system's superblock says that the contents of its log count.
+/// Returns true if a file system's superblock marks its log for replay.
 fn calls_for_log(home: &Arc<dyn BlockDevice>) -> bool {
     raw_superblock(home).is_ok_and(|raw| {
         let features = raw.features().incompatible;

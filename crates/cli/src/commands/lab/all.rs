@@ -1,7 +1,7 @@
-//! `jext lab run --all`: every plan that is built in, one after another.
+//! `jext lab run --all`: runs all built-in plans, one after another.
 //!
-//! Each runs in a process of its own, so that one which cannot run here, fails, or dies keeps none
-//! of the others from running.
+//! Each runs in a separate process, so that a plan that cannot run here, fails, or crashes does not
+//! prevent the others from running.
 
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use lab::plan::builtin;
 use super::{EXIT_INTERRUPTED, RunArguments};
 use crate::output;
 
-/// The end of a plan.
+/// The result of a plan.
 struct Ended {
     name: &'static str,
     status: ExitStatus,
@@ -23,7 +23,7 @@ struct Ended {
 
 pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     let is_stopped = Arc::new(AtomicBool::new(false));
-    // A Ctrl-C reaches the plan's process as well, which ends as it does alone.
+    // Ctrl-C also reaches the plan's process, which ends as usual.
     let flag = Arc::clone(&is_stopped);
     ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed)).context("Ctrl-C")?;
     let mut ended: Vec<Ended> = Vec::new();
@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     })
 }
 
-/// The command that runs one plan as these arguments want it.
+/// Returns the command that runs one plan with these arguments.
 fn command(arguments: &RunArguments, name: &str) -> Result<Command> {
     let program = std::env::current_exe().context("the path of this program")?;
     let mut command = Command::new(program);
@@ -67,7 +67,7 @@ fn command(arguments: &RunArguments, name: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// A line for each plan, and one for all.
+/// Returns a line for each plan, and a line for all.
 fn summary(ended: &[Ended], count: usize) -> String {
     let widest = ended.iter().map(|plan| plan.name.len()).max().unwrap_or(0);
     let mut text = "\n== all\n\n".to_owned();

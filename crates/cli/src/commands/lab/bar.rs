@@ -1,4 +1,4 @@
-//! The progress of a run: one bar for all trials, with the time that is left.
+//! The progress of a run: one bar for all trials, with the remaining time.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -8,7 +8,7 @@ use lab::{Progress, Record};
 
 use crate::{output, progress};
 
-/// Thousandths of a trial are what its progress is counted in.
+/// Progress units of a trial.
 const PARTS: u64 = 1000;
 
 /// One bar for all trials. Trials add their thousandths; the bar draws itself.
@@ -19,14 +19,14 @@ pub(super) struct Bar {
 }
 
 impl Bar {
-    /// Takes it off the terminal.
+    /// Removes the bar from the terminal.
     pub(super) fn end(&self) {
         if let Some(bar) = self.bar.get() {
             bar.finish_and_clear();
         }
     }
 
-    /// Warns in a line above the bar, which goes on.
+    /// Prints a warning on a line above the bar.
     pub(super) fn warn(&self, text: &str) {
         match self.bar.get() {
             Some(bar) => bar.suspend(|| output::warn(text)),

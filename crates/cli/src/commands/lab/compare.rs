@@ -1,4 +1,4 @@
-//! `jext lab compare`: two machines, two versions, two days.
+//! `jext lab compare`: compares two record files: two machines, two versions, two days.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,19 @@ use lab::store::{Brief, Store};
 
 use crate::output;
 
-/// Set the trials that two record files have in common beside each other.
+/// Compare the trials that two record files share.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// The file of records that is compared with.
+    /// Record file to compare with.
     #[arg(value_name = "FIRST.jsonl")]
     first: PathBuf,
-    /// The file whose gain is printed.
+    /// Record file whose gain is printed.
     #[arg(value_name = "SECOND.jsonl")]
     second: PathBuf,
-    /// The figure that is compared; unless said, the one by which runs of their workload are
-    /// compared.
+    /// Figure to compare; by default the primary figure of the workload.
     #[arg(long, value_name = "NAME")]
     metric: Option<String>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -53,7 +52,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The figure by which the workload of records is compared.
+/// Returns the primary figure of the records' workload.
 fn primary<'r>(records: impl Iterator<Item = &'r Brief>) -> &'static str {
     let workloads: BTreeSet<&str> = records
         .filter_map(|record| record.context.settings.get("workload"))

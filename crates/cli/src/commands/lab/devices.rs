@@ -1,4 +1,4 @@
-//! `jext lab devices`: the device models and hosts that there are, and what one of them does.
+//! `jext lab devices`: lists the device models and hosts, and measures one of them.
 
 use std::process::ExitCode;
 
@@ -12,8 +12,7 @@ use sim::{HostEntry, HostProfile, Parameter, ParameterValue};
 
 use crate::output;
 
-/// The capacity with which models without a size of their own are measured: no more than is written
-/// to them first.
+/// Capacity with which models without a fixed size are measured: all of it is written first.
 const MEASURED_CAPACITY: &str = "64MiB";
 /// The device that is measured for a controller.
 const MEASURED_CONTROLLER: &str = "bbu(sim:atlas-v-18)";
@@ -24,7 +23,7 @@ pub(super) struct Arguments {
     /// A name from the list, or a device text such as "raid5(sim:atlas-v-18 x4)".
     #[arg(value_name = "NAME|DEVICE")]
     name: Option<String>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -62,7 +61,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All models, from the catalogue itself.
+/// Returns all models, from the catalogue itself.
 fn models() -> Result<Vec<Model>> {
     let controller = Model {
         name: "bbu",
@@ -160,7 +159,7 @@ fn show_host(host: &HostEntry, is_json: bool) -> Result<()> {
     output::print(&table(&rows_of(&head, &host.profile.parameters())))
 }
 
-/// A device that is none of the catalogue's own: what is measured is all that there is to say.
+/// Shows a device that is not in the catalogue: only its measurements.
 fn show_text(text: &str, is_json: bool) -> Result<()> {
     if !text.contains([':', '(']) {
         return Err(anyhow!(
@@ -175,7 +174,7 @@ fn show_text(text: &str, is_json: bool) -> Result<()> {
     output::print(&table(&measured_rows(text, &measured)))
 }
 
-/// Measures a device in a world of its own.
+/// Measures a device in a separate simulated world.
 fn measured(text: &str) -> Result<Measured> {
     let parsed: DeviceText = text.parse().with_context(|| text.to_owned())?;
     if !parsed.is_ephemeral() {

@@ -1,7 +1,7 @@
-//! `jext lab measure`: how long a large number of records takes to load and to report.
+//! `jext lab measure`: measures the time to load and report a large number of records.
 //!
-//! The records are those of one simulated trial that is really run, with other repetitions and
-//! times within a few percent: as large as any, and all different.
+//! The records are copies of one simulated trial that is actually run, with other repetition
+//! numbers and times within a few percent: of normal size, and all different.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -21,7 +21,7 @@ use serde_json::json;
 
 use crate::output;
 
-/// A plan of a hundred combinations, each repeated as often as it takes.
+/// A plan of a hundred combinations, with as many repetitions as needed.
 const PLAN: &str = r#"
 [plan]
 name = "measure"
@@ -45,17 +45,17 @@ const COMMITS: u32 = 50;
 /// Number of combinations.
 const COMBINATIONS: u32 = 2 * COMMITS;
 
-/// Measure how long a large number of records takes to load and to report.
+/// Measure the time to load and report a large number of records.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Number of records; a multiple of 100. A million take about 3 GB.
     #[arg(long, value_name = "COUNT", default_value_t = 1_000_000,
         value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     records: u32,
-    /// A folder with enough space; the records are removed in the end.
+    /// Folder with enough space; the records are removed at the end.
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -122,7 +122,7 @@ fn measure(plan: &Plan, folder: &std::path::Path, arguments: &Arguments) -> Resu
     ))
 }
 
-/// The record of the first trial, which is run.
+/// Runs the first trial and returns its record.
 fn template(folder: &std::path::Path) -> Result<Record> {
     let single = PLAN
         .replace("REPETITIONS", "1")
@@ -160,7 +160,7 @@ fn write(plan: &Plan, template: &Record, store: &Store) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// The template's figures as another trial's, each a little off.
+/// Returns a record of another trial with slightly different figures.
 fn alike(trial: &Trial, template: &Record, index: u64) -> Record {
     // Weyl's sequence of the golden ratio: evenly spread, no two alike.
     let off = 1.0 + 0.05 * ((index as f64 * 0.618_033_988_749_895).fract() - 0.5);
@@ -170,7 +170,7 @@ fn alike(trial: &Trial, template: &Record, index: u64) -> Record {
     record.repetition = trial.repetition;
     record.seed = trial.seed;
     if record.repetition > 0 {
-        // Only the first has one.
+        // Only the first repetition has one.
         record.measured.timeline = None;
     }
     record

@@ -1,4 +1,4 @@
-//! `jext lab reproductions`: what others have published beside what the records say.
+//! `jext lab reproductions`: compares published figures with the records.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use lab::reproduction::{self, Reproduction};
 
 use crate::output;
 
-/// Set all published figures and claims beside what was recorded, and run nothing.
+/// Compare all published figures and claims with the records; run nothing.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// File for the document; the default is standard output.
@@ -20,7 +20,7 @@ pub(super) struct Arguments {
     /// Folder of the records.
     #[arg(long, value_name = "FOLDER", default_value = lab::store::FOLDER)]
     results: PathBuf,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

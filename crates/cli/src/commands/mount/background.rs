@@ -1,9 +1,9 @@
-//! A mount in the background: this program is started once more, and says through a pipe when the
-//! mount can be used.
+//! A mount in the background: this program is started once more, and reports through a pipe when
+//! the mount is ready.
 //!
-//! A process cannot fork once it has threads, so nothing here forks. The new one stands in a
-//! session of its own; until it is ready its messages go where the caller's go, and its end is the
-//! caller's.
+//! A process cannot safely fork once it has threads, so nothing here forks. The new process gets a
+//! session of its own. Until it is ready, its messages go to the caller's streams, and its exit
+//! status is the caller's.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -14,11 +14,10 @@ use anyhow::{Context, Result};
 
 use super::helper;
 
-/// The message of the process in the background when the mount can be used.
+/// Message of the background process when the mount is ready.
 const READY: &[u8] = b"ready\n";
 
-/// Starts the process in the background, and waits until its mount can be used or it has said why
-/// not.
+/// Starts the background process, and waits until its mount is ready or it has reported an error.
 pub(super) fn start() -> Result<ExitCode> {
     let program = std::env::current_exe().context("this program")?;
     let mut child = Command::new(&program)
@@ -46,7 +45,7 @@ pub(super) fn open_log(path: &Path) -> Result<File> {
     opened.with_context(|| path.display().to_string())
 }
 
-/// Says that the mount can be used, and leaves the caller's session, directory and streams.
+/// Reports that the mount is ready, and leaves the caller's session, directory and streams.
 pub(super) fn leave(log: Option<File>) -> Result<()> {
     // This process may be the leader of a session already.
     let _ = rustix::process::setsid();

@@ -6,13 +6,13 @@
 //! umount.fuse.jext DIR [-fnlrv] [-N NAMESPACE] [-t TYPE]
 //!     becomes    jext umount DIR
 //! ```
-//! A link by these names in /sbin is all that fstab needs; its type is `fuse.jext`. A `mount -f`
-//! wants everything but the mount: nothing is to be done then, which `jext info` does as well.
+//! A link with these names in /sbin is all that fstab needs; its type is `fuse.jext`. `mount -f`
+//! requests everything but the mount: it becomes `jext info`, which changes nothing.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-/// The arguments as `jext` knows them.
+/// Returns the arguments in the form of `jext`.
 pub(crate) fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut given = given.into_iter();
     let Some(program) = given.next() else {

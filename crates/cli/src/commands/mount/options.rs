@@ -3,13 +3,13 @@
 //!
 //! | option | meaning |
 //! |---|---|
-//! | `uid=N`, `gid=N` | everything is shown as theirs; nothing is changed on the volume |
-//! | `allow_other` | other users may use it (root's mounts are for all) |
+//! | `uid=N`, `gid=N` | owner and group shown for all files; the volume is unchanged |
+//! | `allow_other` | other users may use the mount (always the case for root's mounts) |
 //! | `lazy_open` | files are opened without a request, see [`fuse::Settings::is_lazy_open`] |
-//! | `threads=N` | number of requests that are handled at once |
+//! | `threads=N` | number of requests processed at once |
 //! | `nopoll` | no processor polls for requests, see [`fuse::Settings::may_poll`] |
 //! | `nosuid`, `nodev`, `noexec` and their opposites | kept by the kernel |
-//! | `loop` | nothing: an image is a file in any case |
+//! | `loop` | no effect: an image is a file in any case |
 //! | `auto`, `user`, `nofail`, `_netdev`, `x-...`, `comment=` | for other programs; ignored |
 
 use anyhow::{Result, bail};
@@ -19,7 +19,7 @@ use jext::mount_options::{ParsedOptions, split};
 
 use crate::image::MountArguments;
 
-/// Words of fstab that are meant for others.
+/// Options of fstab for other programs.
 const IGNORED: &[&str] = &[
     "auto",
     "noauto",
@@ -34,12 +34,12 @@ const IGNORED: &[&str] = &[
     "default_permissions",
     "diratime",
 ];
-/// Their beginnings.
+/// Prefixes of such options.
 const IGNORED_PREFIXES: &[&str] = &["x-", "X-", "comment=", "fsname=", "subtype="];
-/// The most threads.
+/// Maximum number of threads.
 const THREADS_MAX: usize = 1024;
 
-/// All that `-o` says.
+/// The parsed options of `-o`.
 #[derive(Debug)]
 pub(super) struct Options {
     /// The options of the volume.
@@ -49,7 +49,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Reads all options.
+    /// Parses all options.
     pub(super) fn parse(arguments: &MountArguments) -> Result<Self> {
         let mut settings = Settings::default();
         settings.description.allow_other = rustix::process::geteuid().is_root();
@@ -71,13 +71,13 @@ impl Options {
     }
 }
 
-/// Returns true for words that are meant for others, or change nothing.
+/// Returns true for options that are meant for other programs or have no effect.
 pub(super) fn means_nothing(option: &str) -> bool {
     let is_prefix = |known: &&str| option.starts_with(*known);
     IGNORED.contains(&option) || IGNORED_PREFIXES.iter().any(is_prefix)
 }
 
-/// Takes an option that is not the volume's.
+/// Applies an option that is not the volume's. Returns false if it is unknown.
 fn take(settings: &mut Settings, option: &str) -> Result<bool> {
     let (name, value) = option.split_once('=').unwrap_or((option, ""));
     match name {

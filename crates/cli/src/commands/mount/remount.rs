@@ -1,8 +1,8 @@
-//! `-o remount`: other flags for a mount that is there.
+//! `-o remount`: changes the flags of an existing mount.
 //!
-//! The flags are the kernel's, which passes what it keeps on to jext before a mount becomes
-//! read-only. Nothing of this reaches the process that serves the mount: its options stay as they
-//! were, and a volume that it opened read-only stays read-only.
+//! The kernel keeps the flags, and passes its cached writes to jext before a mount becomes
+//! read-only. The process that serves the mount is not notified: its options stay as they were, and
+//! a volume that it opened read-only stays read-only.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,10 +18,10 @@ use crate::output;
 
 /// The option.
 const REMOUNT: &str = "remount";
-/// An attribute that no file has.
+/// An attribute that no file has, to probe for a read-only mount.
 const PROBE: &str = "user.jext.is-this-writable";
 
-/// Returns true if an existing mount shall change.
+/// Returns true if an existing mount is to be changed.
 pub(super) fn is_wanted(arguments: &MountArguments) -> bool {
     words(arguments).any(|word| word == REMOUNT)
 }
@@ -57,7 +57,8 @@ pub(super) fn run(directory: &Path, arguments: &MountArguments) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// mount(8), without its own helpers, of which jext may be one, keeps the flags that are not named.
+/// Runs mount(8), which keeps the flags that are not named, without its own helpers, of which jext
+/// may be one.
 fn remount(directory: &Path, flags: &[&str]) -> Result<()> {
     let list = [&[REMOUNT], flags].concat().join(",");
     let output = std::process::Command::new("mount")
