@@ -2,9 +2,9 @@
 //! other and with those of the lanes.
 //!
 //! The states of a lane follow from its operations alone. The effect of several tasks in the same
-//! directories does not, so no model has the names in [`CROWD`](crate::observe::CROWD): after a
-//! crash they are read and checked, but not compared. The known facts about the calls are compared
-//! when they return.
+//! directories does not, so the names in [`CROWD`](crate::observe::CROWD) are not part of any
+//! model: after a crash they are read and checked, but not compared. The known facts about the
+//! calls are compared when they return.
 //!
 //! | crowd | work of its tasks | rule |
 //! |---|---|---|
@@ -12,9 +12,7 @@
 //! | [`Kind::Listings`] | listings in small steps, beside changes of names | C2 |
 //! | [`Kind::Numbers`] | calls by path and by number, beside removals and new files | C3 |
 //!
-//! For the third, an inode number that is freed is allocated next.
-//!
-//! In text: `names.17.12`, the crowd's kind, its seed and the rounds of each task.
+//! In the third, a freed inode number is the next to be allocated.
 
 pub(crate) mod tasks;
 
@@ -24,22 +22,22 @@ use core::str::FromStr;
 /// The work of a crowd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It changes and lists names.
+    /// Tasks that change and list names.
     Names,
-    /// It lists directories that change.
+    /// Tasks that list changing directories.
     Listings,
-    /// It uses paths and numbers of files that come and go.
+    /// Tasks that use paths and numbers of files that are created and removed.
     Numbers,
 }
 
 /// A crowd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crowd {
-    /// Its work.
+    /// The kind of its tasks.
     pub kind: Kind,
-    /// Decides the calls of each task.
+    /// Seed of each task's calls.
     pub seed: u64,
-    /// The number of rounds of each task. One starts every second, as the operations of lanes do.
+    /// Number of rounds of each task. One starts every second, as operations of lanes do.
     pub rounds: u32,
 }
 
@@ -57,7 +55,7 @@ impl fmt::Display for Crowd {
     }
 }
 
-/// A text is not a crowd.
+/// The error of a text that is not a crowd.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a crowd: they look like names.17.12")]
 pub struct CrowdError(String);

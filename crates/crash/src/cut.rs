@@ -1,8 +1,8 @@
-//! Cuts: after which event the power fails, and what the caches leave of each sector that is not
-//! settled.
+//! Cuts: the event after which the power fails, and the version of each unsettled sector that is
+//! left.
 //!
-//! In text: `57-kept,0.120=0` is after event 57, where everything got through but sector 120 of
-//! device 0, which holds its version 0, the durable one. `57-lost,1.6=2` is the contrary.
+//! In text: `57-kept,0.120=0` is after event 57; all writes are kept, except that sector 120 of
+//! device 0 has its version 0, the durable one. `57-lost,1.6=2` is the reverse.
 
 use core::fmt;
 use core::str::FromStr;
@@ -15,36 +15,36 @@ use crate::image::{Image, hash_sector};
 /// A power cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
-    /// After so many events.
+    /// The number of events before the cut.
     pub event: usize,
-    /// True if all writes but the exceptions got through.
+    /// True if all writes but the exceptions are kept.
     pub is_kept: bool,
-    /// Device, sector, version: 0 is the durable one.
+    /// Device, sector and version of each exception; version 0 is the durable one.
     pub exceptions: Vec<(usize, u64, u16)>,
 }
 
-/// A sector that is not settled.
+/// An unsettled sector.
 #[derive(Debug, Clone)]
 pub struct Unit {
     /// The device.
     pub device: usize,
     /// The sector.
     pub sector: u64,
-    /// The numbers of the writes that made the versions, oldest first, from version 1 on.
+    /// Numbers of the writes that created the versions, oldest first, from version 1 on.
     pub writes: Vec<u64>,
-    /// The hashes of the versions, the durable one first.
+    /// Hashes of the versions, the durable one first.
     hashes: Vec<u64>,
 }
 
-/// Everything that a power cut at one moment can leave.
+/// All states that a power cut at one moment can leave.
 pub struct Moment<'r> {
     replays: &'r [Replay<Image>],
-    /// The sectors of all devices that are not settled.
+    /// The unsettled sectors of all devices.
     pub units: Vec<Unit>,
     base_hash: u64,
 }
 
-/// For each unit the chosen version.
+/// The chosen version of each unit.
 pub type Selection = Vec<u16>;
 
 fn rotate(device: usize, hash: u64) -> u64 {
@@ -52,14 +52,14 @@ fn rotate(device: usize, hash: u64) -> u64 {
 }
 
 impl Unit {
-    /// The newest version.
+    /// Returns the number of the newest version.
     pub fn newest(&self) -> u16 {
         self.writes.len() as u16
     }
 }
 
 impl<'r> Moment<'r> {
-    /// Collects the versions that these devices can be left with now.
+    /// Collects the versions that the devices may have after a power cut now.
     pub fn new(replays: &'r [Replay<Image>]) -> Self {
         let mut units = Vec::new();
         let mut base_hash = 0;
@@ -85,7 +85,7 @@ impl<'r> Moment<'r> {
         }
     }
 
-    /// All lost, or all kept, device by device.
+    /// Returns the selection of all lost, or all kept, device by device.
     pub fn whole(&self, is_kept: &[bool]) -> Selection {
         let choose = |unit: &Unit| {
             if is_kept[unit.device] {
@@ -97,7 +97,7 @@ impl<'r> Moment<'r> {
         self.units.iter().map(choose).collect()
     }
 
-    /// The hash of what a selection leaves.
+    /// Returns the hash of the state that a selection leaves.
     pub fn hash(&self, selection: &[u16]) -> u64 {
         let changes = self.units.iter().zip(selection).map(|(unit, version)| {
             rotate(
@@ -135,7 +135,7 @@ impl<'r> Moment<'r> {
         }
     }
 
-    /// A selection as a cut.
+    /// Converts a selection to a cut.
     pub fn cut(&self, event: usize, selection: &[u16]) -> Cut {
         let kept = self
             .units
@@ -155,7 +155,8 @@ impl<'r> Moment<'r> {
         }
     }
 
-    /// A cut as a selection. None if it speaks of sectors or versions that are not there.
+    /// Converts a cut to a selection. Returns `None` if it names sectors or versions that do not
+    /// exist.
     pub fn select(&self, cut: &Cut) -> Option<Selection> {
         let mut selection = self.whole(&vec![cut.is_kept; self.replays.len()]);
         for (device, sector, version) in &cut.exceptions {
@@ -168,7 +169,7 @@ impl<'r> Moment<'r> {
 }
 
 impl Cut {
-    /// After so many events, with nothing lost.
+    /// Creates the cut after an event with nothing lost.
     pub fn whole(event: usize) -> Self {
         Self {
             event,
@@ -189,7 +190,7 @@ impl fmt::Display for Cut {
     }
 }
 
-/// A text is not a cut.
+/// The error of a text that is not a cut.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a cut: they look like 57-kept,0.120=0")]
 pub struct CutError(pub String);

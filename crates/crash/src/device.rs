@@ -1,5 +1,5 @@
-//! The device on which images are recovered and workloads run: memory that remembers which sectors
-//! were read.
+//! The device on which images are recovered and workloads run: memory that records the sectors
+//! read.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rt::Mutex;
 
 use crate::image::{BLOCK_BYTES, BLOCK_SECTORS, Image, SECTOR_BYTES};
 
-/// Puts something in front of a device.
+/// A function that puts a layer in front of a device.
 pub type Plant = fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>;
 
 /// An image as a device.
@@ -49,7 +49,7 @@ impl Reads {
 }
 
 impl ImageDevice {
-    /// A device with these contents and no cache of its own.
+    /// Creates a device with these contents and without a cache.
     pub fn new(image: Image) -> Arc<Self> {
         let geometry = Geometry {
             size_bytes: image.size_bytes(),
@@ -81,7 +81,7 @@ impl ImageDevice {
         self.state.lock().reads.clone()
     }
 
-    /// A block as it stands, without counting as read.
+    /// Returns a block without recording a read.
     pub fn block(&self, number: u64) -> Arc<Block> {
         Arc::clone(self.state.lock().image.block(number))
     }
@@ -115,7 +115,7 @@ impl ImageDevice {
 }
 
 impl Image {
-    /// Some sectors as one block, by reference where they are one.
+    /// Returns some sectors as one block, by reference if they are one block.
     fn read(&self, first: u64, count: u64) -> Arc<Block> {
         let sectors = BLOCK_SECTORS as u64;
         if count == sectors && first.is_multiple_of(sectors) {

@@ -1,9 +1,9 @@
-//! The disks of a world: a small volume and, where the journal is outside, its device.
+//! The disks of a world: a small volume and, for an external journal, its device.
 //!
-//! A volume is made once for each setting. Its journal is as long as the format allows, but its
-//! superblock says that only the first blocks are used, so that recovery reads little and the log
-//! wraps soon. All free blocks are poisoned. What a nearly full volume has too much is held by a
-//! file in `lost+found` (`filler`).
+//! A volume is made once for each setting. Its journal is as long as the format requires, but its
+//! superblock limits the log to the first blocks, so that recovery reads little and the log wraps
+//! soon. All free blocks are poisoned. On a nearly full volume a file in `lost+found` (`filler`)
+//! holds the excess blocks.
 
 mod filler;
 
@@ -30,18 +30,18 @@ use crate::timetable::MADE_AT;
 
 pub use crate::tested::quiet;
 
-/// Inodes of a volume: those of the system, and more than any workload makes.
+/// Number of inodes of a volume: the reserved ones, and more than any workload creates.
 const INODE_COUNT: u32 = 64;
-/// Blocks of a volume with an external journal.
+/// Number of blocks of a volume with an external journal.
 const VOLUME_BLOCKS: u32 = 512;
-/// Blocks of a volume with an internal one, of which the shortest takes at most half.
+/// Number of blocks of a volume with an internal journal, of which the shortest takes at most half.
 const VOLUME_BLOCKS_WITH_JOURNAL: u32 = 2 * BLOCK_COUNT_MIN + 192;
-/// Clients for which these are enough.
+/// Number of clients for which these suffice.
 const LANES: u32 = 4;
-/// Inodes and blocks for each client beyond those.
+/// Numbers of inodes and blocks for each further client.
 const INODES_OF_LANE: u32 = 12;
 const BLOCKS_OF_LANE: u32 = 64;
-/// The journal's UUID, where it has a device of its own.
+/// UUID of an external journal.
 const JOURNAL_UUID: [u8; 16] = [0x5A; 16];
 /// The block of the file system's superblock.
 pub(crate) const SUPERBLOCK: u64 = 1;
@@ -51,29 +51,29 @@ const EXTERNAL_SUPERBLOCK: u64 = 2;
 /// The contents of a volume's devices.
 #[derive(Clone)]
 pub struct Disks {
-    /// The file system's.
+    /// The file system's device.
     pub home: Image,
-    /// The journal's, if it has one of its own.
+    /// The journal's device, if it is external.
     pub log: Option<Image>,
-    /// The block of the journal's superblock, on its device.
+    /// Block of the journal's superblock on its device.
     pub journal_block: u64,
-    /// The blocks of an internal journal on the home device, in the log's order.
+    /// Blocks of an internal journal on the file-system device, in log order.
     pub journal_blocks: Arc<Vec<u64>>,
 }
 
-/// The same as devices.
+/// The devices of a volume.
 pub struct Devices {
-    /// The file system's.
+    /// The file system's device.
     pub home: Arc<ImageDevice>,
-    /// The journal's.
+    /// The journal's device, if it is external.
     pub log: Option<Arc<ImageDevice>>,
 }
 
 impl Disks {
-    /// Makes an empty volume, or one that is nearly full.
+    /// Creates an empty or nearly full volume.
     ///
     /// # Errors
-    /// Those of mkfs, or of the filler.
+    /// - Errors of mkfs or the filler.
     pub fn make(setting: &Setting) -> Result<Self, Error> {
         let mut disks = Self::format(setting)?;
         if setting.free_blocks > 0 {
@@ -85,7 +85,7 @@ impl Disks {
         Ok(disks)
     }
 
-    /// Makes an empty volume.
+    /// Creates an empty volume.
     fn format(setting: &Setting) -> Result<Self, Error> {
         let more_lanes = setting.lanes.saturating_sub(LANES);
         let blocks = match setting.cell.place {
@@ -136,7 +136,7 @@ impl Disks {
         Ok(disks)
     }
 
-    /// Returns true if there is a journal anywhere.
+    /// Returns true if there is a journal, internal or external.
     fn has_journal(&self) -> bool {
         self.log.is_some() || !self.journal_blocks.is_empty()
     }
@@ -156,8 +156,8 @@ impl Disks {
         Ok(())
     }
 
-    /// Lets the journal use a part of itself, go on from a number, and have the features that the
-    /// setting says.
+    /// Limits the journal to a part of its blocks, and sets its next number and its features as the
+    /// setting requires.
     fn adapt_journal(&mut self, setting: &Setting) {
         let image = self.log.as_mut().unwrap_or(&mut self.home);
         let mut block = Block::clone(image.block(self.journal_block));
@@ -194,7 +194,7 @@ impl Disks {
         image.set_block(self.journal_block, block.into_arc());
     }
 
-    /// The same with another log: whatever is written there is forgotten.
+    /// Replaces the log by another one and so discards all writes to it.
     fn with_log_of(mut self, other: &Self) -> Self {
         self.log.clone_from(&other.log);
         for block in self.journal_blocks.iter() {
@@ -204,7 +204,7 @@ impl Disks {
         self
     }
 
-    /// As devices.
+    /// Creates devices with these contents.
     pub fn devices(&self) -> Devices {
         Devices {
             home: ImageDevice::new(self.home.clone()),
@@ -212,7 +212,7 @@ impl Disks {
         }
     }
 
-    /// Returns true if one of its superblocks records an error.
+    /// Returns true if one of the superblocks records an error.
     pub fn has_error(&self) -> bool {
         let log = self.log.as_ref().unwrap_or(&self.home);
         let is_noted = || {
@@ -233,13 +233,13 @@ impl Disks {
         })
     }
 
-    /// Both hashes as one.
+    /// Returns one hash of both devices.
     pub fn hash(&self) -> u64 {
         let log = self.log.as_ref().map_or(0, Image::hash);
         self.home.hash() ^ log.rotate_left(1)
     }
 
-    /// The same in memory of its own, for another thread.
+    /// Copies the contents to separate memory, for another thread.
     #[must_use]
     pub fn unshared(&self) -> Self {
         Self {
@@ -260,12 +260,12 @@ impl Devices {
         }
     }
 
-    /// The home device.
+    /// Returns the file-system device.
     pub fn home_device(&self) -> Arc<dyn BlockDevice> {
         Arc::<ImageDevice>::clone(&self.home)
     }
 
-    /// The journal's device, if it has one of its own.
+    /// Returns the journal's device, if it is external.
     pub fn log_device(&self) -> Option<Arc<dyn BlockDevice>> {
         let log = self.log.as_ref()?;
         Some(Arc::<ImageDevice>::clone(log))
@@ -277,7 +277,7 @@ impl Devices {
     }
 }
 
-/// The journal's superblock in its block.
+/// Returns the journal's superblock in its block.
 pub(crate) fn journal_superblock(block: &Block) -> &JournalSuperblock {
     let (superblock, _) =
         JournalSuperblock::ref_from_prefix(block).expect("a block holds the journal's superblock");
@@ -289,13 +289,13 @@ fn has_error(block: &Block) -> bool {
     superblock(block).state().contains(State::ERROR)
 }
 
-/// The superblock of a volume in its block.
+/// Returns the superblock of a volume in its block.
 fn superblock(block: &Block) -> &Superblock {
     let (superblock, _) = Superblock::ref_from_prefix(block).expect("a block holds the superblock");
     superblock
 }
 
-/// Options under which nothing happens by itself but what the setting says.
+/// Returns mount options under which nothing runs in the background except as the setting requires.
 pub fn mount_options(setting: &Setting) -> MountOptions {
     let or_never = |millis| match millis {
         0 => Nanos::from_secs(100_000),

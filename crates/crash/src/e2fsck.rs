@@ -1,4 +1,4 @@
-//! The verdict of `e2fsck` on images: a second opinion on a share of all closed volumes.
+//! The verdict of `e2fsck` on images: a second check of a share of all closed volumes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,25 @@ use crate::disks::Disks;
 use crate::image::{BLOCK_BYTES, Image};
 use crate::rule::{Broken, Rule};
 
-/// Memory that looks like a folder, where there is one: images are written by the thousand.
+/// Folder in memory, used if it exists, because thousands of images are written.
 const FAST_FOLDER: &str = "/dev/shm";
 /// The exit statuses of `e2fsck -y` after which nothing is wrong.
 const REPAIRED: [Option<i32>; 2] = [Some(0), Some(1)];
 
-/// Disks as files in a folder of their own.
+/// Disks as files in a separate folder.
 pub(crate) struct Files {
-    /// The home device.
+    /// File of the file-system device.
     pub(crate) image: PathBuf,
-    /// The journal's device, if it has one of its own.
+    /// File of the journal's device, if it is external.
     pub(crate) journal: Option<PathBuf>,
     _folder: TempDir,
 }
 
 impl Files {
-    /// Writes them.
+    /// Writes the files.
     ///
     /// # Errors
-    /// U1, if they cannot be written.
+    /// - U1 if they cannot be written.
     pub(crate) fn write(disks: &Disks) -> Result<Self, Broken> {
         Self::try_write(disks).map_err(|error| not_read(&error))
     }
@@ -52,10 +52,10 @@ impl Files {
         })
     }
 
-    /// Returns their present contents, with the journal if it is on another device.
+    /// Returns the current contents of the files, with the journal if it is on another device.
     ///
     /// # Errors
-    /// U1, if they cannot be read.
+    /// - U1 if they cannot be read.
     pub(crate) fn read(&self, like: &Disks) -> Result<Disks, Broken> {
         let journal = self.journal.as_ref().map(std::fs::read).transpose();
         let home = std::fs::read(&self.image).map_err(|error| not_read(&error))?;
@@ -72,7 +72,7 @@ impl Files {
         })
     }
 
-    /// Runs e2fsck on them: its exit status, and what it printed in one line.
+    /// Runs e2fsck on the files. Returns its exit status, and its output in one line.
     fn e2fsck(&self, flags: &str) -> io::Result<(Option<i32>, String)> {
         let mut command = Command::new("e2fsck");
         command.arg(flags).env("LC_ALL", "C");
@@ -86,10 +86,10 @@ impl Files {
         Ok((output.status.code(), lines.join(" | ")))
     }
 
-    /// Lets e2fsck replay the log and repair what it likes.
+    /// Lets e2fsck replay the log and repair the file system.
     ///
     /// # Errors
-    /// U2, with what it printed, if something is left.
+    /// - U2, with its output, if e2fsck leaves errors.
     pub(crate) fn repair(&self) -> Result<(), Broken> {
         match self.e2fsck("-fy") {
             Ok((status, _)) if REPAIRED.contains(&status) => Ok(()),
@@ -99,10 +99,10 @@ impl Files {
     }
 }
 
-/// Asks e2fsck.
+/// Checks disks with e2fsck.
 ///
 /// # Errors
-/// U2, with what it printed, or why it could not be asked; U1, if there are no files for it.
+/// - U2, with its output, or the reason why it could not be run; U1 if the files cannot be written.
 pub fn check(disks: &Disks) -> Result<(), Broken> {
     match Files::write(disks)?.e2fsck("-fn") {
         Ok((Some(0), _)) => Ok(()),

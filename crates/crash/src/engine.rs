@@ -1,4 +1,4 @@
-//! The seam between the explorer and the file system under test.
+//! The interface between the explorer and the file system under test.
 //!
 //! The model, the explorer and the oracle name these traits and the types of this crate. A file
 //! system that implements [`Subject`] can be compared with the model; one that implements

@@ -1,5 +1,5 @@
-//! The epilogue: a recovered volume is used. Files are made in every directory, everything is
-//! deleted, and then no inode is left, and all blocks that were held are free.
+//! The epilogue: a recovered volume is used. Files are created in every directory, everything is
+//! deleted, and then no inode may be left, and all blocks that were held must be free.
 
 use std::collections::BTreeSet;
 
@@ -22,10 +22,10 @@ const NAME: &[u8] = b"afterwards";
 /// Uses a volume.
 ///
 /// # Errors
-/// U7.
+/// - U7 if that fails or leaves something.
 pub fn run(volume: &Volume) -> Result<(), Broken> {
     let failed = |error: Error| Broken::new(Rule::U7, format!("it cannot be used: {error}"));
-    // What recovery has freed is free only when that is durable.
+    // Blocks that recovery has freed are free only when that is durable.
     volume.sync().map_err(failed)?;
     let blocks_before = blocks(volume).map_err(failed)?;
     let directories = directories(volume).map_err(failed)?;
@@ -40,7 +40,7 @@ pub fn run(volume: &Volume) -> Result<(), Broken> {
     let usage = volume.usage();
     let reserved = volume.superblock().geometry.first_inode.get() - 1;
     let kept = kept(volume).map_err(failed)?;
-    // Only the root, the system's inodes, and `lost+found` with what is in it are left.
+    // Only the root, the reserved inodes, and `lost+found` with its contents are left.
     if usage.inodes - usage.inodes_free != reserved + kept {
         let left = usage.inodes - usage.inodes_free - reserved - kept;
         let what = format!("{left} inodes are in use after everything was deleted");
@@ -62,8 +62,8 @@ fn kept(volume: &Volume) -> Result<u32, Error> {
     Ok(1 + names(volume, directory)?.len() as u32)
 }
 
-/// Blocks that are free, or held by what has a name. An attribute block counts among the sectors of
-/// each inode that shares it.
+/// Returns the number of blocks that are free, or held by a file with a name. An attribute block
+/// counts among the sectors of each inode that shares it.
 fn blocks(volume: &Volume) -> Result<u64, Error> {
     let usage = volume.usage();
     let mut inodes = BTreeSet::from([InodeNr::ROOT]);
@@ -83,7 +83,7 @@ fn blocks(volume: &Volume) -> Result<u64, Error> {
     Ok(usage.blocks_free + held)
 }
 
-/// All directories, parents first.
+/// Returns all directories, parents first.
 fn directories(volume: &Volume) -> Result<Vec<InodeNr>, Error> {
     let mut found = vec![InodeNr::ROOT];
     let mut next = 0;
@@ -110,7 +110,7 @@ fn names(volume: &Volume, directory: InodeNr) -> Result<Vec<(Vec<u8>, InodeNr)>,
     Ok(names)
 }
 
-/// Makes a file with contents; a full volume may refuse.
+/// Creates a file with contents; a full volume may refuse.
 fn fill(volume: &Volume, directory: InodeNr) -> Result<(), Error> {
     let made = volume
         .create(directory, NAME, &NewInode::default())

@@ -1,14 +1,14 @@
-//! The explorer: cuts the power after every event of a recording, recovers what is left and has it
-//! compared.
+//! The explorer: cuts the power after every event of a recording, recovers the images left and
+//! compares them.
 //!
-//! After each event there is a *moment*: what is durable, and the versions of each sector that is
-//! not settled. What a cut may leave is any combination; `select` says which are tried. An image
-//! that was recovered before is not recovered again: recovery depends on nothing but the image. But
-//! it is compared again when the promises have grown.
+//! After each event there is a *moment*: the durable contents, and the versions of each unsettled
+//! sector. A cut may leave any combination; `select` chooses those that are tried. An image that
+//! was recovered before is not recovered again, because recovery depends on nothing but the image.
+//! But it is compared again when the promises have grown.
 //!
-//! Where a command fails, only what comes after it is explored: the rest is explored without it.
+//! If a command fails, only the events after it are explored: the others are explored without it.
 //!
-//! A world runs the whole exploration, so that nothing of it depends on anything but the recording
+//! A simulated world runs the whole exploration, so that it depends on nothing but the recording
 //! and the seed.
 
 mod age;
@@ -49,37 +49,37 @@ use failures::Failures;
 /// Limits of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Decides what is left to chance.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// The most sectors that are kept or dropped alone, at each moment.
+    /// Maximum number of sectors that are kept or dropped alone, at each moment.
     pub singles: usize,
-    /// The most pairs, at each moment.
+    /// Maximum number of pairs, at each moment.
     pub pairs: usize,
-    /// Random subsets at each moment.
+    /// Number of random subsets at each moment.
     pub randoms: usize,
-    /// At one moment in so many more is tried than all or nothing.
+    /// At one moment in this number, combinations other than all or nothing are tried.
     pub parts_one_in: u64,
-    /// One recovery in so many is interrupted, to depth 3.
+    /// One recovery in this number is interrupted, to depth 3.
     pub nested_one_in: u64,
-    /// One recovered volume in so many is used and emptied.
+    /// One recovered volume in this number is used and emptied.
     pub use_one_in: u64,
-    /// One recovery in so many is done twice.
+    /// One recovery in this number is repeated.
     pub repeat_one_in: u64,
-    /// One recovery in so many meets errors.
+    /// One recovery in this number meets device errors.
     pub fail_one_in: u64,
-    /// One recovered image in so many is given to e2fsck.
+    /// One recovered image in this number is given to e2fsck.
     pub e2fsck_one_in: u64,
-    /// One recovered image in so many has a byte of its log changed and is recovered once more.
+    /// One recovered image in this number has a byte of its log changed and is recovered again.
     pub damage_one_in: u64,
-    /// One recovered image in so many has a block of the file system changed silently, and is used
-    /// once more.
+    /// One recovered image in this number has a block of the file system changed silently, and is
+    /// used again.
     pub silent_one_in: u64,
-    /// True to check the order of requests, beside its effects.
+    /// True to check the order of requests in addition to its effects.
     pub watches: bool,
 }
 
 impl Limits {
-    /// The usual ones.
+    /// Creates the usual limits.
     pub const fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -99,8 +99,8 @@ impl Limits {
     }
 }
 
-/// Explores a recording. What was done, and the first violation. Without a journal only the closed
-/// volume is looked at.
+/// Explores a recording. Returns the counts, and the first violation. Without a journal only the
+/// closed volume is checked.
 pub fn explore(recording: Rc<Recording>, limits: Limits) -> (Tally, Option<Found>) {
     if !recording.workload.setting.cell.has_journal() {
         return unjournaled::explore(recording);
@@ -141,7 +141,7 @@ pub fn explore(recording: Rc<Recording>, limits: Limits) -> (Tally, Option<Found
 /// An image that was recovered.
 struct Known {
     checked: Rc<Checked>,
-    /// The version of the promises with which it was compared last.
+    /// Version of the promises with which it was last compared.
     compared_with: u64,
 }
 
@@ -150,7 +150,7 @@ pub(crate) struct Explorer<'r> {
     limits: Limits,
     histories: Vec<History>,
     bounds: Bounds,
-    /// Grows with the promises.
+    /// Version of the promises, which grows with them.
     bounds_version: u64,
     replays: Vec<Replay<Image>>,
     watcher: Watcher,
@@ -159,7 +159,7 @@ pub(crate) struct Explorer<'r> {
     /// The failures so far.
     failures: Failures,
     known: BTreeMap<u64, Known>,
-    /// Images of which a block will change silently, each in a world of its own.
+    /// Images of which a block will be changed silently, each in a separate world.
     to_be_damaged: Vec<(Cut, Disks)>,
     current: Shared<Vec<Cut>>,
     tally: Tally,
@@ -230,7 +230,8 @@ impl<'r> Explorer<'r> {
         self.end()
     }
 
-    /// Closing the volume has said yes: everything is durable, and it needs no recovery.
+    /// Notes that the volume was closed successfully: everything is durable, and it needs no
+    /// recovery.
     fn closed(&mut self) -> Step {
         self.bounds.note_closed(&self.histories);
         self.bounds_version += 1;
@@ -244,7 +245,7 @@ impl<'r> Explorer<'r> {
         self.moment(end)
     }
 
-    /// Goes past an event. Whether there is something new to be seen.
+    /// Applies an event. Returns true if there are new states to explore.
     fn advance(&mut self, event: &Event) -> bool {
         if let Event::Mark(mark) = event {
             let has_grown = self.bounds.note(&self.histories, Mark::decode(*mark));
@@ -268,7 +269,7 @@ impl<'r> Explorer<'r> {
         before != state(&self.replays)
     }
 
-    /// Cuts the power here in all the ways that are tried.
+    /// Cuts the power here in all selected ways.
     fn moment(&mut self, event: usize) -> Step {
         self.tally.moments += 1;
         let replays = core::mem::take(&mut self.replays);
@@ -389,7 +390,7 @@ impl<'r> Explorer<'r> {
         compared.map_err(|broken| self.failures.named(broken))
     }
 
-    /// Returns the judge of a recovered image at this moment.
+    /// Returns the oracle for a recovered image at this moment.
     fn oracle<'s>(&'s mut self, checked: &'s Checked) -> Oracle<'s> {
         Oracle {
             histories: &self.histories,
@@ -403,8 +404,8 @@ impl<'r> Explorer<'r> {
         }
     }
 
-    /// Recovers the same image twice more, within one second since that is what superblocks note:
-    /// nothing may differ.
+    /// Recovers the same image twice more, within one second because superblocks record seconds.
+    /// The results must not differ.
     fn repeat(&mut self, disks: &Disks) -> Result<(), Broken> {
         self.tally.repeated += 1;
         self.tally.rules.note(Rule::U8);
@@ -434,7 +435,7 @@ fn found(broken: Broken, cuts: Vec<Cut>) -> Box<Found> {
     Box::new(Found { broken, cuts })
 }
 
-/// States per second.
+/// Returns the number of states per second.
 pub fn rate(states: u64, elapsed: Duration) -> f64 {
     states as f64 / elapsed.as_secs_f64().max(1e-9)
 }

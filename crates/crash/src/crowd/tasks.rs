@@ -17,10 +17,10 @@ use crate::rule::{Broken, Rule, RuleCounts};
 use crate::run_error::RunError;
 use crate::timetable::wait_for;
 
-/// Calls of a task in each round.
+/// Number of calls of a task in each round.
 const CALLS: usize = 6;
 
-/// Why a task of a crowd stops.
+/// Reasons why a task of a crowd stops.
 enum Stop {
     Broken(Broken),
     Failed(Error),
@@ -42,20 +42,20 @@ type Step = Result<(), Stop>;
 
 /// One of the tasks.
 trait Task: Send {
-    /// Makes a call, or a few that belong together.
+    /// Makes a call, or a few related ones.
     fn call(&mut self, volume: &Volume, random: &mut SplitMix, counts: &mut RuleCounts) -> Step;
 
-    /// Ends what is not finished.
+    /// Completes unfinished work.
     fn finish(&mut self, _: &Volume, _: &mut RuleCounts) -> Step {
         Ok(())
     }
 }
 
-/// The tasks of a crowd that runs.
+/// The tasks of a running crowd.
 pub(crate) struct Running(Vec<rt::JoinHandle<Result<RuleCounts, RunError>>>);
 
-/// Makes the directory of a crowd and starts its tasks, on a volume whose operation `begin` comes
-/// next in a world that began at a time.
+/// Creates the directory of a crowd and starts its tasks. `begin` is the number of the next
+/// operation; the world started at `epoch`.
 pub(crate) fn start(
     volume: &Arc<Volume>,
     crowd: Crowd,
@@ -90,7 +90,7 @@ pub(crate) fn start(
 }
 
 impl Running {
-    /// Waits for all tasks. Returns how often each rule was exercised.
+    /// Waits for all tasks. Returns the number of times that each rule was exercised.
     pub(crate) fn join(self) -> Result<RuleCounts, RunError> {
         let join = |handle: rt::JoinHandle<Result<RuleCounts, RunError>>| {
             handle
@@ -98,7 +98,7 @@ impl Running {
                 .map_err(|panic| RunError::World(panic.message))
                 .flatten()
         };
-        // All of them have to end before the volume is closed, whatever one of them says.
+        // All of them have to end before the volume is closed, even after an error.
         let ended: Vec<Result<RuleCounts, RunError>> = self.0.into_iter().map(join).collect();
         let mut total = RuleCounts::default();
         for counts in ended {
@@ -122,8 +122,8 @@ fn stopped(stop: Stop) -> RunError {
     }
 }
 
-/// A call that went well, or was refused for what others have done meanwhile, or for want of space.
-/// True if it went well.
+/// Returns true if a call succeeded, false if it was refused because of other tasks' changes or
+/// lack of space.
 fn tolerate(called: Result<(), Error>) -> Result<bool, Error> {
     match called {
         Ok(()) => Ok(true),

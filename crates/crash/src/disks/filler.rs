@@ -1,5 +1,5 @@
-//! The filler of a volume: a file in `lost+found`, which is not compared, so that few blocks are
-//! left and freed ones are reused at once.
+//! The filler of a volume: a file in `lost+found`, which is not compared. It leaves few free
+//! blocks, so that freed ones are reused at once.
 
 use ext::volume::{NewInode, OpenFlags};
 use ext::{Error, Volume};
@@ -11,13 +11,13 @@ use crate::timetable::MADE_AT;
 use crate::world::world;
 
 const PATH: &str = "lost+found/filler";
-/// The share of the excess that is written: maps of a file take blocks, too.
+/// Share of the excess that is written: the rest is for indirect blocks.
 const SHARE: (u64, u64) = (15, 16);
 
-/// Leaves so many blocks of a volume free, about. Its log is as it was.
+/// Leaves approximately this number of free blocks on a volume. The log is unchanged.
 ///
 /// # Errors
-/// Those of the volume.
+/// - Errors of the volume.
 pub(super) fn fill(disks: Disks, free_blocks: u64) -> Result<Disks, Error> {
     let before = disks.clone();
     let config = world(Schedule::Fair, MADE_AT, None);

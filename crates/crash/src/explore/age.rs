@@ -1,10 +1,10 @@
-//! The age of data (F5): what a client wrote is handed to the device when it has been dirty for the
+//! The age of data (F5): a client's data is submitted to the device when it has been dirty for the
 //! writer's expiry and the writer has woken after that.
 //!
-//! Time is known where an operation begins, since one is due each second. Devices of these worlds
-//! take no virtual time: so writes do not, nor commits, nor waiting for a full log, and nothing has
-//! to be granted for them but the time for which threads lose their processor under hostile
-//! schedules. Data that is journaled is bound by the age of its transaction.
+//! Time is known at the start of each operation, because one is due each second. Devices of these
+//! worlds take no virtual time, so neither writes nor commits nor waiting for a full log take any.
+//! The only allowance is for the time for which threads lose their processor under hostile
+//! schedules. Journaled data is bound by the age of its transaction.
 
 use std::collections::BTreeSet;
 
@@ -26,9 +26,9 @@ pub(super) struct DataAge {
     /// Maximum age of data in milliseconds; none if it is not checked.
     most_ms: Option<u64>,
     map: LogMap,
-    /// Sectors that were handed to the device: the write, and the sector's place in its file.
+    /// Sectors that were submitted to the device: the write, and the sector's index in its file.
     written: BTreeSet<(u32, u32)>,
-    /// Lane by lane: up to which state data was found to be written.
+    /// For each lane, the state up to which data was found to be written.
     checked: Vec<usize>,
 }
 
@@ -42,7 +42,7 @@ impl DataAge {
             && setting.cell.data != DataMode::Journal
             && !workload.lanes.iter().flatten().any(is_journaled);
         Self {
-            // The pause of the writer, and the same time as expiry.
+            // The interval of the writer, and the same time as expiry.
             most_ms: is_watched.then_some(2 * setting.writer_ms + setting.schedule.delay_ms()),
             map: LogMap::new(&recording.initial),
             written: BTreeSet::new(),
@@ -50,10 +50,10 @@ impl DataAge {
         }
     }
 
-    /// Takes in an event; the bounds stand before it.
+    /// Applies an event, before the bounds change.
     ///
     /// # Errors
-    /// F5.
+    /// - F5 if data is late.
     pub(super) fn note(
         &mut self,
         event: &Event,
@@ -76,7 +76,7 @@ impl DataAge {
                 if mark.is_end || now_ms <= most_ms {
                     return Ok(());
                 }
-                // Operations that began before this are too old.
+                // Operations that started before this are too old.
                 let due = (now_ms - most_ms).div_ceil(OPERATION_MS) as usize;
                 for (lane, history) in histories.iter().enumerate() {
                     let lane_bounds = &bounds.lanes[lane];
@@ -114,7 +114,7 @@ impl DataAge {
         }
     }
 
-    /// Checks that all data of a state was written, or the data that has replaced it since.
+    /// Checks that all data of a state was written, or newer data instead.
     fn check(&self, history: &History, due: usize, begun: usize) -> Result<(), Broken> {
         let tree = &history.states[due];
         for (id, _) in tree.nodes() {
@@ -134,7 +134,7 @@ impl DataAge {
     }
 
     /// Returns true if a sector should have been written in its version of state `due`, or a later
-    /// one. A sector that was cut off since has no owner.
+    /// one. A sector that was truncated since has no owner.
     fn is_late(
         &self,
         history: &History,

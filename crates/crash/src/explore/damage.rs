@@ -1,17 +1,17 @@
 //! Damage: a byte of a log is changed after the power cut, in a block of a committed transaction
 //! that a checksum covers.
 //!
-//! | the transaction | required effect |
+//! | the damaged transaction | required effect |
 //! |---|---|
-//! | has later ones behind it | the volume is refused, and nothing is written |
+//! | is followed by later ones | the volume is refused, and nothing is written |
 //! | is the last | it is dropped: the volume is as the transaction before left it |
 //! | is the last, with blocks of the next one in the log | dropped, or the volume is refused |
 //!
-//! The blocks of a dropped transaction must not be at home yet, and the tail must not have moved
-//! because of it: it takes blocks over from older ones, which then leave the log. Nothing could
-//! undo it after that, so that damage in a last transaction is tried only before.
+//! The blocks of a dropped transaction must not be checkpointed yet, and the tail must not have
+//! moved because of it: the transaction takes over blocks from older ones, which then leave the
+//! log. After that nothing could undo it, so damage in a last transaction is tried only before.
 //!
-//! The log is read here without the engine.
+//! This module reads the log without the engine.
 
 use std::sync::Arc;
 
@@ -32,11 +32,11 @@ use crate::setting::Checksums;
 /// A block of a committed transaction.
 struct Part {
     at: u32,
-    /// None for an image.
+    /// Type of the block; none for an image.
     kind: Option<BlockType>,
 }
 
-/// A log as it lies on disks.
+/// A log on disks.
 pub(super) struct Log<'d> {
     disks: &'d Disks,
     map: LogMap,
@@ -77,7 +77,7 @@ impl<'d> Log<'d> {
         }
     }
 
-    /// The committed transactions, oldest first.
+    /// Returns the committed transactions, oldest first.
     fn transactions(&self) -> Vec<(Tid, Vec<Part>)> {
         let tags = TagFormat::from_features(self.superblock.incompatible());
         let mut at = self.superblock.start.get();
@@ -114,14 +114,14 @@ impl<'d> Log<'d> {
         transactions
     }
 
-    /// The commit record of the last transaction: its device, and its block there.
+    /// Returns the commit block of the last transaction: its device, and its number there.
     pub(super) fn last_record(&self) -> Option<(usize, u64)> {
         let transactions = self.transactions();
         let (_, parts) = transactions.last()?;
         Some(self.map.place(parts.last()?.at))
     }
 
-    /// Returns true if a block of a transaction after this one lies in the log.
+    /// Returns true if the log has a block of a transaction after this one.
     fn has_later(&self, tid: Tid) -> bool {
         let blocks = self.superblock.first_block.get()..self.superblock.length.get();
         let headers = blocks.filter_map(|at| Header::recognise(self.block(at)));
@@ -130,7 +130,7 @@ impl<'d> Log<'d> {
             .any(|(_, number)| Tid::new(number).is_after(tid))
     }
 
-    /// Changes a byte by chance; none if there is none that its checksum would miss.
+    /// Changes a random byte. Returns `None` if no byte is covered by a checksum.
     fn harm(&self, checksums: Checksums, random: &mut SplitMix) -> Option<Harm> {
         let transactions = self.transactions();
         let chosen = random.below(transactions.len().max(1) as u64) as usize;
@@ -141,7 +141,7 @@ impl<'d> Log<'d> {
         let covered: Vec<&Part> = covered.collect();
         let part = covered.get(random.below(covered.len().max(1) as u64) as usize)?;
         let mut block = Block::clone(self.block(part.at));
-        // A block that has lost its header is none of the journal's any more.
+        // A block without its header is no longer recognised as one of the journal's.
         let first = part.kind.map_or(0, |_| size_of::<Header>());
         let offset = first + random.below((block.len() - first) as u64) as usize;
         block[offset] ^= 1 + random.below(0xFF) as u8;
@@ -218,7 +218,7 @@ impl Explorer<'_> {
         let data = self.recording.workload.setting.cell.data;
         match Volume::open(devices.home_device(), devices.log_device(), quiet(data)) {
             Ok(volume) => {
-                // What it holds is of no interest.
+                // Its contents do not matter.
                 let _ = volume.close();
                 Ok(false)
             }

@@ -1,4 +1,4 @@
-//! Commands that fail: in the run that is explored, and in recoveries.
+//! Failing commands: in the explored run, and in recoveries.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use crate::recover::{Examination, recover, recover_on};
 use crate::rule::{Broken, Rule};
 use crate::suspect::{Suspect, suspects};
 
-/// Number of commands of a recovery that fail, each in a recovery of its own.
+/// Number of commands of a recovery that fail, each in a separate recovery.
 const RECOVERIES: usize = 4;
 
 /// The failures so far in a run.
 pub(super) struct Failures {
-    /// All of the run, the next one first.
+    /// All failures of the run that are still to come, the next one first.
     coming: std::iter::Peekable<std::vec::IntoIter<Strike>>,
     seen: Vec<Strike>,
     suspects: Vec<Suspect>,
@@ -46,12 +46,12 @@ impl Failures {
         self.seen.is_empty()
     }
 
-    /// Data that may be anything.
+    /// Returns data whose contents are undefined.
     pub(super) fn suspects(&self) -> &[Suspect] {
         &self.suspects
     }
 
-    /// The rule that is broken, where a failure has led to it.
+    /// Renames a broken rule to that for failures, if a failure has led to it.
     pub(super) fn named(&self, broken: Broken) -> Broken {
         let has_flush = || {
             let mut requests = self.seen.iter().map(|strike| &strike.request);
@@ -76,7 +76,7 @@ impl Explorer<'_> {
         self.recording.workload.setting.fault.is_none() || !self.failures.is_empty()
     }
 
-    /// Takes in what an event says to have failed; whether that is the first failure.
+    /// Notes the commands that failed with an event. Returns true if these are the first failures.
     pub(super) fn note_failures(&mut self, event: usize) -> bool {
         let was_empty = self.failures.is_empty();
         while let Some(strike) = self.failures.coming.next_if(|one| one.event == event) {
@@ -93,7 +93,7 @@ impl Explorer<'_> {
         was_empty && !self.failures.is_empty()
     }
 
-    /// Ends the run with the results that clients got.
+    /// Checks at the end of the run the results that clients got.
     pub(super) fn end(&mut self) -> Step {
         judge::check(self.recording, &self.histories, &mut self.tally.rules)
             .map_err(|broken| found(broken, Vec::new()))?;
@@ -101,8 +101,8 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// Recovers disks that fail: either nothing is changed or all is well, and without the failure
-    /// it comes to the same.
+    /// Recovers failing disks: either nothing is changed or recovery succeeds, and a repetition
+    /// without the failure has the same result.
     pub(super) fn fail(
         &mut self,
         disks: &Disks,
@@ -124,7 +124,7 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    /// The faults of a recovery's commands.
+    /// Returns the faults of a recovery's commands.
     fn faults_of_recovery(&self, disks: &Disks) -> Result<Vec<Fault>, Broken> {
         let devices = disks.devices();
         let trace = Trace::new();
@@ -169,13 +169,13 @@ impl Explorer<'_> {
             Err(_) => {}
         }
         let hides_record = hides_last_record(disks, &strikes(&trace.events()));
-        // What a hidden record had committed is dropped, and nothing could undo what it brought
-        // home.
+        // The transaction of a hidden commit block is dropped, and blocks that it has checkpointed
+        // could not be restored.
         if hides_record && self.watcher.has_gone_on() {
             return Ok(());
         }
         let mut again = recover(&devices.disks(disks), data, Examination::Read)?;
-        // What is committed while a volume is opened comes after what was recovered.
+        // Transactions committed while a volume is opened come after the recovered ones.
         again.recovered.last = last.unwrap_or(again.recovered.last);
         if hides_record && again.recovered.last.next() == wanted.last {
             return self.oracle(&again).check_names();
@@ -183,7 +183,7 @@ impl Explorer<'_> {
         super::nested::same(wanted, &again.recovered)
     }
 
-    /// Returns true if the failure is a place of the log that cannot be read.
+    /// Returns true if the failure is an unreadable place of the log.
     fn is_read_of_log(&self, fault: Fault) -> bool {
         let Which::Sectors(first, last) = fault.which else {
             return false;
@@ -194,7 +194,7 @@ impl Explorer<'_> {
     }
 }
 
-/// Returns true if the commit record of the last transaction was among the unreadable blocks: it
+/// Returns true if the commit block of the last transaction was among the unreadable blocks: it
 /// then cannot be distinguished from one that the power cut has torn.
 fn hides_last_record(disks: &Disks, strikes: &[Strike]) -> bool {
     let Some((device, block)) = Log::of(disks).last_record() else {

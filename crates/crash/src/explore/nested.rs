@@ -1,4 +1,5 @@
-//! Power cuts during recovery, and during the recovery of that: all must come to the same tree.
+//! Power cuts during recovery, and during the recovery after that: all must result in the same
+//! tree.
 
 use std::sync::Arc;
 
@@ -14,12 +15,12 @@ use crate::oracle::Recovered;
 use crate::recover::{Examination, recover, recover_on};
 use crate::rule::{Broken, Rule};
 
-/// Depth to which recoveries are interrupted.
+/// Maximum depth to which recoveries are interrupted.
 const DEPTH: usize = 3;
-/// At how many moments each is.
+/// Number of moments at which each recovery is interrupted.
 const MOMENTS: usize = 4;
 
-/// A recovery that was recorded.
+/// A recorded recovery.
 pub(crate) struct RecordedRecovery {
     /// The requests to its devices.
     pub(crate) events: Vec<Event>,
@@ -27,10 +28,10 @@ pub(crate) struct RecordedRecovery {
     pub(crate) replays: Vec<Replay<Image>>,
 }
 
-/// Recovers disks and records it.
+/// Recovers disks and records the requests.
 ///
 /// # Errors
-/// U1.
+/// - U1 if recovery fails.
 pub(crate) fn record(
     disks: &Disks,
     data: crate::mode::DataMode,
@@ -97,7 +98,7 @@ impl Explorer<'_> {
                 .and_then(|again| same(wanted, &again.recovered))
                 .map_err(|broken| found(broken, cuts.clone()));
             again?;
-            // The deeper, the fewer: one path to the bottom for each recovery.
+            // Deeper levels have fewer cuts: one path to the maximum depth for each recovery.
             if cuts.len() <= DEPTH && random.below(MOMENTS as u64) == 0 {
                 self.interrupt(&left, wanted, random.next_u64(), cuts)?;
             }

@@ -3,13 +3,13 @@
 //! | | kept |
 //! |---|---|
 //! | whole | all or nothing, device by device |
-//! | order | all that was written up to some write, and nothing after it |
-//! | torn | everything, or nothing, and one write half |
-//! | single | everything but one sector, or one sector; if it has several versions, each |
+//! | order | all writes up to one, and none after it |
+//! | torn | everything, or nothing, and half of one write |
+//! | single | everything but one sector, or one sector; each of its versions |
 //! | pair | everything but two sectors, or two sectors |
-//! | random | each sector by chance |
+//! | random | each sector at random |
 //!
-//! Single sectors and pairs are taken from those that recovery, the check or the read-back of a
+//! Single sectors and pairs are chosen among those that recovery, the check or the read-back of a
 //! whole image read: an unread sector changes nothing.
 
 use rt::split_mix::SplitMix;
@@ -17,7 +17,7 @@ use rt::split_mix::SplitMix;
 use super::Limits;
 use crate::cut::{Moment, Selection};
 
-/// All or nothing, device by device.
+/// Returns the selections of all or nothing, device by device.
 pub(crate) fn whole(moment: &Moment<'_>, devices: usize) -> Vec<Selection> {
     let choices = 0..1_u32 << devices;
     let select = |bits: u32| {
@@ -29,7 +29,7 @@ pub(crate) fn whole(moment: &Moment<'_>, devices: usize) -> Vec<Selection> {
     selections
 }
 
-/// All others.
+/// Returns all other selections.
 pub(crate) fn parts(
     moment: &Moment<'_>,
     limits: &Limits,
@@ -72,7 +72,7 @@ struct Parts<'m> {
 }
 
 impl Parts<'_> {
-    /// The writes that are not settled: device and number.
+    /// Returns the unsettled writes: device and number.
     fn writes(&self) -> Vec<(usize, u64)> {
         let units = self.moment.units.iter();
         let mut writes: Vec<_> = units
@@ -122,7 +122,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Some of many, each with the same chance, in order.
+    /// Returns a random sample of at most `limit` numbers below `count`, in ascending order.
     fn sample(&mut self, count: usize, limit: usize) -> Vec<usize> {
         let mut left = limit.min(count) as u64;
         let mut chosen = Vec::new();

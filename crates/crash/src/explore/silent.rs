@@ -1,21 +1,21 @@
-//! Silent corruption: after a recovery one block of the file system, not of the log, has other
+//! Silent corruption: after a recovery one block of the file system, outside the log, has other
 //! contents, and no device reports an error.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `territory` | the use of each block |
 //! | `harm` | the damage: bit rot, a lost write, a misdirected one |
-//! | `look` | every inode by itself |
+//! | `look` | every inode separately |
 //! | `judge` | the differences that are allowed |
-//! | `usage` | a volume that is written to although it is damaged |
+//! | `usage` | writing to the volume in spite of the damage |
 //!
-//! ext2 and ext3 have no checksums of metadata, so that most of this cannot be detected. These
-//! rules must hold: nothing panics or loops; readers write nothing; and all that does not depend on
-//! the damaged block is unchanged for readers. Writing to a damaged volume has no guarantee.
+//! ext2 and ext3 have no metadata checksums, so most of this cannot be detected. These rules must
+//! hold: nothing panics or loops; readers write nothing; and readers see no change in anything that
+//! does not depend on the damaged block. Writing to a damaged volume has no guarantee.
 //!
-//! Each image is tried in a world of its own, so that a panic there is a finding like others, and a
-//! hostile one, in which a loop takes steps and is stopped. The damage is drawn from the image's
-//! hash: a replay does the same.
+//! Each image is tried in a separate world, so that a panic is reported like other findings. The
+//! world is hostile, so that a loop takes scheduling steps and is stopped. The damage is derived
+//! from the image's hash, so a replay repeats it.
 
 mod harm;
 mod judge;
@@ -55,20 +55,20 @@ use harm::Harm;
 use look::Sight;
 use territory::Territory;
 
-/// The scheduling steps after which a damaged volume runs in circles; all that is done takes some
-/// ten thousand.
+/// Number of scheduling steps above which a damaged volume counts as looping; a complete trial
+/// takes some ten thousand.
 const STEPS_MAX: u64 = 2_000_000;
-/// Separates what is drawn here from what else is drawn from an image's hash.
+/// Separates these random choices from others derived from an image's hash.
 const PURPOSE: u64 = 8;
 
-/// An image that is recovered and damaged.
+/// An image to be recovered and damaged.
 #[derive(Clone)]
 pub struct Case {
     /// The image before recovery.
     pub disks: Disks,
-    /// The contents of the home device before the run.
+    /// The contents of the file-system device before the run.
     pub initial: Image,
-    /// On what the run was.
+    /// The setting of the run.
     pub setting: Setting,
     /// A layer between the damaged devices and their reader, in tests.
     pub plant: Option<Plant>,
@@ -81,7 +81,7 @@ pub struct Trial {
     pub harm: String,
     /// The use of the block.
     pub part: Part,
-    /// The detector.
+    /// The first detector.
     pub fate: Fate,
 }
 
@@ -97,7 +97,7 @@ impl fmt::Display for Trial {
     }
 }
 
-/// Tries the chosen images of a recording: the first violation.
+/// Tries the chosen images of a recording. Returns the first violation.
 pub(super) fn explore(
     recording: &Recording,
     chosen: Vec<(Cut, Disks)>,
@@ -119,7 +119,7 @@ pub(super) fn explore(
 }
 
 impl Case {
-    /// An image that a recording left.
+    /// Creates the case of an image from a recording.
     pub fn of(recording: &Recording, disks: Disks) -> Self {
         Self {
             disks,
@@ -129,10 +129,10 @@ impl Case {
         }
     }
 
-    /// Recovers it, damages it and lives with that.
+    /// Recovers the image, damages it and uses it.
     ///
     /// # Errors
-    /// E7, and what recovery says.
+    /// - E7, and the errors of recovery.
     pub fn run(self) -> Result<Trial, Broken> {
         let told: Shared<String> = Shared::new();
         let inside = told.clone();
@@ -194,7 +194,7 @@ impl Case {
         let data = self.setting.cell.data;
         let devices = bad.devices();
         let opened = self.open(&devices, read_only(data));
-        // Whether the log is to be replayed is a bit in a block that may be the damaged one.
+        // The flag for replaying the log is in a block that may be the damaged one.
         let opened_as = devices.disks(bad).hash();
         if opened_as != bad.hash() && !needs_recovery(bad) {
             return Err("opening it for reading has written to it".to_owned());
@@ -218,8 +218,7 @@ impl Case {
         })
     }
 
-    /// Uses a damaged volume for writing, and opens what is left once more; anything may come of it
-    /// but a panic.
+    /// Writes to a damaged volume, and opens it once more; any result is allowed except a panic.
     fn write(&self, bad: &Disks) -> Fate {
         let data = self.setting.cell.data;
         let devices = bad.devices();
@@ -253,7 +252,7 @@ impl Case {
     }
 }
 
-/// Everything on a good volume, and which block is what.
+/// Returns everything visible on a good volume, and the use of each block.
 fn survey(good: &Disks, data: DataMode) -> Result<(Sight, Territory), Error> {
     let devices = good.devices();
     let volume = Volume::open(devices.home_device(), devices.log_device(), read_only(data))?;

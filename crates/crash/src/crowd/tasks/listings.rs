@@ -2,9 +2,9 @@
 //! there, compared with a model of POSIX.
 //!
 //! A directory fills one block, is converted to an htree, which splits, and becomes nearly empty
-//! again. A name that is there from the beginning of a listing to its end is listed once; one that
-//! comes or goes meanwhile at most once, since its place follows from its hash. The cookie of any
-//! name that was read before is a place where the listing may go on.
+//! again. A name that exists during a whole listing is listed once; a name that is added or removed
+//! meanwhile at most once, since its position follows from its hash. A listing may continue at the
+//! cookie of any name read before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,20 +18,21 @@ use rt::split_mix::SplitMix;
 use super::{Step, Task, tolerate};
 use crate::rule::{Broken, Rule, RuleCounts};
 
-/// Tasks that change names, and tasks that list.
+/// Number of tasks that change names, and of tasks that list.
 const CHANGERS: u8 = 2;
 const LISTERS: usize = 2;
 const DIRECTORIES: usize = 2;
-/// Files that have the names: as links, they take no inodes.
+/// Number of files that have the names: links take no inodes.
 const TARGETS: usize = 2;
-/// Bytes of a name: a block of 1 KiB has about sixteen.
+/// Length of a name in bytes: a block of 1 KiB has about sixteen.
 const NAME_BYTES: usize = 40;
-/// A task's names in a directory, when it begins to remove them and when it begins to create again.
+/// Numbers of a task's names in a directory at which it starts to remove them and to create them
+/// again.
 const NAMES_MAX: usize = 24;
 const NAMES_MIN: usize = 3;
-/// Names that one read takes at most.
+/// Maximum number of names of one read.
 const READ_MAX: u64 = 6;
-/// One read in so many goes on from an older cookie.
+/// One read in this number continues from an older cookie.
 const SEEK_ONE_IN: u64 = 8;
 const DOTS: [&[u8]; 2] = [b".", b".."];
 
@@ -40,11 +41,11 @@ type Name = Vec<u8>;
 /// The known facts about a directory.
 #[derive(Default)]
 struct Model {
-    /// Names that are there, and that no call is about to remove.
+    /// Names that exist and that no call is about to remove.
     stable: BTreeSet<Name>,
-    /// All names that were ever about to be there.
+    /// All names that were ever about to be added.
     known: BTreeSet<Name>,
-    /// For each listing that goes on: names that have been stable since it began.
+    /// For each listing in progress: names that have been stable since its start.
     throughout: BTreeMap<u64, BTreeSet<Name>>,
     listings: u64,
 }
@@ -99,14 +100,14 @@ pub(super) fn tasks(volume: &Volume, top: InodeNr) -> Result<Vec<Box<dyn Task>>,
     Ok(changers.chain(listers).collect())
 }
 
-/// The names that a task has in a directory, each with the number of its file.
+/// A task's names in a directory, each with the number of its file.
 #[derive(Clone, Default)]
 struct Own {
     names: BTreeMap<Name, usize>,
     is_shrinking: bool,
 }
 
-/// Creates, renames and removes names of its own.
+/// A task that creates, renames and removes its own names.
 struct Changer {
     watched: Directories,
     targets: Vec<InodeNr>,
@@ -116,7 +117,7 @@ struct Changer {
 }
 
 impl Changer {
-    /// Returns a new name, or one of those that come back.
+    /// Returns a new name, or one that is reused.
     fn name(&mut self, random: &mut SplitMix) -> Name {
         self.fresh += 1;
         let number = match random.below(2) {
@@ -135,8 +136,8 @@ impl Changer {
         Some((name.clone(), *target))
     }
 
-    /// Makes a call that adds names to one directory and removes names from another, and tells the
-    /// model when each may be seen.
+    /// Makes a call that adds names to one directory and removes names from another, and updates
+    /// the model before and after.
     fn change(
         &mut self,
         (removed_from, removed): (usize, &[&Name]),
@@ -161,7 +162,7 @@ impl Changer {
         for (name, target) in come {
             self.own[added_to].names.insert((*name).clone(), *target);
         }
-        // What is its own and is there now stays until the next call.
+        // The task's own names are stable until its next call.
         let mut model = self.watched[added_to].model.lock();
         model
             .stable
@@ -198,7 +199,8 @@ impl Changer {
         })
     }
 
-    /// Renames a name to a new one here or elsewhere, over another, or exchanges two.
+    /// Renames a name to a new one here or in another directory, replaces another, or exchanges
+    /// two.
     fn rename(&mut self, volume: &Volume, at: usize, random: &mut SplitMix) -> Step {
         let to = random.below(DIRECTORIES as u64) as usize;
         let Some((name, target)) = self.some(at, random) else {
@@ -208,10 +210,10 @@ impl Changer {
         let (here, there) = (self.watched[at].directory, self.watched[to].directory);
         let call = |new: &[u8], mode| volume.rename(here, &name, there, new, mode);
         match other {
-            // Two names of one file: a rename does nothing.
+            // Two names of one file: the rename does nothing.
             Some((_, of_other)) if of_other == target => Ok(()),
             Some((other, of_other)) if random.below(2) == 0 => {
-                // Both names stay, and lead to the other file.
+                // Both names stay, and refer to the other file.
                 let mode = RenameMode::Exchange;
                 if tolerate(call(&other, mode))? {
                     self.own[at].names.insert(name.clone(), of_other);
@@ -254,7 +256,7 @@ impl Task for Changer {
     }
 }
 
-/// A listing that goes on.
+/// A listing in progress.
 struct Listing {
     at: usize,
     number: u64,
@@ -263,7 +265,7 @@ struct Listing {
     read: Vec<(Name, u64)>,
 }
 
-/// Reads directories, a few names at a time.
+/// A task that reads directories, a few names at a time.
 struct Lister {
     watched: Directories,
     listing: Option<Listing>,
@@ -286,7 +288,7 @@ impl Lister {
         }
     }
 
-    /// Reads some names more. At its end the listing is compared.
+    /// Reads some more names. A complete listing is compared.
     fn read(&mut self, volume: &Volume, room: u64, counts: &mut RuleCounts) -> Step {
         let Some(listing) = &mut self.listing else {
             return Ok(());
@@ -316,7 +318,7 @@ impl Lister {
 }
 
 impl Listing {
-    /// Goes back to a place that was passed.
+    /// Continues at an earlier cookie.
     fn seek(&mut self, random: &mut SplitMix) {
         let at = random.below(self.read.len() as u64 + 1) as usize;
         self.read.truncate(at);

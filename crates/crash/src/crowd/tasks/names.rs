@@ -1,9 +1,9 @@
-//! Tasks that change and list the same few names, files and directories, in directories that move
-//! themselves.
+//! Tasks that change and list the same few names of files and directories, in directories that are
+//! themselves moved.
 //!
-//! Two names are a *pair*: a file, and a directory of a larger number in which the file gets a
-//! second name again and again, while the two are exchanged. Three directories, each in the one
-//! before, stay as they are: what is tried with them is refused.
+//! Two names are a *pair*: a file, and a directory with a larger inode number, in which the file
+//! gets and loses a second name while the two are exchanged. Three nested directories are not
+//! changed: all attempts to do so are refused.
 
 use ext::volume::{FileKind, NewInode, RenameMode, SetMode, WhiteoutOwner};
 use ext::{Error, Volume};
@@ -14,21 +14,20 @@ use super::{Step, Task, tolerate};
 use crate::observe::CROWD;
 use crate::rule::{Broken, Rule, RuleCounts};
 
-/// Tasks that change names, and tasks that list.
+/// Number of tasks that change names, and of tasks that list.
 const CHANGERS: usize = 3;
 const LISTERS: usize = 2;
-/// The names of directories and files; the first are mostly directories, the last ones mostly
-/// files.
+/// Names of directories and files; the first are mostly directories, the last mostly files.
 const NAMES: [&str; 4] = ["a", "b", "x", "y"];
 const DIRECTORY_NAMES: u64 = 2;
-/// Names in a path below the crowd's directory, at most.
+/// Maximum number of names in a path below the crowd's directory.
 const DEPTH_MAX: u64 = 3;
 
-/// The directories that stay.
+/// The directories that are not changed.
 const ABOVE: &[u8] = b"above";
 const BELOW: &[u8] = b"below";
 const INSIDE: &[u8] = b"inside";
-/// The names of a pair, whichever is the file's.
+/// The names of a pair, in any order.
 const PAIR: [&[u8]; 2] = [b"one", b"other"];
 
 pub(super) fn tasks(volume: &Volume, top: InodeNr) -> Result<Vec<Box<dyn Task>>, Error> {
@@ -44,7 +43,7 @@ pub(super) fn tasks(volume: &Volume, top: InodeNr) -> Result<Vec<Box<dyn Task>>,
     Ok(changers.chain(listers).collect())
 }
 
-/// The path of a directory below the crowd's, or of that itself.
+/// Returns the path of a directory below the crowd's, or of that itself.
 fn directory(random: &mut SplitMix) -> String {
     let depth = random.below(DEPTH_MAX);
     let mut path = String::from_utf8_lossy(CROWD).into_owned();
@@ -55,7 +54,7 @@ fn directory(random: &mut SplitMix) -> String {
     path
 }
 
-/// A path of anything.
+/// Returns a random path.
 fn any(random: &mut SplitMix) -> String {
     let directory = directory(random);
     let name = NAMES[random.below(NAMES.len() as u64) as usize];
@@ -75,7 +74,7 @@ impl Changer {
         volume.rename(self.top, one, self.top, other, RenameMode::Exchange)
     }
 
-    /// Gives the file of the pair a name in the directory, and takes it away.
+    /// Adds a name for the file of the pair to the directory, and removes it.
     fn link_pair(&self, volume: &Volume) -> Result<(), Error> {
         let one = volume.look_up_node(self.top, PAIR[0])?;
         let other = volume.look_up_node(self.top, PAIR[1])?;
@@ -148,7 +147,7 @@ fn link(volume: &Volume, from: &str, to: &str) -> Result<(), Error> {
     })
 }
 
-/// A call that a directory that is not empty refuses.
+/// Checks that a call is refused because a directory is not empty.
 fn is_refused(called: Result<(), Error>) -> Step {
     match called {
         Err(Error::IsDirectory | Error::NotEmpty) => Ok(()),
@@ -161,7 +160,7 @@ fn is_refused(called: Result<(), Error>) -> Step {
     }
 }
 
-/// A directory cannot have a second name, below itself least of all.
+/// Checks that a directory cannot get a second name, in particular below itself.
 fn link_directory(volume: &Volume, random: &mut SplitMix) -> Step {
     let above = directory(random);
     let below = format!("{above}/{}", NAMES[random.below(DIRECTORY_NAMES) as usize]);
@@ -181,8 +180,8 @@ fn link_directory(volume: &Volume, random: &mut SplitMix) -> Step {
     }
 }
 
-/// Reads directories with the states of what is in them, and holds some of that for a while, as a
-/// mount does.
+/// A task that reads directories with the attributes of their entries, and pins some inodes for a
+/// while, as a mount does.
 #[derive(Default)]
 struct Lister {
     held: Vec<InodeNr>,

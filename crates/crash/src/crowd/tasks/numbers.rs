@@ -1,8 +1,8 @@
-//! Tasks that use files by path and by number while others remove and make files, whose numbers are
-//! those that were freed last.
+//! Tasks that use files by path and by number while others remove and create files, which get the
+//! numbers freed last.
 //!
 //! The contents, the permission bits and the attribute of a file follow from its path. A call by
-//! path must see what belongs to that path, and must change nothing else, however long it takes.
+//! path must see the file of that path, and must change nothing else, regardless of its duration.
 
 use ext::volume::{NewInode, OpenFlags, SetAttributes, SetMode};
 use ext::{Error, Volume};
@@ -14,19 +14,19 @@ use super::{Step, Task, tolerate};
 use crate::observe::CROWD;
 use crate::rule::{Broken, Rule, RuleCounts};
 
-/// Tasks that make and remove files, that use them by path, and that use them by number.
+/// Number of tasks that create and remove files, that use them by path, and by number.
 const MAKERS: usize = 2;
 const BY_PATH: usize = 2;
 const BY_NUMBER: usize = 1;
-/// Files that come and go.
+/// Number of files that are created and removed.
 const FILES: u64 = 3;
-/// The largest file, in bytes: a little more than a block.
+/// Size of the largest file in bytes: a little more than a block.
 const BYTES_MAX: u64 = 1500;
-/// One call by path in so many takes its time between the look-up and what follows.
+/// One call by path in this number pauses between the look-up and the use.
 const SLOW_ONE_IN: u64 = 2;
 /// Permission bits of a new file.
 const PERMISSIONS: u16 = 0o644;
-/// The attribute that is the path's.
+/// The attribute that follows from the path.
 const OF_PATH: &[u8] = b"user.path";
 /// An attribute that calls by number set.
 const OF_NUMBER: &[u8] = b"user.number";
@@ -38,7 +38,7 @@ pub(super) fn tasks() -> Vec<Box<dyn Task>> {
     makers.chain(by_path).chain(by_number).collect()
 }
 
-/// A path of the crowd, and what belongs to it.
+/// A path of the crowd, with the contents that follow from it.
 #[derive(Clone, Copy)]
 struct Slot(u8);
 
@@ -68,7 +68,7 @@ impl Slot {
     }
 }
 
-/// Makes files, fills them and removes them.
+/// A task that creates, fills and removes files.
 struct Maker;
 
 impl Task for Maker {
@@ -91,7 +91,7 @@ impl Task for Maker {
     }
 }
 
-/// Reads and changes files by their paths.
+/// A task that reads and changes files by their paths.
 struct ByPath;
 
 impl ByPath {
@@ -175,13 +175,14 @@ impl Task for ByPath {
                 counts.note(Rule::C3);
                 Ok(looked?)
             }
-            // What a path leads to is there until the call ends.
+            // The inode of a path exists until the call ends.
             Err(error) => Ok(tolerate(Err(error)).map(drop)?),
         }
     }
 }
 
-/// Changes files by numbers that it has seen: whatever has the number now, or nothing.
+/// A task that changes files by numbers seen earlier: another file may have the number now, or
+/// none.
 #[derive(Default)]
 struct ByNumber {
     seen: Vec<InodeNr>,

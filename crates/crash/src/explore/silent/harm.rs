@@ -12,22 +12,21 @@ use zerocopy::FromBytes;
 use super::territory::{Claim, PARTS, Part, Territory};
 use crate::image::Image;
 
-/// Maximum number of bytes drawn to find one that is not zero: most of a block of metadata is
-/// unused.
+/// Maximum number of bytes drawn to find a nonzero one: most of a metadata block is unused.
 const BYTES_DRAWN: usize = 8;
 
 /// The kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// A byte has changed: its place, and what was changed in it.
+    /// A byte has changed: its offset, and the changed bits.
     Rot { at: usize, by: u8 },
-    /// The last writes did not get there: it holds what it held before the run.
+    /// The last writes were lost: the block has its contents before the run.
     Lost,
-    /// It holds what was meant for this block.
+    /// The block has the contents of another one, whose write was misdirected.
     Misdirected { from: u64 },
 }
 
-/// A block that went wrong.
+/// A damaged block.
 #[derive(Debug, Clone)]
 pub(super) struct Harm {
     pub(super) block: u64,
@@ -40,8 +39,8 @@ pub(super) struct Harm {
 }
 
 impl Harm {
-    /// Draws one: each part of a volume is as likely, however many blocks it has, and each manner
-    /// that changes something.
+    /// Draws the damage: each part of a volume is equally likely, regardless of its number of
+    /// blocks, and so is each manner that changes something.
     pub(super) fn draw(
         territory: &Territory,
         good: &Image,
@@ -86,9 +85,8 @@ impl Harm {
         }
     }
 
-    /// Returns true if it is a part of the volume with the places of other parts, and has other
-    /// places than before. Without checksums this cannot be detected, and then everything may
-    /// differ.
+    /// Returns true if the block holds the locations of other parts, and these have changed.
+    /// Without checksums this cannot be detected, and then everything may differ.
     pub(super) fn moves_things(&self) -> bool {
         match self.claim.part {
             Part::Superblock => places_of_superblock(&self.good) != places_of_superblock(&self.bad),
@@ -100,8 +98,8 @@ impl Harm {
         }
     }
 
-    /// Returns true if a bitmap has another place: a file's block there is taken for the bitmap,
-    /// which no file can have.
+    /// Returns true if the location of a bitmap has changed: a file's block there is taken for the
+    /// bitmap, which no file may contain.
     pub(super) fn moves_bitmaps(&self) -> bool {
         let bitmaps = |group: &GroupDescriptor| (group.block_bitmap_low, group.inode_bitmap_low);
         self.claim.part == Part::Descriptors && differ(&self.good, &self.bad, bitmaps)
@@ -122,7 +120,7 @@ fn rot(contents: &Block, random: &mut SplitMix) -> Manner {
     }
 }
 
-/// The fields by which everything else is found and read, names in htrees among it.
+/// Returns the fields by which everything else is found and read, names in htrees included.
 fn places_of_superblock(block: &Block) -> impl PartialEq + use<> {
     let (superblock, _) =
         Superblock::read_from_prefix(block).expect("a block holds the superblock");

@@ -5,16 +5,15 @@
 //! | file data | the contents of the file in that block, which are those of the block; no error |
 //! | target of a symbolic link | the target |
 //! | a directory | its entries |
-//! | a map | the contents of the file or directory |
-//! | the journal's map | nothing, or the volume is refused |
+//! | indirect block | the contents of the file or directory |
+//! | indirect block of the journal | nothing, or the volume is refused |
 //! | attributes | the attributes of the inodes that share the block |
-//! | an inode table | its inodes; with the root or the journal among them, a refusal |
+//! | inode table | its inodes; with the root or the journal among them, a refusal |
 //! | bitmaps | nothing |
-//! | superblock | nothing, or the volume is refused; everything if it has other places |
-//! | descriptors | the same; the file with a block where a bitmap is said to be |
+//! | superblock | nothing, or the volume is refused; everything if locations have changed |
+//! | descriptors | the same; the file with a block where a bitmap is taken to be |
 //!
-//! Every inode is looked at by its number, so that inodes below a damaged directory are compared,
-//! too.
+//! Every inode is read by its number, so that inodes below a damaged directory are compared, too.
 
 use std::borrow::Cow;
 
@@ -23,7 +22,7 @@ use super::look::{Contents, Object, Seen, Sight};
 use super::territory::Part;
 use crate::image::BLOCK_BYTES;
 
-/// Inodes up to this one are the volume's own: the root and the journal are among them.
+/// Largest reserved inode number: the root and the journal are among the reserved inodes.
 const LAST_RESERVED: u32 = 10;
 
 /// Returns true if a volume with this damage may be refused when it is opened.
@@ -108,7 +107,7 @@ where
     Some(format!("{what} were {was}, and are {is}"))
 }
 
-/// The contents of a file whose block is the damaged one.
+/// Returns the contents of a file with the damaged block in them.
 fn with_block(harm: &Harm, contents: &Seen<Contents>) -> Seen<Contents> {
     let mut contents = contents.clone();
     if let Ok(Contents::File(bytes)) = &mut contents {

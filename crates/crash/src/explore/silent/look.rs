@@ -1,5 +1,5 @@
-//! The visible state of a volume that may be damaged: every inode by itself, so that an error hides
-//! nothing but its place.
+//! The visible state of a volume that may be damaged: every inode is read separately, so that an
+//! error hides nothing else.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,14 +7,14 @@ use ext::volume::{Attributes, Entry, FileKind, OpenFlags};
 use ext::{Error, Volume};
 use layout::InodeNr;
 
-/// Of a file that says to be longer, which only a damaged inode does, the beginning and the end are
-/// read, so many bytes each.
+/// Number of bytes read at the start and at the end of a larger file; only a damaged inode makes
+/// one.
 const PIECE_BYTES: usize = 4 << 20;
 
-/// Something, or why it cannot be seen.
+/// A visible part, or the error of reading it.
 pub(super) type Seen<T> = Result<T, Error>;
 
-/// Names, with the inodes to which the list and a look by name lead.
+/// Names, with the inodes found by listing and by look-up.
 type Names = BTreeMap<Vec<u8>, (InodeNr, Option<InodeNr>)>;
 
 /// An inode.
@@ -41,14 +41,14 @@ pub(super) enum Contents {
     Special,
 }
 
-/// All that was seen.
+/// The visible state of a volume.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sight {
     pub(super) objects: BTreeMap<InodeNr, Object>,
 }
 
 impl Sight {
-    /// Looks at these inodes, and at all to which names lead from there.
+    /// Reads these inodes, and all that names refer to from there.
     pub(super) fn of(volume: &Volume, from: impl IntoIterator<Item = InodeNr>) -> Self {
         let mut objects = BTreeMap::new();
         let mut waiting: VecDeque<InodeNr> = from.into_iter().collect();

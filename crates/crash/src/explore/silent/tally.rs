@@ -5,20 +5,20 @@ use core::ops::AddAssign;
 
 use super::territory::{PARTS, Part};
 
-/// The first detector of a block that has changed silently.
+/// The first detector of a silently changed block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// Opening refused the volume.
+    /// The volume was refused at open.
     Refused,
-    /// A call said that something is wrong.
+    /// A call reported an error.
     Told,
     /// Only a check found it.
     Found,
-    /// None: there are no checksums, or the changed bytes are unused.
+    /// Nothing: there are no checksums, or the changed bytes are unused.
     Undetected,
 }
 
-/// All of them.
+/// All detectors.
 pub const FATES: [Fate; 4] = [Fate::Refused, Fate::Told, Fate::Found, Fate::Undetected];
 
 impl fmt::Display for Fate {
@@ -37,7 +37,7 @@ impl fmt::Display for Fate {
 pub struct SilentTally([[u64; FATES.len()]; PARTS.len()]);
 
 impl SilentTally {
-    /// One more.
+    /// Adds one to a count.
     pub fn note(&mut self, part: Part, fate: Fate) {
         self.0[part as usize][fate as usize] += 1;
     }

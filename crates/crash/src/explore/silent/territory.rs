@@ -1,6 +1,6 @@
 //! The use of each block: the fixed parts by the superblock and the descriptors, the rest by the
-//! inodes of a good volume. Free blocks are left out, and so are the log, and room for more
-//! descriptors, which is never read.
+//! inodes of a good volume. Free blocks, the log and reserved GDT blocks, which are never read, are
+//! left out.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -31,17 +31,17 @@ pub enum Part {
     InodeTable,
     /// Entries of a directory.
     Directory,
-    /// A part of the map of a file or directory.
+    /// An indirect block of a file or directory.
     Map,
-    /// A part of the journal's map.
+    /// An indirect block of the journal.
     JournalMap,
     /// Extended attributes.
     Attributes,
-    /// Contents of a file, or what a symbolic link says.
+    /// Contents of a file, or the target of a symbolic link.
     Data,
 }
 
-/// All of them.
+/// All uses.
 pub const PARTS: [Part; 10] = [
     Part::Superblock,
     Part::Descriptors,
@@ -76,9 +76,9 @@ impl fmt::Display for Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) part: Part,
-    /// Inodes that depend on it: those that lie in it, or the owner of the block.
+    /// Inodes that depend on it: those stored in it, or the owner of the block.
     pub(super) owners: Vec<InodeNr>,
-    /// Of contents: which block of its file.
+    /// For contents, the number of the block in its file.
     pub(super) file_block: u64,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Territory {
 }
 
 impl Territory {
-    /// Of a good volume, of which all was seen.
+    /// Collects the blocks in use of a good volume whose state was read in full.
     pub(super) fn of(home: &Image, volume: &Volume, sight: &Sight) -> Result<Self, Error> {
         let mut territory = Self {
             claims: BTreeMap::new(),

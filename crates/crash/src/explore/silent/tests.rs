@@ -1,5 +1,5 @@
-//! Tests that the known uses of a volume's blocks are complete, and that the judge sees a forbidden
-//! difference.
+//! Tests that the known uses of a volume's blocks are complete, and that the judge detects a
+//! forbidden difference.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::timetable::MADE_AT;
 /// Number of times that damage is drawn.
 const DRAWN: u64 = 400;
 
-/// A volume with a bit of everything, closed.
+/// Returns a closed volume with inodes of all kinds.
 fn volume() -> Disks {
     let disks = Disks::make(&Setting::new(CELLS[0])).expect("a volume is made");
     let devices = disks.devices();
@@ -48,8 +48,8 @@ fn inside(test: impl FnOnce(Disks, Sight, Territory) + 'static) {
     run.expect("the world ends well");
 }
 
-/// Every block that is in use by the block bitmap is claimed, or belongs to the log, or to the room
-/// for more descriptors and its map, which is never read.
+/// Every block that is in use by the block bitmap is claimed, or belongs to the log, or to the
+/// reserved GDT blocks and their block map, which are never read.
 #[test]
 fn every_block_in_use_is_known() {
     inside(|good, _, territory| {

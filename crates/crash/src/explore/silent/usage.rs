@@ -1,5 +1,5 @@
-//! A damaged volume is used for writing: everything is written to, files are made everywhere, and
-//! everything is deleted. Errors are no surprise here; whether they tell of damage is noted.
+//! Writing to a damaged volume: everything is written to, files are created everywhere, and
+//! everything is deleted. Errors are expected; those that report damage are noted.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::observe::LOST_AND_FOUND;
 
 /// Size of written files in bytes: more than a block.
 const FILE_BYTES: usize = 1500;
-/// Files are written to at this offset, too, which takes an indirect block.
+/// Offset at which files are also written, which needs an indirect block.
 const FAR: u64 = 20 << 10;
 /// The name of the new files.
 const NAME: &[u8] = b"afterwards";
@@ -31,7 +31,7 @@ pub(super) fn tells(error: &Error) -> bool {
     )
 }
 
-/// Uses a volume as far as it goes. Whether an error has told of damage.
+/// Uses a volume as far as possible. Returns true if an error has reported damage.
 pub(super) fn run(volume: &Volume) -> bool {
     let mut usage = Usage {
         volume,
