@@ -1,15 +1,15 @@
-//! Faults: device commands of a run that fail. In text: kind, device, and commands.
+//! Faults: failing device commands of a run. In text: kind, device, and commands.
 //!
 //! | text | failing commands |
 //! |---|---|
 //! | `write.0.17` | the 17th write of the home device since the volume was opened, once |
 //! | `torn.0.17` | the same, after some of its sectors |
-//! | `flush.1.2x3` | three flushes of the journal's own device, from the 2nd on |
-//! | `write.0.17+` | all writes of the home device from the 17th on |
-//! | `full.0.17x8` | from the 17th write on, eight writes to sectors never written before |
-//! | `read.0.120-121` | every read that touches the sectors 120 and 121, for good |
+//! | `write.0.17` | the 17th write of the file-system device since open, once |
+//! | `torn.0.17` | the same, after some of its sectors were written |
+//! | `flush.1.2x3` | three flushes of the external journal's device, from the 2nd on |
+//! | `write.0.17+` | all writes of the file-system device from the 17th on |
 //!
-//! The reaction of a client to a failure is in [`run`](mod@crate::run).
+//! The reactions of clients to failures are in [`run`](mod@crate::run).
 
 use core::fmt;
 use core::str::FromStr;
@@ -26,11 +26,11 @@ pub enum FaultKind {
     Read,
     /// A write.
     Write,
-    /// A write, half done.
+    /// A write of which a part is done.
     Torn,
     /// A flush.
     Flush,
-    /// A write to what was never written: the host has no room for it.
+    /// A write to sectors never written before: the host has no room for it.
     Full,
 }
 
@@ -46,13 +46,13 @@ pub const KINDS: [(FaultKind, &str); 5] = [
 /// The commands of a kind that fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// The n-th, from 1; 0 is none.
+    /// The n-th, from 1; 0 for none.
     Nth(u64),
-    /// The n-th, and some more after it.
+    /// The n-th, and a number of commands after it.
     Times(u64, u64),
-    /// The n-th and all later ones.
+    /// The n-th, and all later ones.
     From(u64),
-    /// Those that touch a sector from the first to the second.
+    /// Those that touch a sector in the range from the first to the second.
     Sectors(u64, u64),
 }
 
@@ -61,14 +61,14 @@ pub enum Which {
 pub struct Fault {
     /// The kind of command.
     pub kind: FaultKind,
-    /// Of which device: the home device, or the journal's own.
+    /// Device: 0 for the file-system device, 1 for that of an external journal.
     pub device: usize,
     /// The commands.
     pub which: Which,
 }
 
 impl Fault {
-    /// Nothing fails, but clients are prepared for it.
+    /// No command fails, but clients are prepared for failures.
     pub const NONE: Self = Self {
         kind: FaultKind::Read,
         device: 0,
@@ -84,13 +84,13 @@ impl Fault {
         }
     }
 
-    /// Returns true if it is a write that fails once, wholly or half done.
+    /// Returns true if a write fails once, wholly or in part.
     pub fn is_passing_write(self) -> bool {
         let is_write = matches!(self.kind, FaultKind::Write | FaultKind::Torn);
         is_write && matches!(self.which, Which::Nth(_))
     }
 
-    /// As a plan for a device.
+    /// Returns the plan for a device.
     pub(crate) fn plan(self) -> FaultPlan {
         let (operations, effect) = match self.kind {
             FaultKind::Read => (Operations::READS, Effect::Fail),
@@ -132,7 +132,7 @@ impl Fault {
     }
 }
 
-/// All faults of commands that devices were given: each fails once, twice, torn, and for good, on
+/// Returns all faults of the commands in a trace: each fails once, twice, torn, and permanently, on
 /// its device or its sectors.
 pub fn each(events: &[Event]) -> Vec<Fault> {
     let mut counts = [[0; 3]; 2];
@@ -179,25 +179,25 @@ pub fn each(events: &[Event]) -> Vec<Fault> {
     faults
 }
 
-/// A command that has failed.
+/// A failed command.
 #[derive(Debug, Clone)]
 pub struct Strike {
-    /// The number of the event with which that was known.
+    /// Number of the event that reported the failure.
     pub event: usize,
     /// The device.
     pub device: usize,
     /// The command.
     pub request: Request,
-    /// True if it was refused for want of room.
+    /// True if it was refused for lack of room.
     pub is_refused: bool,
 }
 
-/// Returns true if a command was refused for want of room.
+/// Returns true if a command was refused for lack of room.
 pub(crate) fn is_refused(result: &Result<(), DeviceError>) -> bool {
     matches!(result, Err(DeviceError::NoSpace { .. }))
 }
 
-/// The commands that have failed.
+/// Returns the failed commands.
 pub fn strikes(events: &[Event]) -> Vec<Strike> {
     let mut batches = std::collections::BTreeMap::new();
     let mut strikes = Vec::new();
@@ -258,7 +258,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A text is not a fault.
+/// The error of a text that is not a fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a fault: they look like write.0.17, flush.1.2x3, write.0.17+ or read.0.120-121"

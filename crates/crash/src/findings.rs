@@ -8,30 +8,30 @@ use crate::run_error::RunError;
 /// Counts of what was tried.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Workloads explored.
+    /// Number of workloads explored.
     pub workloads: u64,
-    /// Moments at which the power was cut.
+    /// Number of moments at which the power was cut.
     pub moments: u64,
-    /// Images that were recovered, checked and compared in full; each differs from all others of
-    /// its workload.
+    /// Number of images that were recovered, checked and compared in full; each differs from all
+    /// others of its workload.
     pub recovered: u64,
-    /// Images that were equal to one of those.
+    /// Number of images that were equal to one of those.
     pub equal: u64,
-    /// Comparisons of a recovered tree with what was promised at a moment.
+    /// Number of comparisons of a recovered tree with the promises at a moment.
     pub compared: u64,
-    /// Recoveries that were interrupted and repeated.
+    /// Number of recoveries that were interrupted and repeated.
     pub nested: u64,
-    /// Volumes that were used and emptied.
+    /// Number of volumes that were used and emptied.
     pub used: u64,
-    /// Recoveries that were done twice.
+    /// Number of repeated recoveries.
     pub repeated: u64,
-    /// Runs and recoveries in which commands have failed.
+    /// Number of runs and recoveries in which commands failed.
     pub failed: u64,
-    /// Images that e2fsck looked at.
+    /// Number of images checked by e2fsck.
     pub e2fsck: u64,
-    /// Images whose log was damaged.
+    /// Number of images whose log was damaged.
     pub damaged: u64,
-    /// Blocks that were changed silently, and how that was noticed.
+    /// Numbers of blocks that were changed silently, by detector.
     pub silent: SilentTally,
     /// Number of times that each rule was exercised.
     pub rules: RuleCounts,
@@ -47,7 +47,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// The violation of a workload that could not be run.
+    /// Returns the violation of a workload that could not be run.
     pub(crate) fn run(error: &RunError) -> Self {
         let broken = match error {
             RunError::Broken(broken) => broken.clone(),

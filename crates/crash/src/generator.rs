@@ -1,5 +1,4 @@
-//! Workloads, one after another: all short ones, or long ones that stress, each kind something
-//! else.
+//! Workloads by number: all short ones, or long random ones, each kind with a different emphasis.
 
 pub mod crowds;
 pub mod exhaustive;
@@ -26,22 +25,22 @@ use crate::workload::Workload;
 
 pub use exhaustive::Orbits;
 
-/// The kind of workloads.
+/// A kind of workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// All sequences of so many operations, one of each orbit.
+    /// All sequences of a number of operations, one of each orbit.
     Exhaustive {
-        /// Their number.
+        /// Number of operations.
         length: usize,
     },
-    /// Random sequences of this seed.
+    /// Random sequences.
     Stress,
-    /// Random sequences in which blocks are short and used again, on volumes of all kinds of
-    /// synchrony.
+    /// Random sequences in which blocks are scarce and reused, on volumes with all kinds of
+    /// synchronous mounts.
     Tight,
-    /// Random sequences on a volume of which every free block was something else before.
+    /// Random sequences on a volume of which every free block was in use before.
     Reuse,
-    /// Random sequences that go around the log several times.
+    /// Random sequences that wrap around the log several times.
     Laps,
     /// Random sequences of several clients that sync while others change things.
     Races,
@@ -50,34 +49,37 @@ pub enum Kind {
     /// Random sequences beside a crowd: tasks whose calls race with each other and with those of
     /// the clients.
     Crowd(crowd::Kind),
-    /// Short and random sequences; device commands of them fail, some by chance.
+    /// Short and random sequences with failing device commands, some chosen at random.
     Faults,
-    /// Random sequences beside a background writer; one write of the home device fails, once.
+    /// Random sequences beside a background writer; one write of the file-system device fails,
+    /// once.
     Passing,
-    /// Random sequences on devices that refuse first writes for want of room, for a while or for
-    /// good.
+    /// Random sequences on devices that refuse first writes for lack of room, for a while or
+    /// permanently.
     Full,
-    /// All sequences of so many operations; each device command of them fails.
+    /// All sequences of a number of operations, with each device command failing.
     EachFault {
-        /// Their number.
+        /// Number of operations.
         length: usize,
     },
 }
 
-/// The faults of a workload that are tried.
+/// The faults of a workload to try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
     /// Each command, in each way.
     All,
-    /// So many, by chance.
+    /// A random sample of this size.
     Some(usize),
-    /// So many, by chance, of those in which a write of the home device fails once.
+    /// A random sample of this size, of faults in which a write of the file-system device fails
+    /// once.
     Passing(usize),
-    /// So many moments, by chance, from which on a device refuses writes for want of room.
+    /// A random sample of this size, of moments from which a device refuses writes for lack of
+    /// room.
     Full(usize),
 }
 
-/// As tables and reports of sessions have it.
+/// The form in tables and reports of sessions.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -112,9 +114,9 @@ impl Kind {
     }
 }
 
-/// One random workload in so many of ordered mode runs with `ordered=allocated`.
+/// One random workload in this number of ordered mode runs with `ordered=allocated`.
 const ALLOCATED_ONE_IN: u64 = 4;
-/// Number of faults of a random sequence that are tried.
+/// Number of faults of a random sequence to try.
 const FAULTS: usize = 12;
 
 /// Numbered workloads.
@@ -125,7 +127,8 @@ pub struct Generator {
     orbits: Arc<Orbits>,
 }
 
-/// The orbits of a length: found once in a process, since those of length 3 take seconds.
+/// Returns the orbits of a length. They are computed once in a process, since those of length 3
+/// take seconds.
 fn shared_orbits(length: usize) -> Arc<Orbits> {
     static FOUND: Mutex<BTreeMap<usize, Arc<Orbits>>> = Mutex::new(BTreeMap::new());
     let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +139,7 @@ fn shared_orbits(length: usize) -> Arc<Orbits> {
 }
 
 impl Generator {
-    /// Workloads in these cells.
+    /// Creates the workloads of a kind in these cells.
     pub fn new(kind: Kind, cells: Vec<Cell>, seed: u64) -> Self {
         let orbits = match kind {
             Kind::Exhaustive { length } | Kind::EachFault { length } => shared_orbits(length),
@@ -168,17 +171,17 @@ impl Generator {
         self.kind
     }
 
-    /// The cells.
+    /// Returns the cells.
     pub fn cells(&self) -> &[Cell] {
         &self.cells
     }
 
-    /// The orbits of the exhaustive generator.
+    /// Returns the orbits of the exhaustive generator.
     pub fn orbits(&self) -> &Orbits {
         &self.orbits
     }
 
-    /// A workload by its number, and its cell's place among the cells.
+    /// Returns a workload by its number, and its cell's index among the cells.
     pub fn workload(&self, number: u64) -> (usize, Workload) {
         let (cell, mut workload) = self.any_workload(number);
         // A volume without a journal does not recover from a power cut.
@@ -189,7 +192,7 @@ impl Generator {
     fn any_workload(&self, number: u64) -> (usize, Workload) {
         let cells = self.cells.len() as u64;
         let cell = (number % cells) as usize;
-        // No two cells have the same random workload: that would only show less of them.
+        // Each cell has different random workloads: equal ones would reduce the coverage.
         let seed = mix_pair(self.seed, number);
         let mut workload = match self.kind {
             Kind::Exhaustive { length } | Kind::EachFault { length }

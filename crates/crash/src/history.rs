@@ -1,9 +1,9 @@
-//! The history of a lane: the states that there were, by operation and by transaction, and what
-//! sync calls bind.
+//! The history of a lane: its states, by operation and by transaction, and the promises of sync
+//! calls.
 //!
-//! State `n` is what the lane's part of the tree is after its operation `n - 1`. What lies between
-//! two states is in `stages`. A sync call that has returned binds: no state before the one that it
-//! covers may come back.
+//! State `n` is the lane's part of the tree after its operation `n - 1`. States between two others
+//! are in `stages`. A completed sync call is binding: no state before the one that it covers may
+//! come back.
 
 mod stages;
 
@@ -21,53 +21,53 @@ use crate::workload::Workload;
 
 pub use stages::Stage;
 
-/// Operations begin at such intervals; see [`seconds_of`].
+/// Interval between the starts of operations in milliseconds; see [`seconds_of`].
 pub(crate) const OPERATION_MS: u64 = 1000;
 
 /// The states of one lane.
 #[derive(Clone)]
 pub struct History {
-    /// Its number.
+    /// The lane's number.
     pub lane: usize,
     /// The operations of the lane.
     pub ops: Vec<Op>,
-    /// One more than operations.
+    /// The states of the tree: one more than operations.
     pub states: Vec<Tree>,
-    /// The state at which the recording begins.
+    /// Number of the state at which the recording starts.
     pub base: usize,
     pub(crate) done: Vec<Done>,
 }
 
-/// The promises at a moment, lane by lane.
+/// The promises at a moment.
 #[derive(Debug, Clone)]
 pub struct Bounds {
-    /// Lane by lane.
+    /// The promises to each lane.
     pub lanes: Vec<LaneBounds>,
     /// True if the model's times are those of the volume, as in a simulated world.
     pub(crate) has_times: bool,
     /// The data that ordered mode orders.
     pub(crate) ordered: OrderedScope,
     data: DataMode,
-    /// After so many milliseconds a change is committed by itself; 0 is never.
+    /// Age in milliseconds at which a change is committed without a request; 0 for never.
     commit_ms: u64,
     /// Maximum duration of a commit in milliseconds: 0, or the time for which threads lose their
     /// processor.
     commit_takes_ms: u64,
     synchronous: Synchronous,
-    /// For sync calls on their way: the states that they will bind, by lane that calls.
+    /// For sync calls in progress: the states that they will bind, by calling lane.
     pending: BTreeMap<usize, Vec<usize>>,
 }
 
 /// The promises to one lane.
 #[derive(Debug, Clone, Default)]
 pub struct LaneBounds {
-    /// No state before this one may come back.
+    /// No state before this one may return.
     pub state: usize,
-    /// For files: no contents before this state.
+    /// For each file, the state before which no contents may return.
     pub files: BTreeMap<NodeId, usize>,
     /// The state after the last operation that has returned.
     pub returned: usize,
-    /// The state after the last operation that has begun.
+    /// The state after the last operation that has started.
     pub begun: usize,
     /// The kind of the last binding sync call.
     pub binding: Option<Binding>,
@@ -80,7 +80,7 @@ pub enum Binding {
     Fsync,
     /// fdatasync.
     Fdatasync,
-    /// None: the commit interval was over.
+    /// No sync call: the commit interval has passed.
     Age,
     /// A write through a file that was opened with O_SYNC or O_DSYNC.
     Write,
@@ -89,7 +89,7 @@ pub enum Binding {
 }
 
 impl Workload {
-    /// The states of a lane if nothing runs out of space. None if an operation cannot be done.
+    /// Returns the states of a lane if space never runs out; `None` if an operation cannot be done.
     pub fn states(&self, lane: usize) -> Option<Vec<Tree>> {
         states(&self.lanes[lane], lane, |_| Outcome::Done)
     }
@@ -106,7 +106,7 @@ fn states(ops: &[Op], lane: usize, outcome: impl Fn(usize) -> Outcome) -> Option
 }
 
 impl Change {
-    /// Returns the node that operation `number` of a lane makes.
+    /// Returns the change of operation `number` of a lane.
     pub fn of(lane: usize, number: usize) -> Self {
         Self {
             state: number + 1,
@@ -117,19 +117,19 @@ impl Change {
     }
 }
 
-/// The state after an operation that came to this.
+/// Returns the state after an operation with this outcome.
 pub(crate) fn next(before: &Tree, op: &Op, outcome: Outcome, change: Change) -> Option<Tree> {
     match outcome {
         Outcome::Done | Outcome::Unsynced => before.after(op, change),
         Outcome::NoSpace | Outcome::Refused => Some(before.clone()),
-        // A sync call changes nothing, and the other that failed may have been done: then this is
+        // A sync call changes nothing. Another failed operation may have been done: then this is
         // the state.
         Outcome::Failed => Some(before.after(op, change).unwrap_or_else(|| before.clone())),
         Outcome::Short(count) => before.after(&shortened(op, count), change),
     }
 }
 
-/// A write of which a part was done.
+/// Returns the part of a write that was done.
 fn shortened(op: &Op, count: u32) -> Op {
     match op {
         Op::Write(path, from, _) => Op::Write(path.clone(), *from, count),
@@ -142,12 +142,12 @@ fn shortened(op: &Op, count: u32) -> Op {
 }
 
 impl History {
-    /// The history of a lane of a recording.
+    /// Returns the history of a lane of a recording.
     pub fn of(recording: &Recording, lane: usize) -> Option<Self> {
         let base = recording.workload.prepared[lane];
         let done = recording.done[lane].clone();
         let mut ops = recording.workload.lanes[lane].clone();
-        // A lane may end with what failed.
+        // The last operation of a lane may be a failed one.
         ops.truncate(base + done.len());
         let states = states(&ops, lane, |number| match number.checked_sub(base) {
             Some(index) => done[index].outcome,
@@ -162,8 +162,8 @@ impl History {
         })
     }
 
-    /// Returns the first sector that an operation wrote, and their number. None if it is not a
-    /// write.
+    /// Returns the first sector of an operation's write, and the number of sectors; `None` if it is
+    /// not a write.
     pub(crate) fn range_of(&self, number: usize) -> Option<(usize, u32)> {
         let op = match self.outcome(number) {
             Outcome::Short(count) => shortened(&self.ops[number], count),
@@ -181,7 +181,7 @@ impl History {
 }
 
 impl Bounds {
-    /// Before the first event.
+    /// Creates the promises before the first event.
     pub fn new(histories: &[History], recording: &Recording) -> Self {
         let setting = recording.workload.setting;
         let lanes = histories.iter().map(|history| {
@@ -199,7 +199,7 @@ impl Bounds {
             has_times: true,
             ordered: setting.ordered,
             data: setting.cell.data,
-            // Where devices fail, commits do.
+            // On failing devices, commits fail as well.
             commit_ms: setting.fault.map_or(setting.commit_ms, |_| 0),
             commit_takes_ms: setting.schedule.delay_ms(),
             synchronous: setting.synchronous,
@@ -207,8 +207,8 @@ impl Bounds {
         }
     }
 
-    /// The time has come at which an operation begins: what returned more than a commit interval
-    /// before, and the time that a commit takes, is committed. Whether the promises have changed.
+    /// Notes the start of an operation: the operations that returned a commit interval, and the
+    /// duration of a commit, before are committed. Returns true if the promises have changed.
     fn note_age(&mut self, number: usize) -> bool {
         let age = self.commit_ms + self.commit_takes_ms;
         let old = (number as u64 * OPERATION_MS).saturating_sub(age);
@@ -227,14 +227,14 @@ impl Bounds {
         has_grown
     }
 
-    /// The volume was closed: everything that has returned is durable.
+    /// Notes that the volume was closed: all operations that have returned are durable.
     pub fn note_closed(&mut self, histories: &[History]) {
         for (bounds, history) in self.lanes.iter_mut().zip(histories) {
             bounds.bind_all(history, bounds.returned);
         }
     }
 
-    /// An operation begins or has returned. Whether the promises have changed.
+    /// Notes that an operation has started or returned. Returns true if the promises have changed.
     pub fn note(&mut self, histories: &[History], mark: Mark) -> bool {
         let Mark {
             lane,
@@ -256,7 +256,7 @@ impl Bounds {
         }
         self.lanes[lane].returned = number + 1;
         let promises_nothing = [Outcome::NoSpace, Outcome::Refused, Outcome::Unsynced];
-        // A range that ran out of space was refused, though a part of it is there.
+        // An operation on a range that ran out of space was refused, though a part of it was done.
         let is_refused_range =
             matches!(outcome, Outcome::Short(_)) && history.ops[number].is_range();
         if promises_nothing.contains(&outcome) || is_refused_range {
@@ -289,7 +289,7 @@ impl Bounds {
                 }
             }
             op if is_synchronous(self.synchronous, op) => {
-                // What changed nothing, such as a rename to the same name, belongs to no
+                // An operation without effect, such as a rename to the same name, belongs to no
                 // transaction.
                 if history.states[number + 1] == *state {
                     return false;
@@ -329,7 +329,7 @@ impl Bounds {
     }
 }
 
-/// Returns true if an operation is durable when it returns, on a volume that is mounted so.
+/// Returns true if a mount option makes an operation durable when it returns.
 fn is_synchronous(synchronous: Synchronous, op: &Op) -> bool {
     match op {
         Op::Write(..)
@@ -357,7 +357,7 @@ impl LaneBounds {
         self.binding = Some(binding);
     }
 
-    /// Everything up to a state is durable.
+    /// Notes that all operations up to a state are durable.
     fn bind_all(&mut self, history: &History, number: usize) {
         self.bind(number, Binding::Wide);
         let state = &history.states[number];

@@ -1,4 +1,5 @@
-//! Hunts: workloads that show whether a broken rule of the engine is noticed ([`crate::mutant`]).
+//! Hunts: runs of workloads that show if a broken rule of the engine is detected
+//! ([`crate::mutant`]).
 
 use std::time::{Duration, Instant};
 
@@ -22,16 +23,16 @@ pub struct Catch {
     pub number: u64,
     /// Its cell.
     pub cell: Cell,
-    /// The result of the same workload with nothing broken.
+    /// The result of the same workload with the correct engine.
     pub control: Control,
 }
 
-/// A workload, explored with nothing broken.
+/// A workload, explored with the correct engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Control {
-    /// Images that were recovered, checked and compared without a complaint.
+    /// Number of images recovered, checked and compared without a violation.
     pub states: u64,
-    /// A complaint about the engine as it is.
+    /// The violation, if the correct engine has one.
     pub broken: Option<Broken>,
 }
 
@@ -40,11 +41,11 @@ pub struct Control {
 pub struct Hunt {
     /// The catch, if there was one.
     pub catch: Option<Catch>,
-    /// Images that were recovered, checked and compared without a complaint.
+    /// Number of images recovered, checked and compared without a violation.
     pub states: u64,
-    /// Workloads, the last one included.
+    /// Number of workloads, the last one included.
     pub workloads: u64,
-    /// Its duration.
+    /// Duration of the hunt.
     pub elapsed: Duration,
 }
 
@@ -83,7 +84,7 @@ pub fn hunt(mutant: &'static Mutant, seed: u64, states_max: u64) -> Hunt {
     let generators = mutant.prey.kinds().iter();
     let generators = generators.map(|kind| (*kind, Generator::new(*kind, CELLS.to_vec(), seed)));
     let generators: Vec<(Kind, Generator)> = generators.collect();
-    // Many workloads, and few images of each, show more than the other way round.
+    // Many workloads with few images each detect more than the reverse.
     let limits = Limits {
         singles: 8,
         pairs: 4,
@@ -113,7 +114,7 @@ pub fn hunt(mutant: &'static Mutant, seed: u64, states_max: u64) -> Hunt {
         hunt.workloads += 1;
         hunt.catch = found.map(|(mut workload, found)| {
             workload.setting.mutant = None;
-            // What the others keep was made by an engine with a broken rule.
+            // The other cached volumes were made by an engine with a broken rule.
             let (tally, complaint) = Volumes::default().explore(&workload, limits);
             Catch {
                 broken: found.broken,

@@ -1,9 +1,9 @@
-//! Images: the contents of a small device, shared between copies block by block, with a hash that
-//! knows every sector.
+//! Images: the contents of a small device, shared between copies block by block, with a hash built
+//! from the hashes of all sectors.
 //!
 //! A crash state differs from the next one in a few sectors. So a copy costs a reference for each
-//! 32 KiB, a write copies the references of its 32 KiB, and the hash of the whole changes by what
-//! the sector's own changes: images with the same hash are taken for equal.
+//! 32 KiB, a write copies the references of its 32 KiB, and the hash of the whole changes with that
+//! of the sector: images with the same hash are taken as equal.
 
 use core::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use block::versions::Version;
 use foldhash::fast::FixedState;
 use layout::{Block, SectorNr};
 
-/// The size of what is shared, in bytes: the block size of all volumes here.
+/// Size of a shared unit in bytes: the block size of all volumes here.
 pub const BLOCK_BYTES: usize = 1024;
-/// Sectors in a block.
+/// Number of sectors in a block.
 pub const BLOCK_SECTORS: usize = BLOCK_BYTES / SECTOR_BYTES;
-/// Bytes in a sector.
+/// Number of bytes in a sector.
 pub const SECTOR_BYTES: usize = SectorNr::SIZE as usize;
-/// Blocks that are copied, by reference, together.
+/// Number of blocks that are copied together, by reference.
 const CHUNK_BLOCKS: usize = 32;
 /// Separates the hashes of sectors from those of anything else.
 const SEED: u64 = 0x6A65_7874;
@@ -34,11 +34,11 @@ pub struct Image {
 #[derive(Clone)]
 struct Chunk {
     blocks: [Arc<Block>; CHUNK_BLOCKS],
-    /// Of each sector, with its place.
+    /// Hash of each sector with its number.
     hashes: [u64; CHUNK_BLOCKS * BLOCK_SECTORS],
 }
 
-/// The hash of a sector's contents at its place.
+/// Returns the hash of a sector's contents and number.
 pub fn hash_sector(sector: u64, bytes: &[u8]) -> u64 {
     let mut hasher = FixedState::with_seed(SEED ^ sector).build_hasher();
     hasher.write(bytes);
@@ -46,7 +46,7 @@ pub fn hash_sector(sector: u64, bytes: &[u8]) -> u64 {
 }
 
 impl Image {
-    /// An image of so many bytes, rounded up, whose blocks are made from their numbers.
+    /// Creates an image of this size, rounded up, with blocks made from their numbers.
     pub fn new(size_bytes: u64, make: impl Fn(u64) -> Block) -> Self {
         let chunk_bytes = (CHUNK_BLOCKS * BLOCK_BYTES) as u64;
         let mut hash = 0;
@@ -65,24 +65,24 @@ impl Image {
         Self { chunks, hash }
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     pub fn size_bytes(&self) -> u64 {
         (self.chunks.len() * CHUNK_BLOCKS * BLOCK_BYTES) as u64
     }
 
-    /// The hash of everything.
+    /// Returns the hash of the whole image.
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// The hash of one sector.
+    /// Returns the hash of a sector.
     pub fn sector_hash(&self, sector: u64) -> u64 {
         let sector = sector as usize;
         let in_chunk = CHUNK_BLOCKS * BLOCK_SECTORS;
         self.chunks[sector / in_chunk].hashes[sector % in_chunk]
     }
 
-    /// A block.
+    /// Returns a block.
     pub fn block(&self, number: u64) -> &Arc<Block> {
         let number = number as usize;
         &self.chunks[number / CHUNK_BLOCKS].blocks[number % CHUNK_BLOCKS]
@@ -119,7 +119,7 @@ impl Image {
         block[index * SECTOR_BYTES..(index + 1) * SECTOR_BYTES].copy_from_slice(bytes);
     }
 
-    /// The same contents in memory of their own, so that two threads do not share counters.
+    /// Copies the contents to separate memory, so that two threads do not share reference counts.
     #[must_use]
     pub fn unshared(&self) -> Self {
         Self::new(self.size_bytes(), |number| {
@@ -127,7 +127,7 @@ impl Image {
         })
     }
 
-    /// All bytes.
+    /// Returns all bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let blocks = self.chunks.iter().flat_map(|chunk| &chunk.blocks);
         blocks.flat_map(|block| block.to_vec()).collect()

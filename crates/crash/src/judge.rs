@@ -3,14 +3,13 @@
 //!
 //! | rule | checked when |
 //! |---|---|
-//! | E1 | a handle looks: it learns once of each failed write of its file's data, of nothing else |
-//! | E2 | a write of the log has failed: only reads work, and the log has the cause |
+//! | E1 | a handle looks: it reports each failed write of its file's data once, and nothing else |
+//! | E2 | a write of the log has failed: only reads succeed, and the log has the cause |
 //! | E4 | a flush has failed: the same |
-//! | E5 | only reads have failed: the volume goes on, each operation is done in full or not |
-//! | E8 | something did not fit: sync calls do not say that |
-//! | E9 | an error has passed: the tree is that of a run without it |
-//!
-//! | E10 | writes were refused for want of room, and nothing else: the volume goes on |
+//! | E5 | only reads have failed: the volume continues, operations are done fully or not at all |
+//! | E8 | something did not fit: sync calls do not report it |
+//! | E9 | an error was transient: the tree is that of a run without it |
+//! | E10 | writes were refused for lack of room only: the volume continues |
 //!
 //! The explorer also checks E0, E2, E3 and E4, in the order of requests and at every power cut.
 
@@ -32,20 +31,20 @@ use crate::rule::{Broken, Rule, RuleCounts};
 use crate::suspect::{ZEROES, signed};
 use crate::tag::Tag;
 
-/// Data of a file that could not be written.
+/// Data of a file whose write failed.
 struct Failed {
-    /// The file; none if the block does not say.
+    /// Number of the file; none if the block does not name it.
     file: Option<u32>,
-    /// The time.
+    /// Number of the event.
     event: usize,
-    /// True if no report is required: the writer waited for it and got the error, or journaled data
-    /// is still in the log.
+    /// True if no report is required: the writer waited for the write and got the error, or the
+    /// journaled data is still in the log.
     is_optional: bool,
 }
 
 type Check = Result<(), Broken>;
 
-/// A recording that has ended.
+/// A completed recording.
 struct Judge<'r> {
     recording: &'r Recording,
     histories: &'r [History],
@@ -53,10 +52,10 @@ struct Judge<'r> {
     counts: &'r mut RuleCounts,
 }
 
-/// Judges a recording on devices that may fail.
+/// Checks the errors that clients got in a recording on failing devices.
 ///
 /// # Errors
-/// E1, E2, E4, E5, E8, E9.
+/// - E1, E2, E4, E5, E8, E9.
 pub(crate) fn check(
     recording: &Recording,
     histories: &[History],
@@ -84,7 +83,7 @@ pub(crate) fn check(
 }
 
 impl Judge<'_> {
-    /// Failed commands, before the volume was closed.
+    /// Returns the failed commands before the volume was closed.
     fn strikes(&self) -> impl Iterator<Item = &Strike> {
         let until = self.recording.ended.at;
         let strikes = self.recording.strikes.iter();
@@ -97,8 +96,8 @@ impl Judge<'_> {
         strike.request.is_write() && self.map.log_block(strike.device, block).is_some()
     }
 
-    /// Returns true if a command was to write a block without the mark of its owner: for example,
-    /// one of which a truncation has left too little.
+    /// Returns true if a command was to write a block without the tag of its owner: for example a
+    /// block of which a truncation has left too little.
     fn writes_unsigned(&self, strike: &Strike) -> bool {
         let Request::Write {
             sector, payload, ..
@@ -132,7 +131,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// A volume that has become read-only: nothing but reads.
+    /// Checks a volume that has become read-only: only reads succeed.
     fn check_aborted(&mut self, passes: bool) -> Check {
         let is_flush = |strike: &Strike| matches!(strike.request, Request::Flush);
         let has_flush = self.strikes().any(is_flush);
@@ -178,7 +177,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// The journal's superblock says that there was an error, if it could be written.
+    /// Checks that the journal's superblock records the error, if it could be written.
     fn check_noted(&self, rule: Rule) -> Check {
         let (device, block) = self.map.superblock();
         let touches = |strike: &&Strike| {
@@ -186,7 +185,7 @@ impl Judge<'_> {
             let is_flush = matches!(strike.request, Request::Flush);
             is_flush || strike.device == device && sector.get() / BLOCK_SECTORS as u64 == block
         };
-        // Where a flush is what makes it durable, that may be what has failed.
+        // If the flush that makes it durable has failed, the record may be missing.
         if self.recording.strikes.iter().any(|strike| touches(&strike)) {
             return Ok(());
         }
@@ -206,7 +205,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// A volume that goes on must be allowed to.
+    /// Checks that no failure has required the volume to turn read-only.
     fn check_alive(&self) -> Check {
         for strike in self.strikes().filter(|strike| !strike.is_refused) {
             let (rule, what) = match &strike.request {
@@ -220,7 +219,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Every handle that was open learns of a failed write of its file once.
+    /// Checks that every open handle reports a failed write of its file once.
     fn check_told(&mut self) -> Check {
         if self.recording.workload.setting.cell.data == DataMode::Journal {
             return Ok(());
@@ -257,7 +256,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// The tree as it could be read: that of the operations that were done.
+    /// Checks that the readable tree is that of the completed operations.
     fn check_tree(&mut self, passes: bool) -> Check {
         let is_read = |strike: &Strike| matches!(strike.request, Request::Read { .. });
         let rule = match (passes, self.strikes().any(is_read)) {
@@ -300,7 +299,7 @@ impl Judge<'_> {
         let mut oracle = Oracle {
             histories: self.histories,
             bounds: &bounds,
-            // What clients read is never older than what they wrote, in any mode.
+            // Clients never read older data than they wrote, in any mode.
             data: DataMode::Journal,
             recovered: &recovered,
             leftovers: &Leftovers::new(),

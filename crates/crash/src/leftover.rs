@@ -1,9 +1,9 @@
 //! The contents of a volume's blocks before files get them.
 //!
-//! In data=writeback a block that a file got after its last sync call may show its older contents.
-//! That is limited: they have to be the contents that the cut left in that very block (recovery has
-//! not touched it), and they must have been there, durably or in a cache, before the operation that
-//! allocated the block had returned: data that is written later belongs to another file.
+//! In data=writeback a block allocated after a file's last sync call may show its older contents.
+//! That is limited: they must be the contents that the cut left in that very block (recovery has
+//! not changed it), and must have been there, durably or in a cache, before the operation that
+//! allocated the block returned: data written later belongs to another file.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,17 @@ use crate::image::{BLOCK_SECTORS, Image, SECTOR_BYTES, hash_sector};
 use crate::observe::{Contents, Observation};
 use crate::recording::{Mark, Recording};
 
-/// Something that was in a sector of the home device when the power was cut, and that a file shows.
+/// Earlier contents of a sector of the file-system device that a file shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leftover {
     sector: u64,
     hash: u64,
 }
 
-/// The sectors of files, by inode and place in it, that show what the cut left in them.
+/// The sectors of files that show what the cut left in them, by inode and index in the file.
 pub type Leftovers = BTreeMap<(InodeNr, usize), Leftover>;
 
-/// Compares what was found in files with what the cut had left in their blocks.
+/// Compares the contents of files with what the cut left in their blocks.
 pub fn leftovers(observation: &Observation, home: &Image) -> Leftovers {
     let mut found = Leftovers::new();
     for seen in &observation.nodes {
@@ -51,12 +51,12 @@ pub fn leftovers(observation: &Observation, home: &Image) -> Leftovers {
     found
 }
 
-/// All that the sectors of the home device held in a run, and since when.
+/// All contents of the sectors of the file-system device in a run, with the time of each.
 pub struct Held {
     initial: Image,
-    /// By sector: the events that wrote it, and the hashes of what they wrote.
+    /// For each sector, the events that wrote it, and the hashes of the written contents.
     written: BTreeMap<u64, Vec<(usize, u64)>>,
-    /// By lane and number: the events at which operations returned.
+    /// For each lane and number, the event at which the operation returned.
     returned: BTreeMap<(usize, usize), usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Crashes: the model file system, the explorer of crash states and the oracle that judges them.
+//! Crashes: the model file system, the explorer of crash states and the oracle that checks them.
 //!
 //! A *workload* runs once in a simulated world, on devices with volatile caches whose requests are
 //! recorded. Then the power is cut after every event of the recording, in many ways, and the

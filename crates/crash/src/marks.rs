@@ -1,5 +1,5 @@
-//! Extended attributes and access control lists of the model: what a file has, and the bytes that a
-//! volume says of it.
+//! Extended attributes and access control lists of the model: the attributes of a file, and the
+//! bytes in which a volume returns them.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,29 @@ use zerocopy::IntoBytes;
 
 use crate::op::Path;
 
-/// The name of the list that holds.
+/// Name of the access ACL.
 const LIST: &[u8] = b"system.posix_acl_access";
-/// The name of a directory's list that what is made in it inherits.
+/// Name of a directory's default ACL.
 const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
-/// A user in every list.
+/// User ID of the named user in every list.
 const NAMED_USER: u32 = 1000;
 /// The permissions of the named user and the group, within the mask.
 const NAMED_PERMISSIONS: u16 = 0o7;
 const GROUP_PERMISSIONS: u16 = 0o5;
 
-/// The attributes of a file: how long the values are, by name, and whether there is a list.
+/// The attributes of a file: the lengths of the values by name, and the access control lists.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Marks {
-    /// Values by the names behind `user.`.
+    /// Lengths of values by name, without `user.`.
     pub values: BTreeMap<Path, u32>,
     /// True if there is an access control list; its contents follow from the permission bits.
     pub has_list: bool,
-    /// The permission bits of the list that what is made in a directory inherits.
+    /// Permission bits of the default ACL, if the directory has one.
     pub inherited: Option<u16>,
 }
 
 impl Marks {
-    /// All attributes as a volume tells them.
+    /// Returns all attributes in the form in which a volume returns them.
     pub fn told(&self, permissions: u16) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let values = self.values.iter();
         let mut told: BTreeMap<_, _> = values
@@ -45,8 +45,8 @@ impl Marks {
         told
     }
 
-    /// Returns the attributes of a node that is made in a directory with these, and the requested
-    /// permission bits that are left.
+    /// Returns the attributes of a new node in a directory with these, and the requested permission
+    /// bits that remain.
     pub fn inherit(&self, permissions: u16, is_directory: bool) -> (Self, u16) {
         let Some(inherited) = self.inherited else {
             return (Self::default(), permissions);
@@ -60,27 +60,27 @@ impl Marks {
     }
 }
 
-/// The whole name of an attribute.
+/// Returns the full name of an attribute.
 pub fn whole_name(name: &str) -> Vec<u8> {
     [b"user.", name.as_bytes()].concat()
 }
 
-/// The name of the list that holds.
+/// Returns the name of the access ACL.
 pub fn list_name() -> &'static [u8] {
     LIST
 }
 
-/// The name of the list that is inherited.
+/// Returns the name of the default ACL.
 pub fn default_list_name() -> &'static [u8] {
     DEFAULT_LIST
 }
 
-/// The value of a length: no two lengths begin with the same byte for long.
+/// Returns the value of a length: the length's lowest byte, repeated.
 pub fn value(length: u32) -> Vec<u8> {
     vec![length as u8; length as usize]
 }
 
-/// A list that goes with permission bits, in the form of programs.
+/// Returns the list that corresponds to permission bits, in the form of programs.
 pub fn list(permissions: u16) -> Vec<u8> {
     let mut bytes = acl::VERSION_OF_PROGRAMS.to_le_bytes().to_vec();
     for (tag, bits, id) in [
@@ -100,7 +100,7 @@ pub fn list(permissions: u16) -> Vec<u8> {
     bytes
 }
 
-/// Attributes in words.
+/// Formats attributes.
 pub fn text(told: &BTreeMap<Vec<u8>, Vec<u8>>) -> String {
     let words = told
         .iter()

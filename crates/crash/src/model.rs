@@ -1,8 +1,8 @@
-//! The model file system: a tree whose states share what they have in common.
+//! The model file system: a tree whose states share their common parts.
 //!
-//! A [`Tree`] is a map of shared nodes; an operation copies the path to what it changes and leaves
-//! the rest. It knows what a file system would say of itself after the operation: names, kinds,
-//! links, sizes, times, and of each sector which write it is from.
+//! A [`Tree`] is a map of shared nodes; an operation copies the path to the change and shares the
+//! rest. It has everything visible of a file system after the operation: names, kinds, links,
+//! sizes, times, and for each sector the number of its write.
 
 mod apply;
 mod ranges;
@@ -16,7 +16,7 @@ use crate::op::{Path, Special};
 
 pub use apply::Change;
 
-/// The id of a node. The root is 0.
+/// The id of a node; the root has 0.
 pub type NodeId = u32;
 
 /// The root directory.
@@ -33,7 +33,7 @@ pub struct Tree {
 pub struct Node {
     /// Its kind.
     pub kind: Kind,
-    /// Number of names (of a directory: with `.` and the `..` below it).
+    /// Number of names (for a directory, including `.` and the `..` of its subdirectories).
     pub links: u32,
     /// Permission bits.
     pub permissions: u16,
@@ -41,32 +41,32 @@ pub struct Node {
     pub owner: (u32, u32),
     /// Extended attributes and the access control list.
     pub marks: Arc<Marks>,
-    /// Last change of contents, in seconds since 1970.
+    /// Time of the last change of contents, in seconds since 1970.
     pub modified: i64,
-    /// Last change of the inode.
+    /// Time of the last change of the inode.
     pub changed: i64,
-    /// The state that the last change of the inode, or of its names, made.
+    /// Number of the state created by the last change of the inode or its names.
     pub changed_in: usize,
-    /// The state that the last change of the contents made.
+    /// Number of the state created by the last change of the contents.
     pub data_in: usize,
-    /// The state that the last change of what is needed to read the contents back made: blocks and
-    /// size.
+    /// Number of the state created by the last change of metadata needed to read the contents back:
+    /// blocks and size.
     pub map_in: usize,
 }
 
 /// The kind of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// A file: size in bytes, and the sectors of all blocks that the size reaches into.
+    /// A file: size in bytes, and the sectors of all blocks up to the size.
     File {
-        /// In bytes.
+        /// Size in bytes.
         size: u64,
-        /// Whole blocks of sectors.
+        /// Sectors of whole blocks.
         sectors: Arc<Vec<Sector>>,
     },
     /// A directory: its names.
     Directory(Arc<BTreeMap<Path, NodeId>>),
-    /// A symbolic link: what it says.
+    /// A symbolic link: its target.
     Symlink(Path),
     /// A fifo, socket or device.
     Special(Special),
@@ -75,20 +75,19 @@ pub enum Kind {
 /// The contents of a sector of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sector {
-    /// The write that it is from; 0 is none: zeroes.
+    /// Number of its write; 0 for none: zeroes.
     pub write: u32,
-    /// Number of its bytes that were not cut off since; zeroes follow.
+    /// Number of its bytes that were not truncated since; zeroes follow.
     pub cut: u16,
     /// The state in which its block was allocated; 0 for a hole.
     pub allocated_in: u32,
-    /// The last state whose data of the block is ordered whatever the mount option says: it
-    /// allocated the block, reached beyond the file's end in it, or cleared what lies behind a new
-    /// end.
+    /// The last state whose data of the block is ordered under every mount option: it allocated the
+    /// block, extended the file within it, or cleared the bytes after a new end.
     pub ordered_in: u32,
 }
 
 impl Tree {
-    /// An empty file system, made at a time.
+    /// Creates an empty file system with a creation time.
     pub fn new(seconds: i64) -> Self {
         let root = Node {
             kind: Kind::Directory(Arc::default()),
@@ -107,20 +106,20 @@ impl Tree {
         }
     }
 
-    /// A node.
+    /// Returns a node.
     ///
     /// # Panics
-    /// If there is none with this number.
+    /// Panics if there is no such node.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[&id]
     }
 
-    /// A node, if it is there.
+    /// Returns a node, if it exists.
     pub fn get(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(&id).map(|node| &**node)
     }
 
-    /// All nodes.
+    /// Returns all nodes.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
         self.nodes.iter().map(|(id, node)| (*id, &**node))
     }
@@ -133,7 +132,7 @@ impl Tree {
         })
     }
 
-    /// The names of a directory; none if the node is something else.
+    /// Returns the names of a directory; none if the node is not a directory.
     pub fn names(&self, id: NodeId) -> Option<&BTreeMap<Path, NodeId>> {
         match &self.get(id)?.kind {
             Kind::Directory(names) => Some(names),
@@ -141,7 +140,7 @@ impl Tree {
         }
     }
 
-    /// The file that a write is in.
+    /// Returns the file that contains a write.
     pub(crate) fn holder(&self, write: u32) -> Option<NodeId> {
         let has = |id| {
             let mut sectors = self.sectors(id).into_iter().flatten();
@@ -150,7 +149,7 @@ impl Tree {
         self.nodes().map(|(id, _)| id).find(|id| has(*id))
     }
 
-    /// The contents of a file in this state, if it is there and is one.
+    /// Returns the contents of a file in this state; none if it does not exist or is not a file.
     pub fn sectors(&self, id: NodeId) -> Option<&[Sector]> {
         match &self.get(id)?.kind {
             Kind::File { sectors, .. } => Some(sectors),
@@ -159,7 +158,7 @@ impl Tree {
     }
 }
 
-/// Sectors of all blocks that a size reaches into.
+/// Returns the number of sectors of all blocks up to a size.
 fn sector_count(size: u64) -> usize {
     let block_bytes = (BLOCK_SECTORS * SECTOR_BYTES) as u64;
     size.div_ceil(block_bytes) as usize * BLOCK_SECTORS

@@ -1,46 +1,47 @@
 //! Mutants: rules of the engine that are broken on purpose, one at a time, to show that the
-//! explorer notices.
+//! explorer detects it.
 //!
-//! They sleep in the engine's sources as `rt::mutant!("name")`. In a build with the feature
+//! The engine's sources contain them as `rt::mutant!("name")`. In a build with the feature
 //! `mutants`, a world whose [`Setting`](crate::setting::Setting) names one breaks that rule: in the
 //! run, in each recovery, and in the recovery of an interrupted recovery. A mutant is *hunted* with
 //! numbered workloads of a fixed seed until the oracle, the protocol or the engine itself (a panic,
-//! a deadlock) reports a violation. Then the same workload is explored with nothing broken: a
-//! violation there, too, has not caught a mutant. A test compares the table with the sources.
+//! a deadlock) reports a violation. Then the same workload is explored with the correct engine: if
+//! that reports a violation, too, the mutant is not caught. A test compares the table with the
+//! sources.
 
 mod table;
 
 pub use table::{MUTANTS, NAMED};
 
-/// The workloads that hunt a mutant, in turn.
+/// The workloads that hunt a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prey {
-    /// Short workloads and stressing ones.
+    /// Short and random workloads.
     Crash,
-    /// Stressing ones.
+    /// Random workloads.
     Stress,
-    /// Those in which blocks are short and used again, files change their mode, and volumes are
-    /// synchronous.
+    /// Workloads with few blocks that are reused, files that switch data journaling, and
+    /// synchronous volumes.
     Tight,
-    /// Those on full volumes, where every freed block is used again at once.
+    /// Workloads on full volumes, where every freed block is reused at once.
     Reuse,
-    /// Those that go around a short log, with checksums, some of them after a recovery.
+    /// Workloads that wrap around a short log, with checksums, some of them after a recovery.
     Laps,
-    /// Those in which several clients race.
+    /// Workloads in which several clients race.
     Races,
-    /// Those whose handles restart wherever they can.
+    /// Workloads whose handles restart wherever possible.
     Restarts,
-    /// Those beside a crowd that changes and lists names.
+    /// Workloads beside a crowd that changes and lists names.
     Names,
-    /// Those beside a crowd that lists directories while they change.
+    /// Workloads beside a crowd that lists changing directories.
     Listings,
-    /// Those beside a crowd that uses paths and numbers of files that come and go.
+    /// Workloads beside a crowd that uses paths and numbers of files that are created and removed.
     Numbers,
-    /// Those in which a device command fails.
+    /// Workloads with a failing device command.
     Faults,
-    /// Those in which a write fails once beside a background writer.
+    /// Workloads with one failing write beside a background writer.
     Passing,
-    /// Those in which there is no room for writes.
+    /// Workloads on devices without room for writes.
     Full,
 }
 
@@ -55,8 +56,8 @@ pub struct Mutant {
     pub prey: Prey,
 }
 
-/// A rule of the engine whose breaking no crash shows. A test of its own breaks it in a simulated
-/// world, and notices.
+/// A rule of the engine that can be broken without an effect on crashes. A test of the engine
+/// breaks it in a simulated world, and fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Named {
     /// The name in the sources.
@@ -72,7 +73,7 @@ pub const fn is_possible() -> bool {
     rt::mutant::IS_POSSIBLE
 }
 
-/// A mutant by its name.
+/// Returns a mutant by its name.
 pub fn named(name: &str) -> Option<&'static Mutant> {
     MUTANTS.iter().find(|mutant| mutant.name == name)
 }

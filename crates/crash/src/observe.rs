@@ -18,8 +18,8 @@ pub trait Subject {
     /// Returns the root directory.
     fn root(&self) -> InodeNr;
 
-    /// Reads an inode: attributes, and contents but for the entries of a directory. With
-    /// `has_blocks`, also the blocks that hold a file.
+    /// Reads an inode: attributes, and contents except for the entries of a directory. With
+    /// `has_blocks`, also the blocks of a file.
     ///
     /// # Errors
     /// Fails if the inode cannot be read.
@@ -32,33 +32,33 @@ pub trait Subject {
     fn list(&self, directory: InodeNr) -> Result<Vec<Entry>, Self::Error>;
 }
 
-/// A tree as it was found.
+/// The visible tree of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
-    /// All inodes that have names; the root is the first.
+    /// All inodes with names; the root is the first.
     pub nodes: Vec<Seen>,
 }
 
-/// An inode as it was found.
+/// The visible state of an inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// Its number.
+    /// Inode number.
     pub inode: InodeNr,
-    /// Number of names that it says it has.
+    /// Link count of the inode.
     pub links: u32,
     /// Permission bits.
     pub permissions: u16,
     /// Owner and group.
     pub owner: (u32, u32),
-    /// Extended attributes, access control lists among them.
+    /// Extended attributes, access control lists included.
     pub marks: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Last change of contents, in seconds since 1970.
+    /// Time of the last change of contents, in seconds since 1970.
     pub modified: i64,
-    /// Last change of the inode.
+    /// Time of the last change of the inode.
     pub changed: i64,
-    /// Of a file, if that was asked for: which block of the volume holds which of its blocks.
+    /// Blocks of a file on the volume by their number in the file, if requested.
     pub blocks: BTreeMap<u64, u64>,
-    /// The rest.
+    /// Contents of the inode.
     pub contents: Contents,
 }
 
@@ -67,7 +67,7 @@ pub struct Seen {
 pub enum Contents {
     /// All bytes of a file.
     File(Vec<u8>),
-    /// Names, and places in [`Observation::nodes`].
+    /// Names, and indices in [`Observation::nodes`].
     Directory(BTreeMap<Vec<u8>, usize>),
     /// The target of a symbolic link.
     Symlink(Vec<u8>),
@@ -77,18 +77,18 @@ pub enum Contents {
 
 /// The directory of a crowd, in the root.
 pub const CROWD: &[u8] = b"crowd";
-/// A directory of every volume that stays as it is.
+/// A directory of every volume that is not changed.
 pub const LOST_AND_FOUND: &[u8] = b"lost+found";
 
-/// Reads everything; with `has_blocks`, also the blocks that hold files.
+/// Reads everything; with `has_blocks`, also the blocks of files.
 ///
 /// # Errors
-/// Fails with the first call that fails: a volume that was recovered can be read.
+/// Fails with the first call that fails: a recovered volume must be readable.
 pub fn observe<S: Subject>(subject: &S, has_blocks: bool) -> Result<Observation, S::Error> {
     observe_from(subject, subject.root(), has_blocks)
 }
 
-/// Reads everything below a directory, as [`observe`].
+/// Reads everything below a directory like [`observe`].
 ///
 /// # Errors
 /// Fails with the first call that fails.
@@ -139,7 +139,7 @@ impl<S: Subject> Walk<'_, S> {
         for (name, inode) in entries {
             if place != 0 || name != LOST_AND_FOUND {
                 let target = self.place_of(inode)?;
-                // What a crowd does is read, and belongs to no lane.
+                // The directory of a crowd is read, but belongs to no lane.
                 if place != 0 || name != CROWD {
                     names.insert(name, target);
                 }

@@ -1,11 +1,11 @@
-//! Operations, with a text form that reads like the call.
+//! Operations, with a text form that resembles the call.
 //!
 //! ```text
 //! create(d0/f1)  write(d0/f1,2,4)  rename(d0/f1,d1/f0)  fsync(d1/f0)  sync
 //! ```
 //!
-//! Offsets and lengths of writes are in sectors, because a sector is what can be told apart after a
-//! crash; sizes of truncations are in bytes.
+//! Offsets and lengths of writes are in sectors, the units that can be distinguished after a crash;
+//! sizes of truncations are in bytes.
 
 use core::fmt;
 use core::str::FromStr;
@@ -13,46 +13,46 @@ use std::sync::Arc;
 
 use layout::device::DeviceNumber;
 
-/// A path below the root, without a slash in front. The empty path is the root.
+/// A path below the root, without a leading slash. The empty path is the root.
 pub type Path = Arc<str>;
 
-/// One call.
+/// A call.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
-    /// Makes an empty file.
+    /// Creates an empty file.
     Create(Path),
-    /// Makes a directory.
+    /// Creates a directory.
     Mkdir(Path),
     /// Writes sectors from a sector on.
     Write(Path, u32, u32),
-    /// The same through a file that was opened in a special way.
+    /// Writes sectors through a file that was opened with special flags.
     WriteAs(How, Path, u32, u32),
-    /// Writes sectors behind the last one.
+    /// Appends sectors.
     Append(Path, u32),
     /// Sets the size.
     Truncate(Path, u64),
-    /// Gives the holes among sectors, from a sector on, blocks with zeroes; the file reaches to
-    /// their end.
+    /// Allocates zeroed blocks for the holes in a range of sectors, and extends the file to the end
+    /// of the range.
     Allocate(Path, u32, u32),
-    /// Gives up the blocks of sectors, from a sector on.
+    /// Frees the blocks of a range of sectors.
     Punch(Path, u32, u32),
-    /// Makes sectors zeroes, from a sector on.
+    /// Zeroes a range of sectors.
     Zero(Path, u32, u32),
-    /// Gives a file another name.
+    /// Adds a name to a file.
     Link(Path, Path),
-    /// Makes a fifo, socket or device.
+    /// Creates a fifo, socket or device.
     Mknod(Special, Path),
-    /// Makes a symbolic link: what it says, where it is.
+    /// Creates a symbolic link: target, path.
     Symlink(Path, Path),
-    /// Takes a name away.
+    /// Removes a name.
     Unlink(Path),
     /// Removes an empty directory.
     Rmdir(Path),
-    /// Moves a name, replacing what has the new one.
+    /// Renames, replacing an existing file.
     Rename(Path, Path),
     /// Exchanges two names.
     Exchange(Path, Path),
-    /// Moves a name as a rename does, and leaves a whiteout at the old one.
+    /// Renames, and leaves a whiteout at the old name.
     Whiteout(Path, Path),
     /// Sets the permission bits.
     Chmod(Path, u16),
@@ -60,15 +60,15 @@ pub enum Op {
     Chown(Path, u32, u32),
     /// Sets the time of the last change of contents, in seconds since 1970.
     Utimes(Path, u32),
-    /// Sets an extended attribute, by its name behind `user.` and the length of its value.
+    /// Sets an extended attribute: path, name without `user.`, length of the value.
     Setxattr(Path, Path, u32),
-    /// Takes an extended attribute away.
+    /// Removes an extended attribute.
     Removexattr(Path, Path),
-    /// Gives a file an access control list, and the permission bits that go with it.
+    /// Sets the access ACL that corresponds to permission bits.
     Setfacl(Path, u16),
-    /// Gives a directory a list that what is made in it inherits, by its permission bits.
+    /// Sets the default ACL of a directory, by its permission bits.
     SetDefaultFacl(Path, u16),
-    /// Turns data journaling of a file on or off.
+    /// Switches data journaling of a file on or off.
     Journaled(Path, bool),
     /// Makes a file durable.
     Fsync(Path),
@@ -80,7 +80,7 @@ pub enum Op {
     Sync,
 }
 
-/// The mode in which a file is opened for writing.
+/// The flags with which a file is opened for writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum How {
     /// O_SYNC.
@@ -91,7 +91,7 @@ pub enum How {
     Direct,
 }
 
-/// A node that is neither a file with contents, nor a directory, nor a link.
+/// A node without contents: neither a file, nor a directory, nor a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Special {
     /// A fifo.
@@ -134,18 +134,18 @@ fn parse_special(text: &str) -> Option<Special> {
 }
 
 impl Op {
-    /// Returns true if it only makes durable.
+    /// Returns true if it is a sync call.
     pub fn is_sync(&self) -> bool {
         let is_file = matches!(self, Self::Fsync(_) | Self::Fdatasync(_));
         is_file || matches!(self, Self::SyncDirectory(_) | Self::Sync)
     }
 
-    /// Returns true if it is one of fallocate's.
+    /// Returns true if it is a fallocate call.
     pub fn is_range(&self) -> bool {
         matches!(self, Self::Allocate(..) | Self::Punch(..) | Self::Zero(..))
     }
 
-    /// The paths that it names.
+    /// Returns its paths.
     pub fn paths(&self) -> Vec<&Path> {
         match self {
             Self::Create(path)
@@ -226,7 +226,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// A text is not an operation.
+/// The error of a text that is not an operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an operation: they look like create(d0/f0), write(d0/f0,0,2), sync")]
 pub struct OpError(pub String);

@@ -130,7 +130,8 @@ impl<'d> Log<'d> {
             .any(|(_, number)| Tid::new(number).is_after(tid))
     }
 
-    /// Changes a random byte. Returns `None` if no byte is covered by a checksum.
+    /// Changes a random byte. Returns `None` if no byte is covered by a checksum, or the checksum
+    /// would miss the change.
     fn harm(&self, checksums: Checksums, random: &mut SplitMix) -> Option<Harm> {
         let transactions = self.transactions();
         let chosen = random.below(transactions.len().max(1) as u64) as usize;

@@ -1,5 +1,5 @@
-//! Workloads beside a crowd, always under hostile schedules: what the crowd does has to return, and
-//! what it does to names, links and numbers has to be whole after every power cut.
+//! Workloads beside a crowd, always under hostile schedules: the crowd's calls must return, and its
+//! changes of names, links and numbers must be whole after every power cut.
 
 use rt::split_mix::SplitMix;
 
@@ -12,16 +12,16 @@ use crate::setting::{Cell, Schedule, Setting};
 use crate::workload::Workload;
 
 const LANES_MAX: u64 = 2;
-/// Operations of each client, and rounds of the crowd.
+/// Number of operations of each client, and of rounds of the crowd.
 const OPS: usize = 10;
-/// Handles restart wherever they can in one workload of so many, each time or as rarely as each so
-/// many-th time.
+/// One workload in this number has handles that restart wherever possible, at every request for
+/// credits or at every n-th up to this number.
 const RESTARTS_ONE_IN: u64 = 4;
 const EVERY_MAX: u64 = 3;
-/// Sectors of a file that a client has beside a crowd that uses numbers.
+/// Maximum size in sectors of a client's file beside a crowd that uses numbers.
 const SECTORS_MAX: u64 = 12;
 
-/// A workload by its seed.
+/// Returns a workload by its seed.
 pub fn workload(cell: Cell, seed: u64, kind: Kind) -> Workload {
     let mut random = SplitMix::new(seed);
     let lanes = 1 + random.below(LANES_MAX) as usize;
@@ -48,7 +48,7 @@ pub fn workload(cell: Cell, seed: u64, kind: Kind) -> Workload {
         Kind::Numbers => change_one_file,
         Kind::Names | Kind::Listings => choose_racing,
     };
-    // The file of each client is made before: numbers that are free are the crowd's.
+    // The file of each client is created before the recording: free numbers belong to the crowd.
     let prepared = DIRECTORIES as usize + usize::from(kind == Kind::Numbers);
     let count = OPS + prepared - DIRECTORIES as usize;
     let lanes = (0..lanes).map(|lane| ops(lane, count, &mut random, choose));

@@ -1,27 +1,28 @@
 //! All short sequences of operations, one representative of each orbit.
 //!
-//! Operations work on places: 4 directories with 2 files each. Sequences that become each other by
-//! renaming directories, and files within a directory, are one orbit. Its representative names
-//! places in the order of their first use: an operation uses a place that was used, the next one of
-//! a directory that was used, or the first one of the next directory. So representatives are made
-//! directly, and none twice.
+//! Operations use places: 4 directories with 2 files each. Sequences that become equal by renaming
+//! directories, and files within a directory, are one orbit. Its representative names places in the
+//! order of their first use: an operation uses a place already used, the next one of a used
+//! directory, or the first one of the next directory. So representatives are generated directly,
+//! and each only once.
 //!
-//! What a sequence needs is made before the recording: files have two blocks, and what was not used
-//! is not there. After each operation comes none, fsync, fdatasync or sync, in all combinations.
+//! The files that a sequence needs are created before the recording and have two blocks; other
+//! places are empty. After each operation comes no sync call, fsync, fdatasync or sync, in all
+//! combinations.
 
 use crate::model::Tree;
 use crate::op::{How, Op, Path};
 use crate::setting::Setting;
 use crate::workload::Workload;
 
-/// Lengths up to this are done in full; longer ones are sampled.
+/// Maximum length of complete runs; longer sequences are sampled.
 pub const COMPLETE_MAX: usize = 2;
 const DIRECTORIES: usize = 4;
 const FILES: usize = 2;
-/// Sectors of a file that is made before: two blocks.
+/// Size in sectors of a file created before: two blocks.
 const FILE_SECTORS: u32 = 4;
 
-/// An extended attribute, and how long it is before the recording and when it is set.
+/// Name of an extended attribute, and its length before the recording and when it is set.
 const MARK: &str = "a";
 const MARK_BYTES: u32 = 60;
 const NEW_MARK_BYTES: u32 = 200;
@@ -35,28 +36,28 @@ enum Core {
     Create,
     Mkdir,
     Symlink,
-    /// From within the last block beyond the end.
+    /// Writes from within the last block to beyond the end.
     Write,
     Append,
-    /// The first block, in place.
+    /// Overwrites the first block in place.
     Overwrite,
-    /// The same, past the cache.
+    /// Overwrites the first block past the cache.
     Direct,
     Truncate,
-    /// From within the last block beyond the end.
+    /// Allocates from within the last block to beyond the end.
     Allocate,
-    /// The first block, and a part of the second.
+    /// Punches the first block, and a part of the second.
     Punch,
     Setxattr,
     Removexattr,
     Unlink,
     Rmdir,
     Link,
-    /// To a name that is free.
+    /// Renames to a free name.
     Rename,
-    /// A directory, to a name that is free.
+    /// Moves a directory to a free name.
     Move,
-    /// To a name that is taken.
+    /// Renames to a name in use.
     Replace,
     Exchange,
 }
@@ -83,7 +84,7 @@ const CORES: [Core; 19] = [
     Core::Exchange,
 ];
 
-/// The required state of a place that was not used yet.
+/// The required state of a place before its first use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Need {
     Nothing,
@@ -94,7 +95,7 @@ enum Need {
 }
 
 impl Core {
-    /// Returns the required states of its places.
+    /// Returns the required states of the operation's places.
     fn needs(self) -> &'static [Need] {
         match self {
             Self::Create | Self::Mkdir | Self::Symlink => &[Need::Nothing],
@@ -154,12 +155,12 @@ struct Step {
     syncs: Vec<Option<Op>>,
 }
 
-/// A representative.
+/// A representative of an orbit.
 #[derive(Debug, Clone)]
 struct Orbit {
     prepared: Vec<Op>,
     steps: Vec<Step>,
-    /// Workloads of the orbits before it.
+    /// Number of the workloads of the orbits before it.
     first: u64,
 }
 
@@ -171,7 +172,7 @@ pub struct Orbits {
 }
 
 impl Orbits {
-    /// All of a length.
+    /// Computes the representatives of a length.
     pub fn new(length: usize) -> Self {
         let mut orbits = Self::default();
         let mut search = Search::default();
@@ -184,7 +185,7 @@ impl Orbits {
         self.orbits.len() as u64
     }
 
-    /// Returns the number of workloads, with the sync calls.
+    /// Returns the number of workloads, sync calls included.
     pub fn workload_count(&self) -> u64 {
         self.workloads
     }
@@ -198,7 +199,7 @@ impl Orbits {
         self.orbits.push(orbit);
     }
 
-    /// A workload by its number.
+    /// Returns a workload by its number.
     pub fn workload(&self, number: u64, setting: Setting) -> Workload {
         let place = self.orbits.partition_point(|orbit| orbit.first <= number) - 1;
         let orbit = &self.orbits[place];
@@ -218,11 +219,11 @@ impl Orbits {
     }
 }
 
-/// A sequence on its way.
+/// An incomplete sequence.
 #[derive(Debug, Clone, Default)]
 struct Search {
     cores: Vec<(Core, Vec<Slot>)>,
-    /// The places that were used, with what the first use needed.
+    /// The places used so far, with the state that the first use needs.
     used: Vec<(Slot, Need)>,
 }
 
@@ -261,7 +262,7 @@ impl Search {
         }
     }
 
-    /// Places that were used, and one of each kind that was not.
+    /// Returns the places used so far, and one of each kind that is not.
     fn candidates(&self) -> Vec<Slot> {
         let mut slots: Vec<Slot> = self.used.iter().map(|(slot, _)| *slot).collect();
         let directories = slots
@@ -311,7 +312,7 @@ impl Search {
         ops
     }
 
-    /// The representative, if the operations can be done one after another.
+    /// Returns the representative, if the operations can be done one after another.
     fn orbit(&self, first: u64) -> Option<Orbit> {
         let prepared = self.prepared();
         let ops = self.cores.iter().map(|(core, slots)| core.op(slots));
@@ -339,8 +340,8 @@ impl Search {
         })
     }
 
-    /// Rename and replace differ only in whether the new name is taken, rename and move in what has
-    /// the old one.
+    /// Returns true for a case of another operation: rename and replace differ only in the state of
+    /// the new name, rename and move in the kind of the old one.
     fn contradicts(&self, index: usize, before: &Tree) -> bool {
         let (core, slots) = &self.cores[index];
         let old = before.find(&path(slots[0]));
@@ -357,8 +358,7 @@ impl Search {
     }
 }
 
-/// The sync calls after an operation: none, all, and those of the file that it was about, or of its
-/// directory.
+/// Returns the sync calls after an operation: none, all, and those of its file or of its directory.
 fn syncs(slots: &[Slot], after: &Tree) -> Vec<Option<Op>> {
     let slot = slots[slots.len() - 1];
     let path = path(slot);
@@ -383,7 +383,7 @@ mod tests {
     use super::*;
     use crate::setting::CELLS;
 
-    /// All ways to name the places of a sequence, the least of which names its orbit.
+    /// Returns the name of a sequence's orbit: the least text over all namings of the places.
     fn orbit_of(cores: &[(Core, Vec<Slot>)]) -> String {
         let mut least = None;
         for order in permutations(DIRECTORIES) {
@@ -421,7 +421,7 @@ mod tests {
             .collect()
     }
 
-    /// Every sequence of two operations on any places has the orbit of exactly one representative.
+    /// Every sequence of two operations on any places belongs to exactly one representative.
     #[test]
     fn there_is_one_representative_of_each_orbit() {
         let mut made = Vec::new();
@@ -452,9 +452,9 @@ mod tests {
                 assert!(workload.states(0).is_some(), "{:?}", workload.lanes[0]);
             }
         }
-        // 14 operations with one place, 5 with two, in one directory or in two; of those with one,
-        // 4 leave no file, so that fdatasync says no more than fsync, nor does the move of a
-        // directory.
+        // 14 operations with one place; 5 with two, in one directory or in two. Of those with one
+        // place, 4 leave no file, so that fdatasync promises no more than fsync; nor does the move
+        // of a directory.
         let single = Orbits::new(1);
         assert_eq!(
             (single.count(), single.workload_count()),

@@ -1,5 +1,5 @@
-//! Workloads whose devices fail: short ones, long ones, and ones in which everything is durable at
-//! once while a writer works. Which commands fail is up to the [`sweep`](mod@crate::sweep).
+//! Workloads on failing devices: short ones, long ones, and ones on synchronous volumes with a
+//! background writer. The [`sweep`](mod@crate::sweep) chooses the failing commands.
 
 use rt::split_mix::{SplitMix, mix_pair};
 
@@ -8,10 +8,10 @@ use super::{stress, tight};
 use crate::setting::{Cell, Setting, Synchronous};
 use crate::workload::Workload;
 
-/// The longest pause of the writer where it races with synchronous writes, in milliseconds.
+/// Maximum interval of the writer beside synchronous writes, in milliseconds.
 const WRITER_MS_MAX: u64 = 1200;
 
-/// A workload by its seed.
+/// Returns a workload by its seed.
 pub fn workload(cell: Cell, orbits: &Orbits, seed: u64) -> Workload {
     let mut random = SplitMix::new(mix_pair(seed, 1));
     match random.below(4) {

@@ -1,6 +1,5 @@
-//! Workloads on devices that have no room for what they never held: sparse images on a full host,
-//! thin devices. Which writes are refused, and for how long, is up to the
-//! [`sweep`](mod@crate::sweep).
+//! Workloads on devices without room for blocks never written: sparse images on a full host, thin
+//! devices. The [`sweep`](mod@crate::sweep) chooses the refused writes and the duration.
 
 use rt::split_mix::{SplitMix, mix_pair};
 
@@ -8,7 +7,7 @@ use super::{laps, passing, stress, tight};
 use crate::setting::Cell;
 use crate::workload::Workload;
 
-/// A workload by its seed: long logs and short ones, with a background writer and without.
+/// Returns a workload by its seed: with long and short logs, with and without a background writer.
 pub fn workload(cell: Cell, seed: u64) -> Workload {
     match SplitMix::new(mix_pair(seed, 1)).below(6) {
         0 | 1 => passing::workload(cell, seed),

@@ -1,8 +1,8 @@
-//! Workloads that go around the log several times: the shortest log that the engine takes (a
-//! transaction may hold a quarter of it, and a rename asks for that), large writes, and a sync call
-//! for every second operation. Log space is freed and used again, transaction numbers wrap,
-//! journals have all kinds of checksums, and some volumes begin with the recovery of what an
-//! earlier power cut left.
+//! Workloads that wrap around the log several times: the shortest log that the engine accepts (a
+//! transaction may take a quarter of it, and a rename reserves that much), large writes, and a sync
+//! call for every second operation. Log space is freed and reused, transaction numbers wrap,
+//! journals have all kinds of checksums, and some volumes start with the recovery after an earlier
+//! power cut.
 
 use rt::split_mix::SplitMix;
 
@@ -16,15 +16,15 @@ use crate::workload::Workload;
 
 const LANES_MAX: u64 = 2;
 const OPS: usize = 160;
-/// A large write, in sectors: journaled, it makes a transaction that is nearly as large as the log
-/// allows, which is a quarter, or several, one right after the other, so that the last one has to
-/// wait for space and takes it at once.
+/// Minimum size of a large write, in sectors. Journaled, it makes a transaction nearly as large as
+/// the log allows (a quarter), or several in succession, so that the last one has to wait for space
+/// and takes it at once.
 const BULK_SECTORS_MIN: u64 = 60;
 const BULK_SECTORS_MORE: u64 = 160;
-/// The most operations of a lane before the power cut that the recording begins with.
+/// Maximum number of operations of a lane before the power cut with which the recording starts.
 const PREPARED_MAX: u64 = 12;
 
-/// A workload by its seed.
+/// Returns a workload by its seed.
 pub fn workload(cell: Cell, seed: u64) -> Workload {
     let mut random = SplitMix::new(seed);
     let mut chance = |one_in| random.below(one_in) == 0;

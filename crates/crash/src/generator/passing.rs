@@ -1,6 +1,6 @@
-//! Workloads on devices that fail for a moment: the background writer comes by between operations,
-//! and one of its writes fails, once. What it was to write still belongs to the next commit, and
-//! many operations ask for one. Half of the volumes have `data_err=abort`.
+//! Workloads on devices with a transient failure: the background writer runs between operations,
+//! and one of its writes fails, once. Its data still belongs to the next commit, and many
+//! operations request one. Half of the volumes have `data_err=abort`.
 
 use rt::split_mix::SplitMix;
 
@@ -13,13 +13,13 @@ use crate::workload::Workload;
 const LANES_MAX: u64 = 2;
 const OPS: usize = 20;
 const FILES: u64 = 2;
-/// The longest pause of the writer, in milliseconds: operations begin once a second.
+/// Maximum interval of the writer, in milliseconds: operations start once a second.
 const WRITER_MS_MAX: u64 = 1200;
-/// The largest write, in sectors, and the largest file that is written to.
+/// Maximum size of a write in sectors, and of the file written to.
 const WRITE_SECTORS_MAX: u64 = 8;
 const FILE_SECTORS_MAX: u64 = 40;
 
-/// A workload by its seed.
+/// Returns a workload by its seed.
 pub fn workload(cell: Cell, seed: u64) -> Workload {
     let mut random = SplitMix::new(seed);
     let lanes = 1 + random.below(LANES_MAX);

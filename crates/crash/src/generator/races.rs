@@ -1,5 +1,5 @@
 //! Workloads in which several clients race, always under hostile schedules: at every moment one
-//! client changes something while another one syncs, so that transactions close within operations.
+//! client makes changes while another one syncs, so that transactions close within operations.
 
 use rt::split_mix::SplitMix;
 
@@ -14,28 +14,28 @@ use crate::workload::Workload;
 type Choose = fn(usize, &Tree, &mut SplitMix) -> Op;
 
 const OPS: usize = 14;
-/// Bytes that a file loses at once, at most.
+/// Maximum number of bytes that a file loses at once.
 const CUT_MAX: u64 = 3000;
-/// The file that changes most is not made larger than this and half as much: beyond its direct
-/// blocks.
+/// Number of sectors above which the file that changes most is not extended: one and a half times
+/// this reaches beyond its direct blocks.
 const SECTORS_MAX: u64 = 48;
 
 /// The clients that race with each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Race {
-    /// All clients change things and sync.
+    /// All clients make changes and sync.
     All,
-    /// One client changes a file, and another one does nothing but sync.
+    /// One client changes a file, and another one only syncs.
     Sync,
-    /// One client changes a file, and another one names in directories that are durable at once,
-    /// which leaves the data to the commit.
+    /// One client changes a file, and another one changes names in directories that are durable at
+    /// once, which leaves the data to the commit.
     Names,
-    /// Two clients let files grow and cut them off, and a third one syncs and empties the log: the
-    /// commit after that has to wait for the journal's superblock before it writes data.
+    /// Two clients extend and truncate files, and a third one syncs and empties the log: the next
+    /// commit has to wait for the journal's superblock before it writes data.
     Cuts,
 }
 
-/// A workload by its seed.
+/// Returns a workload by its seed.
 pub fn workload(cell: Cell, seed: u64) -> Workload {
     let mut random = SplitMix::new(seed);
     let race = match random.below(6) {
@@ -57,7 +57,7 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
     };
     let setting = Setting {
         log_blocks: LOG_BLOCKS_MIN,
-        // Every other time the journal's daemon races, too: operations begin once a second.
+        // In half of the workloads the journal's daemon races, too: operations start once a second.
         commit_ms: 1000 * random.below(2),
         lanes: choose.len() as u32,
         synchronous: if race == Race::Names {
@@ -77,7 +77,7 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
     }
 }
 
-/// The same, a third of it sync calls, and a third about one file.
+/// Chooses an operation: a third are sync calls, and a third concern one file.
 pub(crate) fn choose_racing(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     match random.below(6) {
         0 => Op::Sync,
@@ -87,8 +87,7 @@ pub(crate) fn choose_racing(lane: usize, tree: &Tree, random: &mut SplitMix) -> 
     }
 }
 
-/// One file of each lane is always about to be made, to grow beyond its direct blocks, to be cut
-/// off, or to be deleted.
+/// Creates one file of each lane, extends it beyond its direct blocks, truncates it or deletes it.
 fn change_one_file(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     let path: Path = format!("{}/f0", directory_path(lane, 0)).into();
     let Some(sectors) = tree.find(&path).and_then(|id| tree.sectors(id)) else {
@@ -108,7 +107,7 @@ fn change_one_file(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     }
 }
 
-/// One file of each lane grows a little, or loses a part of a sector and what is behind it.
+/// Extends one file of each lane a little, or truncates it within a sector.
 fn cut_one_file(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     let path: Path = format!("{}/f0", directory_path(lane, 0)).into();
     let Some(sectors) = tree.find(&path).and_then(|id| tree.sectors(id)) else {
@@ -121,7 +120,7 @@ fn cut_one_file(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     }
 }
 
-/// A sync, or a change of a file's journaling, for which the log is emptied.
+/// Syncs, or switches a file's data journaling, which empties the log.
 fn sync_or_empty_log(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     let path: Path = format!("{}/f0", directory_path(lane, 0)).into();
     match (tree.find(&path), random.below(2)) {
@@ -131,7 +130,7 @@ fn sync_or_empty_log(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     }
 }
 
-/// One name of each lane comes and goes.
+/// Creates or removes one name of each lane.
 fn change_one_name(lane: usize, tree: &Tree, _: &mut SplitMix) -> Op {
     let path: Path = format!("{}/f0", directory_path(lane, 0)).into();
     match tree.find(&path) {

@@ -1,7 +1,7 @@
-//! Workloads whose handles restart wherever they can: a request for more credits finds the running
-//! transaction closed, each time, each second time, or less often. So large files, journaled and
-//! not, with attribute blocks of their own, lose their blocks over many transactions, and the power
-//! fails between any two of them.
+//! Workloads whose handles restart wherever possible: a request for more credits finds the running
+//! transaction closed, each time, each second time, or less often. So large files, with and without
+//! journaled data and with separate attribute blocks, lose their blocks over many transactions, and
+//! the power fails between any two of them.
 
 use rt::split_mix::SplitMix;
 
@@ -14,18 +14,17 @@ use crate::workload::Workload;
 const LANES_MAX: u64 = 2;
 const OPS: usize = 24;
 const FILES: u64 = 2;
-/// Restarts are forced each time, or as rarely as each so many-th time.
+/// Restarts are forced at every request or at every n-th, up to this number.
 const EVERY_MAX: u64 = 4;
-/// The largest write, in sectors, and the largest file that is written to: beyond the direct
-/// blocks.
+/// Maximum size of a write in sectors, and of the file written to: beyond the direct blocks.
 const WRITE_SECTORS_MAX: u64 = 40;
 const FILE_SECTORS_MAX: u64 = 80;
-/// Attribute values are at least so long that they need a block, and of many lengths, so that few
-/// files share one.
+/// Minimum length of attribute values: they need a block, and have many lengths, so that few files
+/// share one.
 const VALUE_MIN: u64 = 150;
 const VALUE_MORE: u64 = 100;
 
-/// A workload by its seed.
+/// Returns a workload by its seed.
 pub fn workload(cell: Cell, seed: u64) -> Workload {
     let mut random = SplitMix::new(seed);
     let lanes = 1 + random.below(LANES_MAX);

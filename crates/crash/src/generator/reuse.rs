@@ -1,11 +1,11 @@
 //! Workloads in which every freed block is reused at once: a volume with a handful of free blocks,
-//! and few places on it, that are files, directories and nothing in turn, with journaled data and
-//! without, while the transactions that held the blocks before are still in the log.
+//! and few places, which are files, directories and empty in turn, with and without journaled data,
+//! while the transactions that held the blocks before are still in the log.
 //!
-//! They test revokes, and the owner and time of each release: a block that was a directory, a map
+//! They test revokes, and the owner and time of each release: a block of a directory, a block map
 //! or journaled data becomes a file's within the next transactions. One workload in three is a
-//! duel: a client gives blocks back, another one takes them past the cache, and a third one syncs,
-//! so that the transaction that freed them is on its way to the log.
+//! *duel*: one client frees blocks, another one allocates them past the cache, and a third one
+//! syncs, so that the transaction that freed them is being written to the log.
 
 use rt::split_mix::SplitMix;
 
@@ -16,25 +16,26 @@ use crate::op::{How, Op, Path};
 use crate::setting::{CHECKSUMS, Cell, Schedule, Setting, Synchronous};
 use crate::workload::Workload;
 
-/// Free blocks: enough for the directories of all lanes, and some more.
+/// Minimum number of free blocks: enough for the directories of all lanes, and some more.
 const FREE_BLOCKS_MIN: u64 = 6;
 const FREE_BLOCKS_MORE: u64 = 16;
-/// Free blocks of a duel beside those of its directories, at most: what one client takes, the other
-/// has just given back.
+/// Maximum number of free blocks of a duel in addition to those of its directories: one client
+/// allocates the blocks that the other has just freed.
 const DUEL_BLOCKS: u64 = 10;
-/// Blocks for each lane.
+/// Number of blocks for each lane.
 const LANE_BLOCKS: u64 = 6;
 const LANES_MAX: u64 = 3;
 const OPS: usize = 40;
-/// One workload in so many discards what it frees. A discarded block shows its last owner no more.
+/// One workload in this number discards freed blocks. A discarded block no longer shows its last
+/// owner.
 const DISCARDS_ONE_IN: u64 = 4;
-/// Directories and files of a lane.
+/// Numbers of directories and files of a lane.
 const DIRECTORIES: u64 = 2;
 const FILES: u64 = 2;
-/// The largest write, in sectors: beyond the direct blocks where it is an append to another.
+/// Maximum size of a write in sectors: two appends reach beyond the direct blocks.
 const WRITE_SECTORS_MAX: u64 = 16;
 
-/// A workload by its seed.
+/// Returns a workload by its seed.
 pub fn workload(cell: Cell, seed: u64) -> Workload {
     let mut random = SplitMix::new(seed);
     let mut chance = |one_in| random.below(one_in) == 0;
@@ -45,8 +46,8 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
         (false, true) => 1,
         (false, false) => 2 + random.below(LANES_MAX - 1),
     };
-    // A duel needs an order that changes all the time: with priorities, the syncing client is
-    // always first, or always last.
+    // A duel needs frequent switches: with priorities, the syncing client always runs first, or
+    // always last.
     let schedule = match (lanes, random.below(2)) {
         (1, _) => Schedule::Fair,
         (_, 1) if !is_duel => Schedule::Pct(seed),
@@ -106,12 +107,12 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
 
 /// The operations of the clients of a duel.
 const DUEL: [fn(usize, &Tree, &mut SplitMix) -> Op; 3] = [give, take, |_, _, _| Op::Sync];
-/// Operations of each client of a duel.
+/// Number of operations of each client of a duel.
 const DUEL_OPS: usize = 12;
 /// Maximum size in sectors of the file of the taking client.
 const TAKEN_MAX: usize = 20;
 
-/// A file is made, written to and deleted or cut off, again and again.
+/// Creates a file, writes to it, and deletes or truncates it, repeatedly.
 fn give(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     let path: Path = format!("{}/f0", directory_path(lane, 0)).into();
     match sectors(tree, &path) {
@@ -122,7 +123,7 @@ fn give(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     }
 }
 
-/// A file grows past the cache, by whole blocks, until it is deleted.
+/// Extends a file past the cache by whole blocks, until it is deleted.
 fn take(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     let path: Path = format!("{}/f0", directory_path(lane, 0)).into();
     match sectors(tree, &path) {
@@ -146,20 +147,19 @@ fn sectors(tree: &Tree, path: &Path) -> Option<usize> {
     Some(tree.sectors(id)?.len())
 }
 
-/// The frequency of each operation in a workload: drawn for each, so that some repeat a few
-/// operations all the time and others do everything (Groce et al., "Swarm Testing", ISSTA 2012).
+/// The frequency of each operation in a workload: drawn for each workload, so that some repeat a
+/// few operations and others use all (Groce et al., "Swarm Testing", ISSTA 2012).
 struct Weights([u64; WORDS]);
 
-/// Words of the generator.
+/// Number of words of the generator.
 const WORDS: usize = 12;
 /// The possible weights.
 const WEIGHTS: [u64; 4] = [0, 1, 2, 6];
-/// Those without which nothing happens: making files, writing to them, syncing.
+/// Indices of the indispensable ones: creating files, writing to them, syncing.
 const NEEDED: [usize; 3] = [0, 4, 10];
 
 impl Weights {
-    /// Files leave data journaling and enter it all the time, and are written to and synced in
-    /// between.
+    /// Files enter and leave data journaling repeatedly, and are written to and synced in between.
     const SWITCHES: Self = Self([2, 0, 0, 1, 5, 1, 1, 0, 5, 3, 2, 0]);
 
     fn draw(random: &mut SplitMix) -> Self {
@@ -186,7 +186,7 @@ impl Weights {
 
 fn choose(lane: usize, weights: &Weights, random: &mut SplitMix) -> Op {
     let any = |random: &mut SplitMix| -> Path {
-        // Half of all happens in one place, so that things happen to what other things happened to.
+        // Half of the operations concern one place, so that changes build on earlier ones.
         let (directory, file) = match random.below(2) {
             0 => (0, 0),
             _ => (random.below(DIRECTORIES), random.below(FILES)),

@@ -1,10 +1,8 @@
-//! Long random workloads in worlds where things get tight: a log that wraps, numbers that wrap, a
-//! volume that is nearly full, commits and write-back that come by themselves, several clients
-//! under hostile schedules.
+//! Long random workloads in difficult worlds: a log that wraps, numbers that wrap, a nearly full
+//! volume, commits and writeback in the background, several clients under hostile schedules.
 //!
-//! Each lane works in directories of its own, whose names end with its number; there they take
-//! space from each other and share transactions. Operations are chosen by the model, so that all of
-//! them can be done.
+//! Each lane works in separate directories, whose names end with its number; the lanes compete for
+//! space and share transactions. The model chooses the operations, so that all of them can be done.
 
 use layout::device::DeviceNumber;
 use rt::split_mix::SplitMix;
@@ -16,28 +14,28 @@ use crate::setting::{Cell, LANES_MAX, Schedule, Setting};
 use crate::timetable::MADE_AT;
 use crate::workload::Workload;
 
-/// A number after which transaction numbers soon wrap.
+/// A number from which transaction numbers soon wrap.
 pub(super) const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;
-/// The shortest log that the engine takes, without the journal's superblock: the largest step of an
-/// operation is a quarter of it.
+/// Length in blocks of the shortest log that the engine accepts, without the journal's superblock:
+/// the largest step of an operation takes a quarter of it.
 pub const LOG_BLOCKS_MIN: u32 = 131;
-/// Blocks that a nearly full volume has.
+/// Number of free blocks of a nearly full volume.
 pub(super) const FEW_BLOCKS: u64 = 24;
 const SECOND_MS: u64 = 1000;
 const LANES: u64 = 3;
 const OPS_MIN: u64 = 12;
 const OPS_MAX: u64 = 40;
-/// Directories and files of a lane.
+/// Numbers of directories and files of a lane.
 pub(crate) const DIRECTORIES: u64 = 2;
 pub(super) const FILES: u64 = 4;
-/// The largest write, in sectors.
+/// Maximum size of a write in sectors.
 const WRITE_SECTORS_MAX: u64 = 12;
-/// The largest file that is written to, in sectors: beyond the direct blocks.
+/// Maximum size in sectors of a file that is written to: beyond the direct blocks.
 const FILE_SECTORS_MAX: u64 = 40;
-/// Number of further operations that are tried if one cannot be done.
+/// Number of further operations to try if one cannot be done.
 const TRIES: usize = 20;
 
-/// A workload by its seed.
+/// Returns a workload by its seed.
 pub fn workload(cell: Cell, seed: u64) -> Workload {
     let mut random = SplitMix::new(seed);
     let setting = setting(cell, &mut random);
@@ -63,7 +61,7 @@ fn setting(cell: Cell, random: &mut SplitMix) -> Setting {
     };
     let seed = random.next_u64();
     let interval = 500 + random.below(4000);
-    // Operations begin once a second: commits that are due then race with them.
+    // Operations start once a second: commits that are due then race with them.
     let is_sharp = random.below(2) == 0;
     let usual = Setting::new(cell);
     Setting {
@@ -130,13 +128,13 @@ pub(super) fn ops(
     ops
 }
 
-/// A directory of a lane, whose digit ends its name.
+/// Returns the path of a lane's directory; the lane's digit ends its name.
 pub(crate) fn directory_path(lane: usize, directory: u64) -> Path {
     let digit = char::from_digit(lane as u32, LANES_MAX).expect("a lane has a digit");
     format!("d{directory}{digit}").into()
 }
 
-/// Something that can be tried in a state.
+/// Returns an operation to try in a state.
 pub(crate) fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     let any = |random: &mut SplitMix| -> Path {
         let directory = directory_path(lane, random.below(DIRECTORIES));
@@ -172,7 +170,7 @@ pub(crate) fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
         24 => Op::Sync,
         25 if sectors < FILE_SECTORS_MAX => {
             let how = [How::Sync, How::DataSync, How::Direct][random.below(3) as usize];
-            // Direct writes are of whole blocks.
+            // Direct writes consist of whole blocks.
             let from = random.below(sectors + 4) as u32 & !1;
             Op::WriteAs(how, path, from, 2 * (1 + random.below(3)) as u32)
         }
@@ -188,7 +186,7 @@ pub(crate) fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
     }
 }
 
-/// A range that gets blocks, loses them or becomes zeroes.
+/// Returns an operation that allocates, punches or zeroes a range.
 fn any_range(path: Path, sectors: u64, random: &mut SplitMix) -> Op {
     let from = random.below(sectors.min(FILE_SECTORS_MAX) + 4) as u32;
     let count = 1 + random.below(WRITE_SECTORS_MAX) as u32;
@@ -199,8 +197,8 @@ fn any_range(path: Path, sectors: u64, random: &mut SplitMix) -> Op {
     }
 }
 
-/// A change of extended attributes or of the access control list; values of few lengths, so that
-/// blocks are shared.
+/// Returns a change of extended attributes or of the access control list; values have few lengths,
+/// so that blocks are shared.
 fn any_mark(lane: usize, path: Path, random: &mut SplitMix) -> Op {
     let name: Path = ["a", "b", "a-longer-name"][random.below(3) as usize].into();
     match random.below(6) {
@@ -214,13 +212,13 @@ fn any_mark(lane: usize, path: Path, random: &mut SplitMix) -> Op {
     }
 }
 
-/// A user or group; one in two takes more than the 16 bits that inodes had first.
+/// Returns a user or group; one in two takes more than the 16 bits of the original inode format.
 fn any_id(random: &mut SplitMix) -> u32 {
     let bits = 15 * (1 + random.below(2));
     random.below(1 << bits) as u32
 }
 
-/// A fifo, socket or device; one device in two has a number of the longer form.
+/// Returns a fifo, socket or device; one device in two has a number in the longer form.
 fn any_special(random: &mut SplitMix) -> Special {
     let number = |random: &mut SplitMix| DeviceNumber {
         major: 1 + random.below(255) as u32,

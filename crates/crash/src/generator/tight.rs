@@ -1,6 +1,6 @@
-//! Workloads in which blocks are used again soon, as metadata, as data and as journaled data: one
-//! lane with few free blocks, that makes and removes directories and files, switches data
-//! journaling of files, and syncs often. Some volumes are mounted `sync` or `dirsync`.
+//! Workloads in which blocks are soon reused, as metadata, data and journaled data: one lane with
+//! few free blocks that creates and removes directories and files, switches data journaling of
+//! files, and syncs often. Some volumes are mounted `sync` or `dirsync`.
 
 use rt::split_mix::SplitMix;
 
@@ -12,7 +12,7 @@ use crate::workload::Workload;
 
 const OPS: usize = 40;
 
-/// A workload by its seed.
+/// Returns a workload by its seed.
 pub fn workload(cell: Cell, seed: u64) -> Workload {
     let mut random = SplitMix::new(seed);
     let usual = Setting::new(cell);

@@ -1,10 +1,10 @@
-//! The possible states of a lane when a transaction was the last to be committed.
+//! The possible states of a lane after the last committed transaction.
 //!
 //! Most operations are one step: they are in a transaction, or they are not. A write is declared to
 //! be several (`docs/crash-model.md`): if a transaction is closed during it, the next one may have
-//! its end. Then a crash can leave its beginning, cut at the end of a block: the steps of a write
-//! go from its first block to its last. A truncation and a deletion take several transactions, too,
-//! but recovery finishes them: their visible effect comes with the first.
+//! its end. Then a crash can leave the start of the write, up to the end of a block: the steps of a
+//! write go from its first block to its last. A truncation and a deletion also take several
+//! transactions, but recovery completes them: their visible effect comes with the first.
 
 use layout::Tid;
 
@@ -14,22 +14,22 @@ use crate::model::{Kind, Tree};
 use crate::op::Op;
 use crate::recording::{Done, Outcome};
 
-/// A state, or a part of the way from it to the next one.
+/// A state, or an intermediate step to the next one.
 #[derive(Debug, Clone)]
 pub struct Stage {
-    /// The last state that was reached in full.
+    /// The last state that was reached completely.
     pub state: usize,
-    /// With a part of the operation that follows it.
+    /// The tree with a part of the next operation, if there is one.
     pub part: Option<Tree>,
 }
 
 impl History {
-    /// Returns its possible states when a transaction was the last to be committed, earliest first.
-    /// It is one state, unless an operation was in progress while a transaction was closed.
+    /// Returns the possible states if a transaction was the last committed one, earliest first.
+    /// There is one state, unless an operation was in progress while a transaction was closed.
     pub fn stages_at(&self, last: Tid) -> Vec<Stage> {
         let reach = |is_in: &dyn Fn(&Done) -> bool| {
             let done = self.done.iter().zip(&self.ops[self.base..]);
-            // What changed nothing belongs to no transaction.
+            // An operation without effect belongs to no transaction.
             let is_in = |(done, op): &(&Done, &Op)| {
                 let changes_nothing = match done.outcome {
                     Outcome::NoSpace | Outcome::Refused => true,
@@ -43,7 +43,7 @@ impl History {
             };
             self.base + done.take_while(is_in).count()
         };
-        // What failed need not be in any.
+        // A failed operation need not be in any transaction.
         let least = reach(&|done| done.outcome != Outcome::Failed && !done.last.is_after(last));
         let most = reach(&|done| !done.first.is_after(last)).max(least);
         let mut stages = Vec::new();
@@ -60,8 +60,8 @@ impl History {
         stages
     }
 
-    /// The states between those before and after an operation: a write of more than one block has
-    /// been done up to the end of one of them.
+    /// Returns the states between those before and after an operation: a write of several blocks
+    /// has been done up to the end of one of them.
     fn parts(&self, number: usize) -> Vec<Tree> {
         let before = &self.states[number];
         let change = Change::of(self.lane, number);
@@ -80,7 +80,7 @@ impl History {
     }
 }
 
-/// Returns the first sector that a write writes, and their number.
+/// Returns the first sector of a write, and the number of sectors.
 pub(super) fn sectors_of(op: &Op, before: &Tree) -> Option<(usize, u32)> {
     match op {
         Op::Write(_, from, count)

@@ -10,10 +10,10 @@ use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
 use crate::marks::Marks;
 use crate::op::{Op, Path, Special};
 
-/// The time of an operation, and its user.
+/// The number, time and new ids of a change.
 #[derive(Debug, Clone, Copy)]
 pub struct Change {
-    /// The state that it makes.
+    /// Number of the state that it creates.
     pub state: usize,
     /// The time, in seconds since 1970.
     pub seconds: i64,
@@ -24,8 +24,8 @@ pub struct Change {
 }
 
 impl Tree {
-    /// The tree after an operation. None if the operation could not be done: something is missing,
-    /// or in the way.
+    /// Returns the tree after an operation; `None` if the operation cannot be done because
+    /// something is missing or exists.
     pub fn after(&self, op: &Op, change: Change) -> Option<Self> {
         let mut next = self.clone();
         let done = match op {
@@ -92,7 +92,7 @@ impl Tree {
             Op::Exchange(one, other) => next.exchange(one, other, change),
             Op::Whiteout(from, to) => next.whiteout(from, to, change),
             Op::Journaled(path, _) => next.change_flags(path, change),
-            // Devices and pipes can be synced, too.
+            // Devices and fifos can be synced, too.
             Op::Fsync(path) | Op::Fdatasync(path) => {
                 self.names(self.find(path)?).is_none().then_some(())
             }
@@ -115,7 +115,7 @@ impl Tree {
         }
     }
 
-    /// The directory of a path's last name, and that name.
+    /// Returns the directory of a path's last name, and that name.
     fn parent(&self, path: &str) -> Option<(NodeId, Path)> {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
         let id = self.find(parent)?;
@@ -123,7 +123,7 @@ impl Tree {
         (!name.is_empty()).then(|| (id, name.into()))
     }
 
-    /// The contents of a directory have changed.
+    /// Notes a change of a directory's contents.
     fn touch_directory(&mut self, id: NodeId, change: Change) -> Option<()> {
         let node = self.node_mut(id)?;
         node.modified = change.seconds;
@@ -132,7 +132,7 @@ impl Tree {
         Some(())
     }
 
-    /// The inode has changed, and not its contents.
+    /// Notes a change of the inode without its contents.
     fn touch(&mut self, id: NodeId, change: Change) -> Option<()> {
         let node = self.node_mut(id)?;
         node.changed = change.seconds;
@@ -224,7 +224,7 @@ impl Tree {
         };
         let sectors = Arc::make_mut(sectors);
         sectors.resize(sector_count(new_size), Sector::default());
-        // What lies behind the end, in the last block, is cleared.
+        // The bytes after the end in the last block are cleared.
         let whole = (new_size / SECTOR_BYTES as u64) as usize;
         if new_size < *size {
             let block_start = whole - whole % BLOCK_SECTORS;
@@ -245,7 +245,7 @@ impl Tree {
                 }
             }
         }
-        // To the same size, it changes times only.
+        // A truncation to the same size changes times only.
         if new_size != *size {
             *size = new_size;
             node.data_in = change.state;
@@ -271,7 +271,7 @@ impl Tree {
         self.touch(id, change)
     }
 
-    /// Of whatever is there: where an earlier operation failed, it may be no file.
+    /// Notes a change of flags. After an earlier failure the inode may not be a file.
     fn change_flags(&mut self, path: &str, change: Change) -> Option<()> {
         let id = self.find(path)?;
         self.touch(id, change)
@@ -289,7 +289,7 @@ impl Tree {
         self.touch_directory(parent, change)
     }
 
-    /// One name less; the last takes the node away.
+    /// Removes one name; the last one removes the node.
     fn drop_name(&mut self, id: NodeId, change: Change) -> Option<()> {
         let node = self.node_mut(id)?;
         node.links -= 1;
@@ -311,7 +311,7 @@ impl Tree {
         self.drop_name(id, change)
     }
 
-    /// Removes an empty directory's name and the directory.
+    /// Removes an empty directory.
     fn rmdir(&mut self, path: &str, change: Change) -> Option<()> {
         let (parent, name) = self.parent(path)?;
         let id = *self.names(parent)?.get(&name)?;
@@ -357,7 +357,7 @@ impl Tree {
     fn whiteout(&mut self, from: &str, to: &str, change: Change) -> Option<()> {
         self.rename(from, to, change)?;
         if self.find(from).is_some() {
-            // Both were names of one file, and stay.
+            // Both are names of one file, and stay.
             return Some(());
         }
         let special = Special::Character(DeviceNumber::default());
@@ -389,7 +389,7 @@ impl Tree {
         self.touch_directory(new_parent, change)
     }
 
-    /// Returns true if a directory is another one, or below it.
+    /// Returns true if `directory` is `top`, or below it.
     fn is_within(&self, directory: NodeId, top: NodeId) -> bool {
         let below = self.names(top).into_iter().flat_map(|names| names.values());
         directory == top || below.into_iter().any(|id| self.is_within(directory, *id))

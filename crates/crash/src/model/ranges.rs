@@ -1,14 +1,13 @@
-//! Effects of fallocate on a file of the model: ranges of sectors get blocks, lose them, or become
-//! zeroes.
+//! Effects of fallocate on a file of the model: ranges of sectors are allocated, punched or zeroed.
 //!
-//! A range is punched in this order: the part of a block at its beginning becomes zeroes, then the
-//! same at its end, then its whole blocks go, from the first to the last ([`Punch`]).
+//! A range is punched in this order: the partial block at its start is zeroed, then the one at its
+//! end, then its whole blocks are freed, from the first to the last ([`Punch`]).
 
 use super::{Change, Kind, Node, Sector, Tree, sector_count};
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
 use crate::op::{Op, Path};
 
-/// The parts of a range that is punched, in sectors: from and to.
+/// The parts of a punched range, in sectors: start and end.
 struct Punch {
     head: (usize, usize),
     tail: (usize, usize),
@@ -19,7 +18,7 @@ impl Punch {
     fn new(from: usize, count: usize, size: u64) -> Self {
         let end = (from + count).min(size.div_ceil(SECTOR_BYTES as u64) as usize);
         let first = from.next_multiple_of(BLOCK_SECTORS);
-        // The last block of a file is whole up to the file's end.
+        // The last block of a file counts as whole up to the file's end.
         let reaches_end = (end * SECTOR_BYTES) as u64 >= size;
         let last = match reaches_end {
             true => end.next_multiple_of(BLOCK_SECTORS),
@@ -38,7 +37,7 @@ impl Punch {
 }
 
 impl Tree {
-    /// Sectors become zeroes, as if they were written.
+    /// Zeroes sectors, as if zeroes were written.
     pub(super) fn zero(
         &mut self,
         path: &str,
@@ -52,7 +51,7 @@ impl Tree {
         Some(())
     }
 
-    /// Holes get blocks with zeroes, and the file reaches to the end of the range.
+    /// Allocates zeroed blocks for holes, and extends the file to the end of the range.
     pub(super) fn allocate(
         &mut self,
         path: &str,
@@ -89,7 +88,7 @@ impl Tree {
         Some(())
     }
 
-    /// Whole blocks become holes, and the rest of the range zeroes.
+    /// Frees whole blocks, and zeroes the rest of the range.
     pub(super) fn punch(
         &mut self,
         path: &str,
@@ -137,7 +136,7 @@ impl Tree {
         Some(())
     }
 
-    /// Contents of a file have changed.
+    /// Notes a change of a file's contents.
     pub(super) fn note_contents(&mut self, id: super::NodeId, change: Change) -> Option<()> {
         let node = self.node_mut(id)?;
         node.data_in = change.state;
@@ -147,8 +146,8 @@ impl Tree {
         Some(())
     }
 
-    /// The states on the way of a punch: beginning and end are zeroes, then blocks are gone one
-    /// after another.
+    /// Returns the intermediate states of a punch: start and end are zeroed, then blocks are freed
+    /// one after another.
     pub(crate) fn punch_parts(&self, path: &Path, range: (u32, u32), change: Change) -> Vec<Self> {
         let size = self.find(path).and_then(|id| match &self.node(id).kind {
             Kind::File { size, .. } => Some(*size),

@@ -4,7 +4,7 @@ use super::{Mutant, Named, Prey};
 
 macro_rules! mutants {
     ($($prey:ident $name:literal: $rule:literal,)*) => {
-        /// All of them, by name.
+        /// All mutants, by name.
         pub const MUTANTS: &[Mutant] = &[$(Mutant {
             name: $name,
             rule: $rule,
@@ -92,8 +92,8 @@ mutants! {
 
 macro_rules! named {
     ($($name:literal: $rule:literal, by $test:literal,)*) => {
-        /// Those that the explorer cannot see, by name. A test of the engine names each and
-        /// notices.
+        /// The mutants that the explorer cannot detect, by name. A test of the engine names and
+        /// detects each.
         pub const NAMED: &[Named] = &[$(Named {
             name: $name,
             rule: $rule,
