@@ -1,8 +1,8 @@
-//! The oracle: whether what was found after a recovery is what the contract allows.
+//! The oracle: checks that the state found after a recovery is one that the contract allows.
 //!
-//! The last committed transaction, as the journal itself reports it, says for each lane which state
-//! must be there: all of it. Sync calls say which states are too old. Contents follow the rules of
-//! the data mode, sector by sector.
+//! The last committed transaction, as reported by the journal itself, determines the required state
+//! of each lane. Sync calls determine the states that are too old. Contents follow the rules of the
+//! data mode, sector by sector.
 
 mod blocks;
 mod data;
@@ -25,13 +25,13 @@ use crate::suspect::Suspect;
 pub struct Recovered {
     /// The last committed transaction.
     pub last: Tid,
-    /// True if recovery finished a truncation, which changes the times of a file.
+    /// True if recovery completed a truncation, which changes the times of a file.
     pub has_truncated: bool,
-    /// True if recovery dropped a transaction that had been committed, because its log was damaged.
+    /// True if recovery dropped a committed transaction because its log was damaged.
     pub has_lost: bool,
     /// True if the volume records an error when it is closed again.
     pub has_error: bool,
-    /// The tree.
+    /// The visible tree.
     pub observation: Observation,
 }
 
@@ -44,7 +44,7 @@ pub struct Oracle<'a> {
     /// Places where files show contents that the cut left in their blocks.
     pub(crate) leftovers: &'a Leftovers,
     pub(crate) held: &'a Held,
-    /// Data whose write has failed.
+    /// Data whose write failed.
     pub(crate) suspects: &'a [Suspect],
     pub(crate) counts: &'a mut RuleCounts,
 }
@@ -55,19 +55,19 @@ pub(crate) struct View<'a> {
     pub(crate) bounds: &'a LaneBounds,
     /// The required tree.
     pub(crate) tree: &'a Tree,
-    /// The last state that was reached in full.
+    /// The last state that was reached completely.
     pub(crate) state: usize,
-    /// The first state that has all of it.
+    /// The first state that contains all of the tree.
     pub(crate) whole: usize,
     /// The inode of each node.
     inodes: Vec<(NodeId, InodeNr)>,
 }
 
 impl<'a> Oracle<'a> {
-    /// Compares everything. Which state each lane is in.
+    /// Compares everything. Returns the state of each lane.
     ///
     /// # Errors
-    /// The first broken rule.
+    /// - The first broken rule.
     pub fn check(&mut self) -> Result<Vec<usize>, Broken> {
         if self.data == DataMode::Journal {
             self.check_blocks()?;
@@ -81,7 +81,7 @@ impl<'a> Oracle<'a> {
     }
 
     /// Checks that names, sizes and times are those that the last committed transaction left,
-    /// whatever sync calls promise.
+    /// regardless of the promises of sync calls.
     ///
     /// # Errors
     /// Fails with the first difference.
@@ -108,8 +108,8 @@ impl<'a> Oracle<'a> {
             return Err(self.too_old(lane, newest));
         }
         self.note_binding(bounds);
-        // Two states can look the same, as after an overwrite: it is too old only if no newer one
-        // is there.
+        // Two states can look the same, as after an overwrite: a state is too old only if it equals
+        // no newer one.
         let (old, new): (Vec<&Stage>, Vec<&Stage>) =
             stages.iter().partition(|stage| stage.state < bounds.state);
         let mut first = None;
@@ -155,7 +155,7 @@ impl<'a> Oracle<'a> {
         Broken::new(rule, what)
     }
 
-    /// Says which state it is, if it is another one.
+    /// Adds the number of the state that was found, if it is another one.
     fn explain(&mut self, lane: usize, wanted: usize, broken: Broken) -> Broken {
         let last = self.recovered.last;
         let others = self.histories[lane].base..self.histories[lane].states.len();
@@ -184,7 +184,7 @@ impl<'a> Oracle<'a> {
         if self.data == DataMode::Writeback {
             self.counts.note(Rule::W1);
         }
-        // Any rename that has begun may be half done.
+        // Any rename that has started may be half done.
         let begun = view.history.base..view.bounds.begun.max(stage.state);
         let is_rename =
             |op: &Op| matches!(op, Op::Rename(..) | Op::Exchange(..) | Op::Whiteout(..));
@@ -194,7 +194,7 @@ impl<'a> Oracle<'a> {
         self.check_data(&view)
     }
 
-    /// Names, kinds, links, sizes and times.
+    /// Compares names, kinds, links, sizes and times.
     fn compare_names<'v>(&self, lane: usize, stage: &'v Stage) -> Result<View<'v>, Broken>
     where
         'a: 'v,
@@ -216,8 +216,8 @@ impl<'a> Oracle<'a> {
         Ok(view)
     }
 
-    /// To which lane a name in the root belongs. Where there are several, a lane's number ends its
-    /// names.
+    /// Returns the lane of a name in the root. If there are several lanes, names end with the
+    /// lane's number.
     fn lane_of(&self, name: &[u8]) -> usize {
         match name.last() {
             Some(digit) if self.histories.len() > 1 => char::from(*digit)
@@ -356,7 +356,7 @@ impl<'a> Oracle<'a> {
 }
 
 impl View<'_> {
-    /// The inode of a node.
+    /// Returns the inode of a node.
     pub(crate) fn inode(&self, id: NodeId) -> Option<InodeNr> {
         let pair = self.inodes.iter().find(|(node, _)| *node == id);
         pair.map(|(_, inode)| *inode)

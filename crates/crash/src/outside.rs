@@ -1,22 +1,22 @@
-//! The comparison with others: random crash images of all generators, given to e2fsck and to the
-//! kernel.
+//! The comparison with other programs: random crash images of all generators, given to e2fsck and
+//! to the kernel.
 //!
 //! | sample | requirement |
 //! |---|---|
 //! | recovered | `e2fsck -fn` and `fsck` find nothing, see below |
-//! | unrecovered | we, `e2fsck -fy` and the kernel recover it to the same tree, see below |
+//! | unrecovered | jext, `e2fsck -fy` and the kernel recover it to the same tree, see below |
 //! | without a journal | `e2fsck -fy` repairs it, and unchanged synced data is there |
 //!
-//! A recovered sample is checked as recovery leaves it, after it was closed, and as the volume that
-//! the workload itself closed. Unrecovered samples are recovered to the same bytes if no orphan has
-//! to be finished.
+//! A recovered sample is checked after recovery, after it was closed, and as the volume that the
+//! workload itself closed. Unrecovered samples are recovered to the same bytes if no orphan has to
+//! be completed.
 //!
-//! The same bytes are those outside the fields that [`testkit::same`] names. A cut operation on an
-//! orphan is finished by each in its own way and at its own time
-//! (`crates/ext/tests/it/crossing/orphans.rs` has the details), so that there the trees are
-//! compared, without the times of files that were truncated.
+//! The same bytes are those outside the fields that [`testkit::same`] names. Each program completes
+//! an interrupted operation on an orphan in its own way and at its own time
+//! (`crates/ext/tests/it/crossing/orphans.rs` has the details); in that case the trees are
+//! compared, without the times of truncated files.
 //!
-//! The kernel takes no log of fewer than 1,024 blocks, so unrecovered samples have one of that
+//! The kernel accepts no log of fewer than 1,024 blocks, so unrecovered samples have one of that
 //! length.
 
 mod recovered;
@@ -33,15 +33,15 @@ use crate::setting::{Cell, NO_JOURNAL};
 use crate::volumes::Volumes;
 use sample::Sampler;
 
-/// The programs: the first always, the others if images are mounted.
+/// Required programs: the first always, the others if images are mounted.
 const TOOLS: [&str; 5] = ["e2fsck", "losetup", "mount", "umount", "dmesg"];
 
 /// Settings of a comparison.
 #[derive(Debug, Clone)]
 pub struct Comparison {
-    /// In which cells.
+    /// Cells of the samples.
     pub cells: Vec<Cell>,
-    /// Decides which images.
+    /// Seed of the samples.
     pub seed: u64,
     /// Number of recovered images.
     pub recovered: u64,
@@ -53,21 +53,21 @@ pub struct Comparison {
     pub threads: usize,
 }
 
-/// The numbers of compared samples.
+/// Numbers of compared samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Images that we recovered and closed, on which e2fsck and `fsck` find nothing.
+    /// Images that jext recovered and closed, on which e2fsck and `fsck` find nothing.
     pub recovered: u64,
-    /// The same images as recovery left them, before anything else; none where orphans were
-    /// finished, since that is in the log then.
+    /// The same images right after recovery; none if orphans were completed, because that is still
+    /// in the log.
     pub just_recovered: u64,
-    /// Volumes that workloads closed themselves; none where a device failed.
+    /// Volumes that workloads closed themselves; none if a device failed.
     pub closed: u64,
-    /// Images that e2fsck and the kernel recovered to the tree that we do.
+    /// Images that e2fsck and the kernel recovered to the same tree as jext.
     pub same_trees: u64,
-    /// Of those, images that are the same block for block.
+    /// Images among those that are equal block for block.
     pub same_bytes: u64,
-    /// Of the same trees, those in which something was replayed.
+    /// Images among those with the same tree in which something was replayed.
     pub replayed: u64,
     /// Images of volumes without a journal that e2fsck repaired.
     pub repaired: u64,
@@ -75,23 +75,23 @@ pub struct Counts {
     pub synced_files: u64,
 }
 
-/// The first difference.
+/// A difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// From what it is repeated.
+    /// Replay id of the sample.
     pub id: ReplayId,
     /// The difference.
     pub broken: Broken,
 }
 
-/// The outcome of a comparison.
+/// The result of a comparison.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// The numbers of compared samples.
+    /// Numbers of compared samples.
     pub counts: Counts,
     /// The first difference.
     pub difference: Option<Difference>,
-    /// The duration.
+    /// Duration of the comparison.
     pub elapsed: Duration,
 }
 
@@ -108,7 +108,7 @@ impl core::ops::AddAssign for Counts {
     }
 }
 
-/// The first tool that a comparison needs and that is not there.
+/// Returns the first required tool that is missing.
 pub fn missing(comparison: &Comparison) -> Option<&'static str> {
     let tools = TOOLS.iter().take(if comparison.unrecovered > 0 {
         TOOLS.len()
@@ -130,7 +130,7 @@ struct Shared {
 }
 
 impl Comparison {
-    /// Runs it. `progress` is told how many samples are done.
+    /// Runs the comparison. `progress` is called with the number of completed samples.
     pub fn run(&self, progress: &(dyn Fn(u64) + Sync)) -> Report {
         let start = Instant::now();
         let samplers = Samplers {

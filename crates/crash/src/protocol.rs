@@ -1,17 +1,17 @@
-//! The protocol: what the order of requests itself must keep to, whatever a power cut leaves.
+//! The protocol: rules for the order of requests itself, regardless of the effect of power cuts.
 //!
-//! The watcher reads the log as it is written. It knows which images each transaction brought,
-//! which blocks it revoked, and from the replays of the devices what is durable at each event.
+//! The watcher reads the log as it is written. It knows the images and revokes of each transaction,
+//! and from the replays of the devices the durable contents at each event.
 //!
-//! | rule | looked at when |
+//! | rule | checked when |
 //! |---|---|
-//! | T1 | a commit record is issued |
-//! | T2, T4 | a block is written home |
+//! | T1 | a commit block is submitted |
+//! | T2, T4 | a block is checkpointed |
 //! | T3 | the journal's superblock moves the tail |
-//! | T5 | a commit record is issued, the tail moves |
+//! | T5 | a commit block is submitted, the tail moves |
 //! | T6 | a block of the log is written |
-//! | T7 | a commit record is complete |
-//! | E2 | a commit record is issued after a command failed that has to do with the log |
+//! | T7 | a commit block is complete |
+//! | E2 | a commit block is submitted after the failure of a command that concerns the log |
 
 pub(crate) mod log;
 mod writers;
@@ -39,31 +39,32 @@ pub(crate) use log::LogMap;
 use log::{LogReader, Transaction};
 use writers::Writers;
 
-/// Watches over a recording.
+/// Checks a recording.
 pub struct Watcher {
     setting: Setting,
     writers: Writers,
     map: LogMap,
     reader: LogReader,
-    /// Images that committed transactions brought and no later one revoked, oldest first.
+    /// Images of committed transactions that no later one has revoked, oldest first.
     images: BTreeMap<u64, Vec<(Tid, Arc<Block>)>>,
-    /// Blocks that committed transactions revoked and none brought again.
+    /// Blocks that committed transactions have revoked and not logged again.
     revoked: BTreeSet<u64>,
-    /// The images that those had.
+    /// The images of those blocks.
     retired: BTreeMap<u64, Vec<(Tid, Arc<Block>)>>,
-    /// Commit records that were issued: the batch, and what they commit.
+    /// Submitted commit blocks: the batch, and the transaction.
     issued: BTreeMap<u64, Transaction>,
-    /// True if a home block was written or discarded, or the tail moved, since the last commit
-    /// record was complete.
+    /// True if a block outside the log was written or discarded, or the tail moved, since the last
+    /// commit block was complete.
     has_gone_on: bool,
-    /// Blocks of files whose write has failed, and that are not durable since.
+    /// Blocks of files whose write has failed, and that have not become durable since.
     failed_data: BTreeMap<u64, Retry>,
-    /// After a failure that ends all commits: how many commit records may still be on their way.
+    /// After a failure that ends all commits: the number of commit blocks that may still be in
+    /// flight.
     records_left: Option<u32>,
 }
 
 /// The state of a block whose write has failed. Until a second write of it is durable no commit
-/// record waits for it: its transaction was committed without it.
+/// block waits for it: its transaction was committed without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Retry {
     None,
@@ -74,7 +75,7 @@ enum Retry {
 type Check = Result<(), Broken>;
 
 impl Watcher {
-    /// Before the first event.
+    /// Creates the watcher before the first event.
     pub fn new(recording: &Recording) -> Self {
         let (setting, initial) = (recording.workload.setting, &recording.initial);
         let map = LogMap::new(initial);
@@ -87,17 +88,17 @@ impl Watcher {
             revoked: BTreeSet::new(),
             retired: BTreeMap::new(),
             issued: BTreeMap::new(),
-            // The contents at home before a power cut are unknown.
+            // The file system's contents before a power cut are unknown.
             has_gone_on: setting.is_dirty,
             failed_data: BTreeMap::new(),
             records_left: None,
         }
     }
 
-    /// An event; the replays stand before it.
+    /// Checks an event, before the replays apply it.
     ///
     /// # Errors
-    /// T1 to T7.
+    /// - T1 to T7.
     pub fn note(
         &mut self,
         event: &Event,
@@ -135,7 +136,7 @@ impl Watcher {
         }
     }
 
-    /// A command has failed. What was refused for want of room ends nothing.
+    /// Notes a failed command. A command refused for lack of room ends nothing.
     pub fn failed(&mut self, strike: &Strike, counts: &mut RuleCounts) {
         let (device, request) = (strike.device, &strike.request);
         let mut end = |left: u32| {
@@ -208,8 +209,8 @@ impl Watcher {
         !self.revoked.is_empty()
     }
 
-    /// True if a home block was written or discarded, or the tail moved, since the last commit
-    /// record was complete.
+    /// Returns true if a block outside the log was written or discarded, or the tail moved, since
+    /// the last commit block was complete.
     pub fn has_gone_on(&self) -> bool {
         self.has_gone_on
     }
@@ -253,7 +254,7 @@ impl Watcher {
         }
     }
 
-    /// Returns true if the tail has durably passed all transactions that brought a block.
+    /// Returns true if the tail has durably passed all transactions with images of a block.
     fn is_behind_tail(&self, block: u64, replays: &[Replay<Image>]) -> bool {
         let durable = self.superblock(replays);
         let tail = Tid::new(durable.sequence.get());
@@ -270,7 +271,7 @@ impl Watcher {
         superblock
     }
 
-    /// A commit record is issued.
+    /// Checks a submitted commit block.
     fn record_issued(
         &mut self,
         transaction: &Transaction,
@@ -317,15 +318,15 @@ impl Watcher {
                 && !self.failed_data.contains_key(&block)
                 && !self.images.contains_key(&block)
                 && !transaction.images.iter().any(|(home, _)| *home == block);
-            // A block that is written once more, since the next transaction has changed another
-            // part of it, is there already.
+            // If a block is written again because the next transaction has changed another part of
+            // it, this part is durable already.
             let within = (sector.get() % BLOCK_SECTORS as u64) as usize * SECTOR_BYTES;
             let durable = &replays[0].durable().block(block)[within..within + SECTOR_BYTES];
-            // A block that was journaled and then revoked may have gone home before that: it is not
-            // needed there.
+            // A block that was journaled and then revoked may have been checkpointed before: it
+            // need not be written again.
             let retired = self.retired.get(&block).into_iter().flatten();
             let retired = retired.map(|(_, image)| &image[within..within + SECTOR_BYTES]);
-            // A discard is advice: no transaction waits for it.
+            // A discard is a hint: no transaction waits for it.
             let is_due = |version: &Version| {
                 let bytes = version.bytes();
                 bytes != durable
@@ -343,7 +344,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// A commit record is complete.
+    /// Notes that a commit block is complete.
     fn committed(
         &mut self,
         transaction: Transaction,
@@ -385,7 +386,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// A block is written home, as metadata or as data.
+    /// Checks a write outside the log, as metadata or as data.
     fn written_home(
         &mut self,
         write: &Write<'_>,
@@ -409,13 +410,13 @@ impl Watcher {
             return Ok(());
         }
         if writers::is_data(write.image) && self.is_behind_tail(write.block, replays) {
-            // Data that was journaled, in a file that is not any more: nothing in the log speaks of
-            // its block.
+            // Journaled data of a file that is no longer journaled: the log has nothing about its
+            // block any more.
             self.images.remove(&write.block);
             return Ok(());
         }
-        // Data of a file that has left journaling in what will never be committed: recovery brings
-        // the older data back.
+        // Data of a file that has left journaling in a transaction that will never be committed:
+        // recovery restores the older data.
         let mut sectors = write.image.chunks(SECTOR_BYTES);
         if self.records_left.is_some() && sectors.any(|sector| Tag::read(sector).is_some()) {
             return Ok(());
@@ -436,7 +437,7 @@ impl Watcher {
         ))
     }
 
-    /// The journal's superblock is written.
+    /// Checks a write of the journal's superblock.
     fn tail_written(
         &mut self,
         write: &Write<'_>,
@@ -454,7 +455,8 @@ impl Watcher {
             let Some((tid, image)) = images.last() else {
                 continue;
             };
-            // What a transaction behind the tail brings again is owed by that one.
+            // A block that a transaction behind the tail has logged again is checkpointed by that
+            // one.
             if tid.is_at_or_after(tail) {
                 continue;
             }
@@ -468,8 +470,8 @@ impl Watcher {
         }
         if new.start.get() == 0 {
             self.reader.emptied();
-            // All of them are at home: blocks may become what the log knows nothing of, such as
-            // data of a file that leaves journaling.
+            // All blocks are checkpointed, and may be reused without the log, such as for data of a
+            // file that leaves journaling.
             self.images.clear();
         }
         Ok(())

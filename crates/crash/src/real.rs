@@ -1,10 +1,11 @@
-//! Exploration on threads of the operating system: their memory order and speed are in no simulated
-//! world.
+//! Exploration on threads of the operating system, whose memory order and speed no simulated world
+//! has.
 //!
-//! A *round*: clients on threads of their own work in directories of their own on one volume with
-//! the shortest log that the engine takes, on devices with volatile caches, in memory. At a random
+//! In a *round*, clients on separate threads work in separate directories on one volume with the
+//! shortest log that the engine accepts, on devices with volatile caches, in memory. At a random
 //! instant all devices are cut at once; every request fails with `Gone` from then on and the
-//! clients end. The contents of the caches are drawn several times; each image is recovered,
+//! clients end. Possible contents of the caches are drawn several times; each image is recovered,
+//! checked and compared with the model, like those of simulated worlds. Cells take turns.
 //! checked and compared with the model, as those of simulated worlds are. Cells take turns.
 //!
 //! # Knowledge of the model
@@ -38,15 +39,15 @@ use crate::setting::Cell;
 /// Settings of a session.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// In which cells, in turn.
+    /// Cells, in turn.
     pub cells: Vec<Cell>,
-    /// Clients.
+    /// Number of clients.
     pub lanes: u32,
-    /// Decides what is left to chance, but for the threads.
+    /// Seed of all random choices, except for those of the threads.
     pub seed: u64,
-    /// No round begins after so much time.
+    /// Time after which no round starts.
     pub after: Duration,
-    /// One image in so many is given to e2fsck.
+    /// One image in this number is given to e2fsck.
     pub e2fsck_one_in: u64,
     /// Folder for the files of a violation.
     pub folder: PathBuf,
@@ -57,28 +58,28 @@ pub struct Session {
 /// Counts of the work done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u64,
-    /// Operations that were done.
+    /// Number of completed operations.
     pub ops: u64,
-    /// Sync calls among them.
+    /// Number of sync calls among them.
     pub syncs: u64,
-    /// Images that were recovered, checked and compared; those of a round differ from each other.
+    /// Number of images recovered, checked and compared; those of a round differ from each other.
     pub images: u64,
-    /// Of those, images in which something is that no flush had covered.
+    /// Number of those images with something that no flush had covered.
     pub unsettled: u64,
-    /// Images that e2fsck looked at.
+    /// Number of images checked by e2fsck.
     pub e2fsck: u64,
 }
 
 /// A violation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The violation.
+    /// The broken rule.
     pub broken: Broken,
     /// The round's number.
     pub round: u64,
-    /// The folder with all of its files; or the reason that they could not be written.
+    /// The folder with all of its files, or the reason why they could not be written.
     pub kept: Result<PathBuf, String>,
 }
 
@@ -89,12 +90,13 @@ pub struct Report {
     pub tally: Tally,
     /// The first violation.
     pub violation: Option<Violation>,
-    /// The duration.
+    /// Duration of the session.
     pub elapsed: Duration,
 }
 
 impl Session {
-    /// Runs rounds until time is up or a rule is broken. `progress` is told what was done.
+    /// Runs rounds until time is up or a rule is broken. `progress` is called with the counts so
+    /// far.
     pub fn run(&self, progress: &dyn Fn(&Tally, Duration)) -> Report {
         let start = Instant::now();
         let mut report = Report::default();

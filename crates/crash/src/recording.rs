@@ -1,4 +1,4 @@
-//! Recordings: the requests and outcomes of a run, and what its devices held.
+//! Recordings: the requests and outcomes of a run, and the contents of its devices.
 
 use core::fmt;
 
@@ -28,11 +28,11 @@ pub struct Recording {
     pub geometries: Vec<Geometry>,
     /// The contents of the devices after the run.
     pub last: Disks,
-    /// The end of the run, where devices may fail.
+    /// The state at the end of the run, if devices may fail.
     pub ended: Ended,
-    /// The commands that have failed. Their events are numbered with those that only read.
+    /// The failed commands. Their events are numbered including those that only read.
     pub strikes: Vec<Strike>,
-    /// The faults of each command that the devices were given.
+    /// The faults for each command of the run.
     pub faults: Vec<Fault>,
     /// The trace hash of the world.
     pub hash: u64,
@@ -52,18 +52,18 @@ impl Recording {
 pub enum Outcome {
     /// All of it was done.
     Done,
-    /// So many sectors of a write were written before space ran out or a device failed.
+    /// Some sectors of a write, this number, were written before space ran out or a device failed.
     Short(u32),
-    /// Nothing was done: there was no space.
+    /// Nothing was done for lack of space.
     NoSpace,
-    /// A device failed. A sync call promises nothing then; anything else was done or not. Unless
-    /// the volume has become read-only, it is the lane's last.
+    /// A device failed. A sync call promises nothing then; any other operation was done or not.
+    /// Unless the volume has become read-only, it is the lane's last one.
     Failed,
-    /// A device failed, but all of it was done. Nothing is promised of it, even where it was to be
-    /// durable at once.
+    /// A device failed, but all of it was done. It has no promise, even if it was to be durable at
+    /// once.
     Unsynced,
-    /// Nothing was done: a device failed, the volume had become read-only before, or what it needs
-    /// could not be made.
+    /// Nothing was done: a device failed, the volume had become read-only before, or a file that it
+    /// needs could not be created.
     Refused,
 }
 
@@ -83,17 +83,17 @@ impl fmt::Display for Outcome {
 /// An operation that has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
-    /// Its result.
+    /// The outcome.
     pub outcome: Outcome,
-    /// The earliest transaction that it can belong to.
+    /// The earliest transaction that it may belong to.
     pub first: Tid,
-    /// The latest.
+    /// The latest transaction that it may belong to.
     pub last: Tid,
     /// True if the volume was read-only before it.
     pub was_read_only: bool,
 }
 
-/// The end of a run. On devices that do not fail, it says only that the volume was closed.
+/// The end of a run. On devices that do not fail, only `is_closed` is meaningful.
 #[derive(Debug, Clone, Default)]
 pub struct Ended {
     /// True if closing the volume succeeded.
@@ -113,13 +113,13 @@ pub struct Ended {
 }
 
 impl Done {
-    /// True if it belongs to no transaction: none ran before or after it, and none was started in
-    /// between.
+    /// Returns true if the operation belongs to no transaction: none ran before or after it, and
+    /// none was started in between.
     pub fn has_changed_nothing(&self) -> bool {
         self.first.is_after(self.last)
     }
 
-    /// Of an operation before which and after which the numbers of transactions stood so.
+    /// Creates the result of an operation from the numbers of transactions before and after it.
     pub(crate) fn between(outcome: Outcome, before: Transactions, after: Transactions) -> Self {
         Self {
             outcome,
@@ -132,7 +132,7 @@ impl Done {
     }
 }
 
-/// A mark in the trace: an operation of a lane begins or has returned.
+/// A mark in the trace: an operation of a lane has started or returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     /// The lane.
@@ -144,12 +144,12 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// As a number.
+    /// Encodes the mark as a number.
     pub fn encode(self) -> u64 {
         (self.lane as u64) << 32 | (self.number as u64) << 1 | u64::from(self.is_end)
     }
 
-    /// From its number.
+    /// Decodes a mark from its number.
     pub fn decode(raw: u64) -> Self {
         Self {
             lane: (raw >> 32) as usize,
@@ -162,11 +162,11 @@ impl Mark {
 /// The result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told {
-    /// All is well.
+    /// No error.
     Nothing,
-    /// Data of this file could not be written.
+    /// The file's data could not be written.
     DataLost,
-    /// Something else has failed.
+    /// Another error.
     Other,
 }
 

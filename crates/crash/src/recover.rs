@@ -1,4 +1,4 @@
-//! Recovers an image, looks at all of it, closes it and has it checked.
+//! Recovers an image, reads all of it, closes it and has it checked.
 
 use std::sync::Arc;
 
@@ -14,43 +14,44 @@ use crate::oracle::Recovered;
 use crate::rule::{Broken, Rule};
 use crate::tested::Tested;
 
-/// Number of problems that are named.
+/// Maximum number of problems in a message.
 const PROBLEMS_SHOWN: usize = 5;
 
 /// A recovered image.
 pub struct Checked {
-    /// The findings.
+    /// The result of recovery.
     pub recovered: Recovered,
-    /// In data=writeback, where files show what the cut left in their blocks.
+    /// In data=writeback, the sectors in which files show what the cut left in their blocks.
     pub leftovers: Leftovers,
-    /// The reads of recovery, of the home device and of the journal's.
+    /// Sectors read by recovery, on the file-system device and the journal's device.
     pub reads: [Reads; 2],
     /// The contents of the devices at the end.
     pub after: Disks,
 }
 
-/// The further use of a recovered volume.
+/// The use of a recovered volume before it is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Examination {
     /// It is read and closed.
     Read,
-    /// It is used: files are made everywhere, and then everything is deleted.
+    /// It is used: files are created everywhere, and then everything is deleted.
     Use,
 }
 
-/// Recovers what disks hold.
+/// Recovers disks.
 ///
 /// # Errors
-/// - U1 if it cannot be opened, read or closed.
+/// - U1 if the volume cannot be opened, read or closed.
 /// - U2 if the check finds something.
-/// - E2 if an error that was noted is forgotten.
-/// - U7 if it cannot be used.
+/// - E2 if a recorded error is lost.
+/// - U7 if the volume cannot be used.
 pub fn recover(disks: &Disks, data: DataMode, examination: Examination) -> Result<Checked, Broken> {
     let devices = disks.devices();
     let (home, log) = (devices.home_device(), devices.log_device());
     let recovered = recover_on(Arc::clone(&home), log.clone(), &devices, data, examination)?;
     check(&*home, log.as_deref())?;
-    // What was committed and is lost is noted, too, and the log may bring a note.
+    // The loss of a committed transaction is recorded, too, and the log may contain a recorded
+    // error.
     let is_noted = disks.has_error() || recovered.has_lost;
     let what = match (recovered.has_error, is_noted) {
         (true, false) if !disks.may_log_error() => {
@@ -75,10 +76,10 @@ pub fn recover(disks: &Disks, data: DataMode, examination: Examination) -> Resul
     })
 }
 
-/// The same on devices that are given, such as traced ones; `devices` is what lies below them.
+/// Recovers a volume on given devices, such as traced ones, in front of `devices`.
 ///
 /// # Errors
-/// U1, U7.
+/// - U1, U7.
 pub fn recover_on(
     home: Arc<dyn BlockDevice>,
     log: Option<Arc<dyn BlockDevice>>,
@@ -132,11 +133,11 @@ fn look<E: Engine>(volume: &E, recovery: &Recovery, data: DataMode) -> Result<Re
     })
 }
 
-/// Checks a volume that was closed: it is consistent and needs no recovery. Where devices have
-/// failed, orphans may be left to the next open.
+/// Checks a closed volume: it is consistent and needs no recovery. If devices have failed, orphans
+/// may be left to the next open.
 ///
 /// # Errors
-/// Fails with U2.
+/// - U2 if the check finds something.
 pub fn check_closed(disks: &Disks, has_failed: bool) -> Result<(), Broken> {
     let devices = disks.devices();
     let (home, log) = (devices.home_device(), devices.log_device());
@@ -153,7 +154,7 @@ pub fn check_closed(disks: &Disks, has_failed: bool) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Checks that a volume is consistent without recovery.
+/// Checks that a volume is consistent, without recovery.
 pub(crate) fn check(home: &dyn BlockDevice, log: Option<&dyn BlockDevice>) -> Result<(), Broken> {
     expect_sound(&Tested::check(home, log)?)
 }

@@ -1,4 +1,4 @@
-//! Replays: a violation as one line of text, and what it shows.
+//! Replays: a violation as one line of text, and its repetition.
 //!
 //! ```text
 //! crash2:SETTING:PREPARED:OPERATIONS:CUTS
@@ -45,7 +45,7 @@ const VERSION: &str = "crash2";
 pub struct ReplayId {
     /// The operations and their setting.
     pub workload: Workload,
-    /// The power cuts. None if no cut is needed.
+    /// The power cuts; empty if the violation needs none.
     pub cuts: Vec<Cut>,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for ReplayId {
     }
 }
 
-/// A text is not a replay id.
+/// The error of a text that is not a replay id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a replay id of this version: it has the form {VERSION}:SETTING:PREPARED:OPERATIONS:CUTS"
@@ -123,7 +123,7 @@ fn parse(text: &str) -> Option<ReplayId> {
     })
 }
 
-/// Lanes are separated by `+`, but not within an operation such as `chattr(+j,d0/f0)`.
+/// Splits a text into lanes at `+`, except within an operation such as `chattr(+j,d0/f0)`.
 fn split_lanes(text: &str) -> Vec<&str> {
     let (mut lanes, mut begin, mut depth) = (Vec::new(), 0, 0_i32);
     for (at, letter) in text.char_indices() {
@@ -141,21 +141,20 @@ fn split_lanes(text: &str) -> Vec<&str> {
     lanes
 }
 
-/// The outcome of a replay.
+/// The result of a replay.
 pub struct Shown {
     /// The recorded run.
     pub recording: Rc<Recording>,
-    /// The violation; none if it is gone.
+    /// The violation, if it occurred again.
     pub broken: Option<Broken>,
-    /// The block of the recovered volume that was changed silently, and its detector, if rule E7
-    /// held.
+    /// The silently changed block of the recovered volume, and its detector, if rule E7 was kept.
     pub silent: Option<Trial>,
 }
 
 /// Repeats a violation.
 ///
 /// # Errors
-/// [`RunError`] if the workload cannot be run.
+/// - [`RunError`] if the workload cannot be run.
 pub fn replay(id: &ReplayId) -> Result<Shown, RunError> {
     let empty =
         Disks::make(&id.workload.setting).map_err(|error| RunError::Volume(error.to_string()))?;
@@ -186,7 +185,7 @@ fn judge_cut(id: &ReplayId, recording: &Rc<Recording>) -> Result<(), Broken> {
     }
 }
 
-/// Changes a block of what is recovered from the cut, as the explorer does with some images.
+/// Changes a block of the volume recovered from the cut, as the explorer does with some images.
 fn damage(id: &ReplayId, recording: &Recording) -> Result<Option<Trial>, Broken> {
     let [cut] = &id.cuts[..] else {
         return Ok(None);
@@ -200,9 +199,9 @@ fn damage(id: &ReplayId, recording: &Recording) -> Result<Option<Trial>, Broken>
         .transpose()
 }
 
-/// Violations of the protocol have no image to look at, so the whole run is judged for them.
+/// Checks the whole run for violations of the protocol, which have no image.
 fn judge_run(recording: &Rc<Recording>) -> Result<(), Broken> {
-    // Whole images and the order of requests.
+    // Whole images and the order of requests only.
     let protocol_only = Limits {
         singles: 0,
         pairs: 0,
@@ -246,7 +245,7 @@ fn bounds_at(recording: &Recording, histories: &[History], event: usize) -> Boun
     bounds
 }
 
-/// Recovers what the cuts leave and compares it.
+/// Recovers the state after the cuts and compares it.
 fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
     let data = recording.workload.setting.cell.data;
     let Some((first, deeper)) = cuts.split_first() else {
@@ -292,7 +291,7 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
     oracle.check().map(drop)
 }
 
-/// The devices before the run.
+/// Returns the devices before the run.
 fn replays(recording: &Recording) -> Vec<DeviceReplay<Image>> {
     let initial = &recording.initial;
     let images = core::iter::once(&initial.home).chain(&initial.log);

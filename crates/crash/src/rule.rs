@@ -1,4 +1,4 @@
-//! The rules, by the names under which `docs/crash-model.md` promises them.
+//! The rules, under the names in `docs/crash-model.md`.
 
 use core::fmt;
 use core::ops::AddAssign;
@@ -92,7 +92,7 @@ impl Default for RuleCounts {
 }
 
 impl RuleCounts {
-    /// A rule was exercised once more.
+    /// Counts one more check of a rule.
     pub fn note(&mut self, rule: Rule) {
         self.0[rule as usize] += 1;
     }
@@ -111,17 +111,17 @@ impl AddAssign<&Self> for RuleCounts {
     }
 }
 
-/// A rule is broken.
+/// A violation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
     /// The rule.
     pub rule: Rule,
-    /// The finding, and the expectation.
+    /// The state found, and the expected one.
     pub what: String,
 }
 
 impl Broken {
-    /// A rule is broken.
+    /// Creates the violation of a rule.
     pub fn new(rule: Rule, what: impl Into<String>) -> Self {
         let what = what.into();
         Self { rule, what }

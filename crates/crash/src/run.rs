@@ -1,4 +1,4 @@
-//! Runs a workload in a world of its own and records what its devices were asked to do.
+//! Runs a workload in a separate world and records the requests to its devices.
 
 mod client;
 mod holds;
@@ -23,11 +23,11 @@ use crate::world::world;
 
 pub(crate) use client::{EVERYTHING, run as perform, transactions};
 
-/// Does what comes before the recording, on a volume that is opened and closed for it, or cut off
-/// after a sync.
+/// Runs the operations before the recording, on a volume that is opened and closed for them, or cut
+/// off after a sync.
 ///
 /// # Errors
-/// [`RunError`].
+/// - [`RunError`] if they cannot be run.
 pub fn prepare(workload: &Workload, empty: &Disks) -> Result<Disks, RunError> {
     if workload.prepared.iter().all(|count| *count == 0) {
         return Ok(empty.clone());
@@ -64,7 +64,7 @@ pub fn prepare(workload: &Workload, empty: &Disks) -> Result<Disks, RunError> {
 /// Runs a workload on prepared disks and records it.
 ///
 /// # Errors
-/// [`RunError`].
+/// - [`RunError`] if it cannot be run.
 pub fn record(workload: &Workload, prepared: &Disks) -> Result<Recording, RunError> {
     record_on(workload, prepared, |device| device)
 }
@@ -72,7 +72,7 @@ pub fn record(workload: &Workload, prepared: &Disks) -> Result<Recording, RunErr
 /// Records a workload with a layer between the recording devices and the volume.
 ///
 /// # Errors
-/// [`RunError`].
+/// - [`RunError`] if it cannot be run.
 pub fn record_on(
     workload: &Workload,
     prepared: &Disks,
@@ -138,7 +138,7 @@ pub fn record_on(
         .map(|recording| Recording { hash, ..recording })
 }
 
-/// Without batches that only read and did not fail.
+/// Removes batches that only read and did not fail.
 fn interesting(mut events: Vec<Event>) -> Vec<Event> {
     let mut reads = std::collections::BTreeSet::new();
     for event in &events {

@@ -1,11 +1,11 @@
-//! [`RunError`]: a workload could not be run to its end.
+//! [`RunError`]: the error of a workload that could not be run to its end.
 
 use crate::rule::Broken;
 
-/// A workload could not be run to its end.
+/// The error of a workload that could not be run to its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// An operation failed that should not.
+    /// An unexpected failure of an operation.
     #[error("{op} failed: {error}")]
     Operation {
         /// The operation.
@@ -22,7 +22,7 @@ pub enum RunError {
     /// Calls wait for each other, or do not return.
     #[error("{0}")]
     Stuck(String),
-    /// The world ended badly: a panic.
+    /// The world ended with a panic.
     #[error("{0}")]
     World(String),
 }

@@ -1,6 +1,6 @@
-//! Sessions: many workloads, on several threads, until all are done or time is up.
+//! Sessions: many workloads, on several threads, until all are explored or time is up.
 //!
-//! Threads take workloads by number and share nothing else: each has disks of its own.
+//! Threads take workloads by number and share nothing else: each has separate disks.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -24,47 +24,47 @@ pub struct Session {
     pub generator: Generator,
     /// Limits of the exploration of each.
     pub limits: Limits,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// The end of the session.
+    /// Limits of the session.
     pub stop: Stop,
 }
 
-/// The end of a session.
+/// Limits of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stop {
-    /// After so much time.
+    /// Maximum duration.
     pub after: Option<Duration>,
-    /// After so many states.
+    /// Maximum number of states.
     pub states: Option<u64>,
-    /// After so many workloads.
+    /// Maximum number of workloads.
     pub workloads: Option<u64>,
 }
 
 /// The outcome of a session.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// Counts of the work done, cell by cell.
+    /// Counts of the work done in each cell.
     pub cells: Vec<Tally>,
     /// The first violation.
     pub violation: Option<Violation>,
     /// The duration.
     pub elapsed: Duration,
-    /// True if all workloads were done.
+    /// True if all workloads were explored.
     pub is_complete: bool,
 }
 
 /// A violation, shrunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// From what it is repeated.
+    /// Replay id of the violation.
     pub id: ReplayId,
-    /// The violation.
+    /// The broken rule.
     pub broken: Broken,
 }
 
 impl Report {
-    /// All cells together.
+    /// Returns the counts of all cells together.
     pub fn total(&self) -> Tally {
         let mut total = Tally::default();
         self.cells.iter().for_each(|tally| total += tally);
@@ -80,7 +80,7 @@ struct Shared {
 }
 
 impl Session {
-    /// Runs it. `progress` is told from time to time what was done so far.
+    /// Runs the session. `progress` is called periodically with the counts so far.
     pub fn run(&self, progress: &(dyn Fn(&Tally, Duration) + Sync)) -> Report {
         let start = Instant::now();
         let shared = Mutex::new(Shared {

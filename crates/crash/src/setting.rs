@@ -1,6 +1,6 @@
-//! Settings: on what a workload runs. A cell of the matrix, and what makes its world special.
+//! Settings: the environment of a workload. A cell of the matrix, and the properties of its world.
 //!
-//! In text: `ordered,internal` and then what is not usual, as in
+//! In text: `ordered,internal`, followed by the values that differ from the default, as in
 //! `journal,external,fua=0,log=64,tid=4294967280,pct=3`.
 
 use core::fmt;
@@ -12,23 +12,23 @@ use crate::crowd::Crowd;
 use crate::fault::Fault;
 use crate::mutant;
 
-/// The place of the journal.
+/// The location of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JournalPlace {
     /// Inside the volume.
     Internal,
-    /// On a device of its own, which loses its cache independently.
+    /// On an external device, whose cache is lost independently.
     External,
-    /// There is none: the volume is an ext2.
+    /// No journal: the volume is an ext2.
     None,
 }
 
-/// A data mode and a place for the journal.
+/// A data mode and a location of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
-    /// `data=`
+    /// Data mode (`data=`).
     pub data: DataMode,
-    /// The place of the journal.
+    /// Location of the journal.
     pub place: JournalPlace,
 }
 
@@ -42,22 +42,22 @@ pub const CELLS: [Cell; 6] = [
     Cell::new(DataMode::Journal, JournalPlace::External),
 ];
 
-/// A volume without a journal, on which nothing is in order but what sync calls make.
+/// A volume without a journal, on which only sync calls order writes.
 pub const NO_JOURNAL: Cell = Cell::new(DataMode::Writeback, JournalPlace::None);
 
-/// The task that runs next while the workload runs.
+/// The choice of the task that runs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schedule {
     /// First come, first served.
     Fair,
-    /// Any task, at every point, by this seed.
+    /// Any task, at every point, with this seed.
     Random(u64),
-    /// Priorities that change a few times, by this seed.
+    /// Priorities that change a few times, with this seed.
     Pct(u64),
 }
 
-/// For so long what is due may wait in all, in milliseconds, where a thread can lose its processor
-/// at every point for ten at most.
+/// Maximum total delay of a due event in milliseconds: a thread can lose its processor at every
+/// point, for ten milliseconds each time.
 const DELAY_MS: u64 = 500;
 
 impl Schedule {
@@ -77,28 +77,28 @@ pub enum Synchronous {
     No,
     /// Those that change names: the mount option `dirsync`.
     Directories,
-    /// All: the mount option `sync`.
+    /// All operations: the mount option `sync`.
     All,
 }
 
 /// The checksums of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Checksums {
-    /// There are none.
+    /// None.
     None,
     /// One for each transaction.
     V1,
-    /// One for each block, of which images keep a half.
+    /// One for each block, of which tags store 16 bits.
     V2,
     /// One for each block.
     V3,
 }
 
-/// All of them.
+/// All versions of checksums.
 pub const CHECKSUMS: [Checksums; 4] =
     [Checksums::None, Checksums::V1, Checksums::V2, Checksums::V3];
 
-/// On what a workload runs.
+/// The environment of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
     /// The cell.
@@ -107,17 +107,17 @@ pub struct Setting {
     pub ordered: OrderedScope,
     /// True if the devices can force a write; if not, the journal flushes twice.
     pub can_force: bool,
-    /// Blocks of the log that are used.
+    /// Number of blocks of the log in use.
     pub log_blocks: u32,
-    /// The number that the journal goes on from. Near the end of its range, numbers wrap.
+    /// Transaction number at which the journal continues. Near the end of the range, numbers wrap.
     pub tid: u32,
-    /// Milliseconds between commits by themselves; 0 is never.
+    /// Interval of commits without a request in milliseconds; 0 for never.
     pub commit_ms: u64,
-    /// Milliseconds between rounds of the background writer; 0 is never.
+    /// Interval of the background writer in milliseconds; 0 for never.
     pub writer_ms: u64,
-    /// Blocks that are free, about; 0 is a volume without anything in it.
+    /// Approximate number of free blocks; 0 for an empty volume.
     pub free_blocks: u32,
-    /// Clients, each in directories of its own.
+    /// Number of clients, each in separate directories.
     pub lanes: u32,
     /// The operations that are durable when they return.
     pub synchronous: Synchronous,
@@ -125,35 +125,35 @@ pub struct Setting {
     pub checksums: Checksums,
     /// True if the journal's block numbers have 64 bits.
     pub is_wide: bool,
-    /// True if the power failed after the preparation, so that the recording begins with a
+    /// True if the power failed after the preparation, so that the recording starts with a
     /// recovery.
     pub is_dirty: bool,
-    /// Each so many-th handle that asks for more credits restarts in another transaction; 0 is as
-    /// the log has it.
+    /// Every n-th handle that requests more credits restarts in another transaction; 0 to restart
+    /// only if the log requires it.
     pub restart_every: u32,
-    /// True if data that cannot be written ends all commits: the mount option `data_err=abort`.
+    /// True if a failed write of data ends all commits: the mount option `data_err=abort`.
     pub is_abort: bool,
     /// Tasks beside the clients.
     pub crowd: Option<Crowd>,
     /// True if freed blocks are discarded: the mount option `discard`.
     pub is_discarding: bool,
-    /// A device command that fails.
+    /// The failing device commands.
     pub fault: Option<Fault>,
-    /// The rule of the engine that is broken; builds with the feature `mutants` break it.
+    /// The broken rule of the engine; builds with the feature `mutants` break it.
     pub mutant: Option<&'static str>,
-    /// The task that runs next.
+    /// The choice of the task that runs next.
     pub schedule: Schedule,
 }
 
-/// The log of most worlds, in blocks: room for a few transactions of the largest operations.
+/// Length of the log in most worlds, in blocks: a few transactions of the largest operations.
 pub const LOG_BLOCKS: u32 = 256;
-/// The most clients: each has a digit.
+/// Maximum number of clients: each has a digit.
 pub const LANES_MAX: u32 = 36;
 /// Depth of [`Schedule::Pct`].
 pub const PCT_DEPTH: u32 = 3;
 
 impl Cell {
-    /// A cell.
+    /// Creates a cell.
     pub const fn new(data: DataMode, place: JournalPlace) -> Self {
         Self { data, place }
     }
@@ -165,7 +165,7 @@ impl Cell {
 }
 
 impl Setting {
-    /// The usual setting of a cell: nothing happens by itself.
+    /// Creates the usual setting of a cell: nothing runs in the background.
     pub const fn new(cell: Cell) -> Self {
         Self {
             cell,
@@ -259,7 +259,7 @@ impl fmt::Display for Setting {
     }
 }
 
-/// A text is not a setting.
+/// The error of a text that is not a setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a cell: they look like ordered,internal or journal,external")]
 pub struct SettingError(pub String);

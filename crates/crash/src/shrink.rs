@@ -1,5 +1,5 @@
-//! Shrinking: the shortest workload that breaks the same rule. The command that fails moves with
-//! the operations.
+//! Shrinking: the search for the shortest workload that breaks the same rule. The failing command
+//! moves with the operations.
 
 use std::rc::Rc;
 
@@ -17,8 +17,8 @@ use crate::workload::Workload;
 /// Maximum number of workloads that are tried.
 const TRIES_MAX: usize = 300;
 
-/// Runs and explores a workload, with its fault at its place or, for another workload, a little
-/// before it: the first violation, with the workload that shows it.
+/// Runs and explores a workload, with its fault in place or, for another workload, slightly
+/// earlier. Returns the first violation, with the workload that shows it.
 fn find_nearby(workload: &Workload, limits: Limits) -> Option<(Workload, Found)> {
     nearby(workload.setting.fault)
         .into_iter()
@@ -29,7 +29,7 @@ fn find_nearby(workload: &Workload, limits: Limits) -> Option<(Workload, Found)>
         })
 }
 
-/// Runs and explores a workload: the first violation.
+/// Runs and explores a workload. Returns the first violation.
 pub fn find(workload: &Workload, limits: Limits) -> Option<Found> {
     let explored = (|| -> Result<_, RunError> {
         let empty =
@@ -40,8 +40,8 @@ pub fn find(workload: &Workload, limits: Limits) -> Option<Found> {
     explored.unwrap_or_else(|error| Some(Found::run(&error)))
 }
 
-/// Leaves operations out as long as the same rule is broken. The shortest workload that was found,
-/// with what breaks.
+/// Removes operations as long as the same rule is broken. Returns the shortest workload found and
+/// its violation.
 pub fn shrink(workload: &Workload, found: Found, mut limits: Limits) -> (ReplayId, Broken) {
     // A shorter workload leaves other images, of which others would be chosen.
     if found.broken.rule == Rule::E7 {
@@ -80,7 +80,7 @@ pub fn shrink(workload: &Workload, found: Found, mut limits: Limits) -> (ReplayI
     (id, best_found.broken)
 }
 
-/// The same beside a crowd of half as many rounds, or of one less.
+/// Returns the workload beside a crowd of half as many rounds, or of one less, with its violation.
 fn with_fewer_rounds(workload: &Workload, rule: Rule, limits: Limits) -> Option<(Workload, Found)> {
     let crowd = workload.setting.crowd?;
     [crowd.rounds / 2, crowd.rounds.saturating_sub(1)]
@@ -94,7 +94,7 @@ fn with_fewer_rounds(workload: &Workload, rule: Rule, limits: Limits) -> Option<
         })
 }
 
-/// A workload without one operation, if the others can still be done.
+/// Returns a workload without one operation, if the others can still be done.
 fn without(workload: &Workload, lane: usize, number: usize) -> Option<Workload> {
     let mut shorter = workload.clone();
     shorter.lanes[lane].remove(number);

@@ -1,4 +1,4 @@
-//! Suspects: data that may be anything, because its write has failed.
+//! Suspects: data whose contents are undefined because its write failed.
 
 use crate::mode::DataMode;
 use block::Request;
@@ -11,16 +11,16 @@ use crate::protocol::LogMap;
 use crate::tag::{NOBODY, Tag, number_of, place_of};
 use crate::workload::Workload;
 
-/// Data of a file whose write has failed, and that may be anything now.
+/// Data of a file with undefined contents because its write failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Suspect {
-    /// The file, as it stands in tags; zeroes belong to no file.
+    /// Number of the file in tags; zeroes belong to no file.
     pub(crate) file: u32,
     /// The block of the file.
     pub(crate) block: usize,
     /// The lane that wrote it.
     pub(crate) lane: usize,
-    /// The state that the write made.
+    /// Number of the state created by the write.
     pub(crate) state: usize,
 }
 
@@ -32,8 +32,8 @@ pub(crate) const ZEROES: Suspect = Suspect {
     state: 0,
 };
 
-/// Returns the data of files that may be anything after a failed command. The bounds are those of
-/// that time.
+/// Returns the data of files with undefined contents after a failed command. The bounds are those
+/// of that time.
 pub(crate) fn suspects(
     strike: &Strike,
     map: &LogMap,
@@ -63,8 +63,8 @@ fn is_written_again(suspect: &Suspect, workload: &Workload) -> bool {
     passes && workload.setting.cell.data == DataMode::Ordered && !is_of_direct()
 }
 
-/// Returns the last change of a file's data that may be in the failed write: a sector that was cut
-/// off carries its writer, and not the truncation.
+/// Returns the last change of a file's data that may be in the failed write: a truncated sector
+/// carries its writer, and not the truncation.
 fn newest_change(suspect: &Suspect, histories: &[History], bounds: &Bounds) -> Option<usize> {
     let history = histories.get(suspect.lane)?;
     let begun = bounds.lanes.get(suspect.lane)?.begun;
@@ -73,7 +73,7 @@ fn newest_change(suspect: &Suspect, histories: &[History], bounds: &Bounds) -> O
     Some(history.states.get(begun)?.get(id)?.data_in)
 }
 
-/// The data of files that a failed command was to write, as far as it says whose it is.
+/// Returns the data of files in a failed command, as far as tags name the file.
 pub(crate) fn signed(strike: &Strike, map: &LogMap) -> Vec<Suspect> {
     let Request::Write {
         sector, payload, ..
@@ -100,7 +100,7 @@ pub(crate) fn signed(strike: &Strike, map: &LogMap) -> Vec<Suspect> {
         }
         let is_zero = |sector: &&[u8]| sector.iter().all(|byte| *byte == 0);
         let zeroes = block.chunks(SECTOR_BYTES).filter(is_zero).count();
-        // Metadata says more than that.
+        // Metadata has other bytes.
         if zeroes > 0 && zeroes + tags().count() == block.chunks(SECTOR_BYTES).count() {
             suspects.push(ZEROES);
         }

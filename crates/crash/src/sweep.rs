@@ -1,5 +1,5 @@
-//! The systematic search for what errors do: a workload runs once without any, and then once for
-//! each command that its devices were given and each way in which that can fail.
+//! The systematic search for the effects of errors: a workload runs once without any, and then once
+//! for each command to its devices and each way in which that can fail.
 
 use rt::split_mix::{SplitMix, mix_pair};
 
@@ -10,7 +10,7 @@ use crate::generator::{Kind, Share};
 use crate::volumes::Volumes;
 use crate::workload::Workload;
 
-/// Maximum shift of command numbers when an operation is left out: the fault is looked for in this
+/// Maximum shift of command numbers when an operation is left out: the fault is searched in this
 /// range before its place.
 const MOVED_MAX: u64 = 12;
 
@@ -29,15 +29,15 @@ fn limits_of(limits: Limits) -> Limits {
     }
 }
 
-/// Explores a workload, and with faults those that it becomes by them. A violation comes with the
-/// workload that shows it.
+/// Explores a workload, and its variants with faults. Returns the first violation with the workload
+/// that shows it.
 pub(crate) fn try_all(
     volumes: &mut Volumes,
     kind: Kind,
     workload: &Workload,
     limits: Limits,
 ) -> (Tally, Option<(Workload, Found)>) {
-    // Without a journal nothing says what a volume on failing devices is to hold.
+    // Without a journal the contents of a volume on failing devices are undefined.
     let has_journal = workload.setting.cell.has_journal();
     if let Some(share) = kind.faults().filter(|_| has_journal) {
         return sweep(volumes, workload, limits, share);
@@ -46,8 +46,8 @@ pub(crate) fn try_all(
     (tally, found.map(|found| (workload.clone(), found)))
 }
 
-/// Lets commands of a workload fail, one run for each. What was done, and the first violation, with
-/// the workload that shows it.
+/// Lets commands of a workload fail, one run for each. Returns the counts, and the first violation
+/// with the workload that shows it.
 fn sweep(
     volumes: &mut Volumes,
     workload: &Workload,
@@ -89,7 +89,7 @@ fn sweep(
     (tally, None)
 }
 
-/// From some writes on there is no room, for a while or for good.
+/// Returns faults without room for writes from some write on, temporarily or permanently.
 fn refusals(faults: &[Fault], count: usize, seed: u64) -> Vec<Fault> {
     let mut random = SplitMix::new(mix_pair(seed, faults.len() as u64));
     let writes = faults
@@ -115,8 +115,8 @@ fn refusals(faults: &[Fault], count: usize, seed: u64) -> Vec<Fault> {
     (0..count).filter_map(refusal).collect()
 }
 
-/// The same fault, and those of the commands before it: where the fault of a workload is when it
-/// has fewer operations.
+/// Returns the same fault, and those of the commands before it: candidates for the fault of a
+/// workload with fewer operations.
 pub(crate) fn nearby(fault: Option<Fault>) -> Vec<Option<Fault>> {
     let Some(fault) = fault else {
         return vec![None];

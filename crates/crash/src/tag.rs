@@ -1,4 +1,4 @@
-//! The contents of writes: every sector carries its write, its file and its place in the file.
+//! The contents of writes: every sector carries its write, its file and its index in the file.
 //!
 //! ```text
 //! word 0    the mark of tags; every other write begins like a block of the journal: magic number,
@@ -15,13 +15,13 @@ use rt::split_mix::GAMMA;
 
 use crate::image::{BLOCK_BYTES, BLOCK_SECTORS, SECTOR_BYTES};
 
-/// Word 0 where it is not the journal's.
+/// Word 0 if it does not imitate the journal.
 const PLAIN: [u8; 8] = *b"datajTag";
 /// The types of journal blocks that the others imitate.
 const PRETENDED: [BlockType; 3] = [BlockType::Commit, BlockType::Descriptor, BlockType::Revoke];
-/// Words in a sector.
+/// Number of words in a sector.
 const WORDS: usize = SECTOR_BYTES / 8;
-/// The words before the sequence.
+/// Number of words before the sequence.
 const HEAD_WORDS: usize = 3;
 /// Difference of successive words of the sequence.
 const STEP: u64 = GAMMA;
@@ -33,7 +33,7 @@ pub struct Tag {
     pub file: u32,
     /// The write, numbered from 1.
     pub write: u32,
-    /// The sector's place in the file, or on the volume.
+    /// The sector's index in the file, or on the volume.
     pub sector: u32,
 }
 
@@ -64,14 +64,14 @@ impl Tag {
         [a, b, c, d, e, f, g, h]
     }
 
-    /// Writes the sector.
+    /// Fills a sector.
     pub fn fill(&self, sector: &mut [u8]) {
         for (index, word) in sector.chunks_exact_mut(8).enumerate() {
             word.copy_from_slice(&self.word(index).to_le_bytes());
         }
     }
 
-    /// Returns true if bytes are the sector's first ones, up to `cut`, with zeroes behind.
+    /// Returns true if the bytes are those of the sector up to `cut`, with zeroes after them.
     pub fn matches(&self, bytes: &[u8], cut: usize) -> bool {
         let (kept, zeroes) = bytes.split_at(cut.min(bytes.len()));
         let words = kept.chunks(8).enumerate();
@@ -82,8 +82,8 @@ impl Tag {
         is_equal && zeroes.iter().all(|byte| *byte == 0)
     }
 
-    /// The tag of a sector whose beginning, at least, was written as one, with zeroes behind. None
-    /// for anything else.
+    /// Returns the tag of a sector that contains at least its first words, with zeroes after the
+    /// rest. Returns `None` for any other contents.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let words: Vec<u64> = bytes
             .chunks_exact(8)
@@ -110,7 +110,7 @@ impl Tag {
         });
         let cut = differs.map_or(bytes.len(), |index| index * 8);
         let rest = &bytes[cut.min(bytes.len())..];
-        // With nothing of the sequence, some of the words before it may be missing, too.
+        // Without any word of the sequence, some words before it may be missing, too.
         if differs == Some(HEAD_WORDS) && rest.iter().all(|byte| *byte == 0) {
             return None;
         }
@@ -134,7 +134,7 @@ pub fn poison(number: u64) -> layout::Block {
     block
 }
 
-/// Node numbers of a lane begin at its number times this.
+/// Multiplier of a lane's number that gives its first node number.
 const LANE_NODES: u32 = 1 << 16;
 
 /// Returns the id, among all lanes, of the node that an operation makes, or of its write.
@@ -142,7 +142,7 @@ pub fn number_of(lane: usize, number: usize) -> u32 {
     lane as u32 * LANE_NODES + number as u32 + 1
 }
 
-/// Lane and number of an operation, from what its node or write is known by.
+/// Returns lane and number of an operation from the id of its node or write.
 pub fn place_of(number: u32) -> Option<(usize, usize)> {
     let index = number.checked_sub(1)?;
     Some(((index / LANE_NODES) as usize, (index % LANE_NODES) as usize))

@@ -43,7 +43,7 @@ impl From<OrderedScope> for options::OrderedScope {
     }
 }
 
-/// Returns mount options under which nothing happens by itself.
+/// Returns mount options under which nothing runs in the background.
 pub fn quiet(data: DataMode) -> MountOptions {
     let never = Nanos::from_secs(100_000);
     MountOptions {

@@ -8,8 +8,8 @@
 //! On a volume that was cut off, the contents of every file that was synced and not changed since
 //! are there, under some name or in `lost+found`.
 //!
-//! The explorer checks closed volumes of all generators, the comparison with others some that were
-//! cut off.
+//! The explorer checks closed volumes of all generators; the comparison with other programs also
+//! checks some that were cut off.
 
 use std::rc::Rc;
 
@@ -40,13 +40,13 @@ fn unreadable(error: &dyn core::fmt::Display) -> Broken {
     Broken::new(Rule::U1, format!("it cannot be opened or read: {error}"))
 }
 
-/// Runs something in a world of its own, long after everything else.
+/// Runs a function in a separate world, long after everything else.
 fn apart<T: 'static>(look: impl FnOnce() -> Result<T, Broken> + 'static) -> Result<T, Broken> {
     let run = sim::run(world(Schedule::Fair, RECOVERED_AT, None), look);
     run.map_err(|error| unreadable(&error))?.value
 }
 
-/// Looks at the volume as its workload closed it. What was done, and the first violation.
+/// Checks the volume that its workload closed. Returns the counts, and the first violation.
 pub(crate) fn explore(recording: Rc<Recording>) -> (Tally, Option<Found>) {
     let mut tally = Tally {
         workloads: 1,
@@ -91,7 +91,7 @@ fn check_end(recording: &Recording) -> Result<(), Broken> {
     let mut oracle = Oracle {
         histories: &histories,
         bounds: &bounds,
-        // What was closed is exactly what was written.
+        // The contents of a closed volume are exactly those written.
         data: DataMode::Journal,
         recovered: &recovered,
         leftovers: &Leftovers::new(),
@@ -105,8 +105,7 @@ fn check_end(recording: &Recording) -> Result<(), Broken> {
     recover::check(&*devices.home_device(), None)
 }
 
-/// Has e2fsck repair a volume that was cut off, and looks for what was synced. How many files that
-/// was.
+/// Lets e2fsck repair a volume that was cut off, and checks the synced files. Returns their number.
 ///
 /// # Errors
 /// - U1, U2 if it is not repaired.
@@ -145,7 +144,7 @@ pub(crate) fn check_repaired(
     Ok(count)
 }
 
-/// Everything on a repaired volume, in `lost+found` too.
+/// Returns all inodes of a repaired volume, with those in `lost+found`.
 fn all_files(disks: &Disks) -> Result<Vec<Seen>, Error> {
     let options = MountOptions {
         read_only: true,
@@ -160,7 +159,7 @@ fn all_files(disks: &Disks) -> Result<Vec<Seen>, Error> {
     Ok(seen)
 }
 
-/// Returns true if it is a file with these contents, each sector as it was written.
+/// Returns true if an inode is a file with these contents, each sector as written.
 fn holds(seen: &Seen, size: u64, sectors: &[Sector]) -> bool {
     let Contents::File(bytes) = &seen.contents else {
         return false;

@@ -40,7 +40,7 @@ impl Volumes {
         record(workload, &disks)
     }
 
-    /// The volume on which a workload begins.
+    /// Returns the volume on which a workload starts.
     pub(crate) fn prepared(&mut self, workload: &Workload) -> Result<Disks, RunError> {
         let setting = workload.setting;
         let name = Setting {

@@ -8,7 +8,7 @@ use crate::setting::Setting;
 pub struct Workload {
     /// The volume, its devices and the schedule.
     pub setting: Setting,
-    /// Number of operations of each lane that precede the recording. They make the files that the
+    /// Number of operations of each lane before the recording. They create the files that the
     /// others need, and are durable.
     pub prepared: Vec<usize>,
     /// The operations of each lane, in order.

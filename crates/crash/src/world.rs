@@ -20,23 +20,23 @@ pub fn world(schedule: Schedule, seconds: i64, mutant: Option<&'static str>) -> 
     };
     sim::Config {
         epoch: WallTime { seconds, nanos: 0 },
-        // A broken engine may run in circles.
+        // A broken engine may loop.
         step_count_max: mutant.map_or(config.step_count_max, |_| MUTANT_STEPS_MAX),
         mutant,
         ..config
     }
 }
 
-/// A value that a world hands out.
+/// A slot in which a world leaves a value for its caller.
 pub struct Shared<T>(Rc<RefCell<Option<T>>>);
 
 impl<T> Shared<T> {
-    /// Returns an empty one.
+    /// Returns an empty slot.
     pub fn new() -> Self {
         Self(Rc::new(RefCell::new(None)))
     }
 
-    /// Hands out the value.
+    /// Stores the value.
     pub fn set(&self, value: T) {
         self.0.replace(Some(value));
     }

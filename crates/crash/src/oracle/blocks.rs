@@ -1,9 +1,8 @@
-//! Blocks in data=journal, each by itself: a block is one version of itself, and a write of several
-//! blocks is cut only between two of them, with none of the later ones there without those before
-//! it.
+//! Blocks in data=journal, each separately: a block has one version, and a write of several blocks
+//! is cut only between two of them, without a later block if an earlier one is missing.
 //!
-//! What the sectors say of themselves is compared with all states at once, whichever the volume
-//! should be in. So a block that is put together from two versions is told from a wrong version
+//! The tags in the sectors are compared with all states at once, regardless of the state that the
+//! volume should have. So a block with parts of two versions is distinguished from a wrong version
 //! (J1).
 
 use super::Oracle;
@@ -14,13 +13,12 @@ use crate::observe::{Contents, Seen};
 use crate::rule::{Broken, Rule};
 use crate::tag::{Tag, number_of, place_of};
 
-/// The writes that the sectors of a file are from; 0 where there are zeroes, none where a sector
-/// does not say.
+/// The writes that the sectors of a file come from; 0 for zeroes, none for a sector without a tag.
 type Versions = Vec<Option<u32>>;
 
 impl Oracle<'_> {
     /// Checks that no block is a mixture of two versions, and that no write has its end without its
-    /// beginning.
+    /// start.
     pub(super) fn check_blocks(&mut self) -> Result<(), Broken> {
         for (history, bounds) in self.histories.iter().zip(&self.bounds.lanes) {
             if has_choice(history, bounds) {
@@ -37,7 +35,7 @@ impl Oracle<'_> {
         Ok(())
     }
 
-    /// The history of the lane that a write is from, and the write's number there.
+    /// Returns the history of the lane of a write, and the write's number there.
     fn origin(&self, write: u32) -> Option<(&History, usize)> {
         let (lane, number) = place_of(write)?;
         let history = self.histories.get(lane)?;
@@ -88,8 +86,7 @@ impl Oracle<'_> {
             let before = versions.get(from..index).into_iter().flatten();
             let mut before = (from..).zip(before);
             let older = before.find(|(sector, other)| match other {
-                // Zeroes do not say when: a range may have become zeroes, or a hole, after the
-                // write.
+                // Zeroes have no version: a range may have been zeroed or punched after the write.
                 Some(0) => !is_zeroed_after(history, number, *sector),
                 Some(other) => Some(*other) < *write,
                 None => false,
@@ -107,8 +104,8 @@ impl Oracle<'_> {
     }
 }
 
-/// Returns true if a crash may leave one version of a block or another, or a write of several
-/// blocks in part.
+/// Returns true if a crash may leave one of several versions of a block, or a part of a write of
+/// several blocks.
 fn has_choice(history: &History, bounds: &LaneBounds) -> bool {
     let numbers = bounds.state..bounds.begun.max(bounds.state);
     numbers.into_iter().any(|number| {
@@ -129,7 +126,7 @@ fn has_choice(history: &History, bounds: &LaneBounds) -> bool {
     })
 }
 
-/// Returns true if a sector of the file that an operation wrote is zeroes in a later state.
+/// Returns true if a sector of the file that an operation wrote is zeroed in a later state.
 fn is_zeroed_after(history: &History, number: usize, sector: usize) -> bool {
     let write = number_of(history.lane, number);
     let later = &history.states[number + 1..];

@@ -8,15 +8,16 @@
 //! | writeback | those of any state since its last sync call; see below |
 //!
 //! With *new blocks only*, a sector may have the contents of any state since its block was
-//! allocated, since its file's end moved in it, or since its last sync call, or of a later state.
-//! In writeback mode a block that is newer than the last sync call may also have contents that the
-//! cut left there of earlier times ([`crate::leftover`]).
+//! allocated, since the file was extended or truncated within it, or since its last sync call, or
+//! of a later state. In writeback mode a block that is newer than the last sync call may also have
+//! earlier contents that the cut left there ([`crate::leftover`]).
 //!
 //! "Ordered" is ext3's own rule (`ordered=all`): every block that a transaction's operations wrote
 //! is on the device before the transaction commits, overwrites in place included. With
-//! `ordered=allocated` those are left to their writer.
+//! `ordered=allocated` overwrites in place are not ordered.
 //!
-//! If the write of a block has failed, its sectors may be anything until a sync call covers them.
+//! If the write of a block has failed, the contents of its sectors are undefined until a sync call
+//! covers them.
 
 use crate::mode::{DataMode, OrderedScope};
 use layout::InodeNr;
@@ -34,9 +35,9 @@ use crate::tag::{NOBODY, Tag};
 struct File {
     id: NodeId,
     inode: InodeNr,
-    /// Its number as it stands in tags.
+    /// Number of the file in tags.
     number: u32,
-    /// No contents before this state.
+    /// The state before which no contents may return.
     bound: usize,
 }
 
@@ -108,14 +109,14 @@ impl Oracle<'_> {
         wanted: Sector,
     ) -> bool {
         let is = |sector: Sector| is_version(file.number, index, piece, sector);
-        // In a hole of the map, no written data can be read.
+        // A hole has no written data.
         if wanted.allocated_in == 0 {
             return is(wanted);
         }
         if self.data == DataMode::Journal {
             return is(wanted);
         }
-        // The writer that failed got the error, unless a later sync call has succeeded.
+        // The failed writer got the error, unless a later sync call has succeeded.
         let is_suspect = |suspect: &Suspect| {
             let is_here = suspect.file == file.number && suspect.block == index / BLOCK_SECTORS;
             is_here && suspect.state > file.bound
@@ -147,8 +148,8 @@ impl Oracle<'_> {
         self.data == DataMode::Writeback && self.is_leftover(view, file, index, wanted)
     }
 
-    /// Returns true if zeroes could not be written somewhere, and this sector became zeroes since
-    /// the last sync call that succeeded.
+    /// Returns true if zeroes could not be written somewhere, and this sector was zeroed since the
+    /// last successful sync call.
     fn was_zeroed(&self, view: &View<'_>, file: &File, index: usize) -> bool {
         let most = view.bounds.begun.max(view.whole);
         let is_zeroed = |number: usize| {

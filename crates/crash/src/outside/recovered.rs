@@ -14,12 +14,12 @@ use crate::world::world;
 
 /// The contents after recovery, and after the volume was closed.
 struct Recovered {
-    /// None where finishing orphans has begun another log.
+    /// The contents after recovery; none if completing orphans has written to the log.
     open: Option<Disks>,
     closed: Disks,
 }
 
-/// Asks both about a sample and about the volume that its workload closed.
+/// Checks a sample and the volume that its workload closed with both checkers.
 pub(super) fn check(sample: &Sample) -> Result<Counts, Box<Difference>> {
     let ask = || -> Result<Counts, Broken> {
         let recovered = recover(sample)?;

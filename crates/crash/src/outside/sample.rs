@@ -1,5 +1,5 @@
-//! Samples: a random workload of a random generator, and something that a power cut at a random
-//! event leaves of it.
+//! Samples: a random workload of a random generator, and one of the states that a power cut at a
+//! random event leaves.
 
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ use crate::setting::Cell;
 use crate::volumes::Volumes;
 use crate::workload::Workload;
 
-/// All that workloads are made by.
+/// The kinds of generators.
 const KINDS: [Kind; 7] = [
     Kind::Exhaustive { length: 1 },
     Kind::Stress,
@@ -30,10 +30,10 @@ const KINDS: [Kind; 7] = [
     Kind::Races,
     Kind::Faults,
 ];
-/// The blocks of the log, without its superblock, that the kernel wants at least.
+/// Minimum number of blocks of the log that the kernel accepts, without its superblock.
 const LOG_BLOCKS_OF_KERNEL: u32 = layout::journal::BLOCK_COUNT_MIN - 1;
 
-/// Takes samples by number.
+/// A source of samples by number.
 pub(super) struct Sampler {
     generators: Vec<Generator>,
     cells: Vec<Cell>,
@@ -42,7 +42,7 @@ pub(super) struct Sampler {
 
 /// The contents that a power cut left.
 pub(super) struct Sample {
-    /// From what it is repeated.
+    /// Replay id of the sample.
     pub(super) id: ReplayId,
     /// The whole run.
     pub(super) recording: Rc<Recording>,
@@ -51,7 +51,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Something about it differs.
+    /// Returns the difference for a violation of this sample.
     pub(super) fn difference(&self, broken: Broken) -> Box<Difference> {
         let id = self.id.clone();
         Box::new(Difference { id, broken })
@@ -69,8 +69,8 @@ impl Sampler {
         }
     }
 
-    /// A sample by its number, with a log that the kernel takes or one as short as the workload
-    /// likes.
+    /// Returns a sample by its number, with a log that the kernel accepts or as short as the
+    /// workload allows.
     pub(super) fn take(
         &self,
         number: u64,
@@ -95,7 +95,7 @@ impl Sampler {
         Ok(cut(workload, recording, &mut random))
     }
 
-    /// Generators take turns, and for each of them the cells.
+    /// Returns a workload: generators take turns, and for each of them the cells.
     fn workload(&self, number: u64) -> Workload {
         let (kinds, cells) = (self.generators.len() as u64, self.cells.len() as u64);
         let generator = &self.generators[(number % kinds) as usize];
@@ -108,7 +108,7 @@ impl Sampler {
     }
 }
 
-/// Cuts the power somewhere in a run.
+/// Cuts the power at a random event of a run.
 fn cut(workload: Workload, recording: Recording, random: &mut SplitMix) -> Sample {
     let initial = &recording.initial;
     let images = core::iter::once(&initial.home).chain(&initial.log);

@@ -1,4 +1,4 @@
-//! Unrecovered images: recovered by us, by e2fsck and by the kernel.
+//! Unrecovered images: recovered by jext, by e2fsck and by the kernel.
 
 use ext::volume::OpenReport;
 use ext::{MountOptions, Volume};
@@ -18,9 +18,9 @@ use crate::setting::Schedule;
 use crate::timetable::RECOVERED_AT;
 use crate::world::world;
 
-/// Number of differing runs of bytes that are reported.
+/// Maximum number of differing byte ranges that are reported.
 const TOLD: usize = 4;
-/// As little as the kernel can do: it replays the log and finishes orphans.
+/// Mount options with the least effect: the kernel replays the log and completes orphans.
 const KERNEL_OPTIONS: &str = "ro,barrier=0";
 
 /// An image that another program has recovered.
@@ -41,7 +41,7 @@ fn compare(disks: &Disks) -> Result<Counts, Broken> {
     let (deleted, truncated) = (ours.report.orphans_deleted, ours.report.orphans_truncated);
     let mut tree = ours.tree;
     if truncated > 0 {
-        // They tell when the truncation was finished.
+        // They show when the truncation was completed.
         let files = tree.values_mut().filter(|node| node.kind == '-');
         files.for_each(|node| node.mtime = None);
     }
@@ -87,7 +87,7 @@ fn compare(disks: &Disks) -> Result<Counts, Broken> {
     })
 }
 
-/// Opens an image with the engine, looks at it, and closes it.
+/// Opens an image with the engine, reads it, and closes it.
 fn open(disks: &Disks, read_only: bool) -> Result<Recovered, Broken> {
     let disks = disks.clone();
     let failed = |error: &dyn core::fmt::Display| {
@@ -166,7 +166,7 @@ fn kernel_tree(files: &Files) -> Result<Tree, Broken> {
     let mount = mount
         .map_err(|said| Broken::new(Rule::U2, format!("the kernel does not mount it: {said}")))?;
     let mut tree = tree::of_folder(mount.path());
-    // What fills a volume is in there, and what an observation leaves out.
+    // An observation leaves out `lost+found`, which may contain the filler.
     let lost = [b"/", LOST_AND_FOUND].concat();
     tree.retain(|path, _| !path.starts_with(&lost));
     Ok(tree)

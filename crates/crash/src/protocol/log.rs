@@ -1,4 +1,4 @@
-//! Reads a log as it is written.
+//! Reading a log as it is written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,9 +10,10 @@ use zerocopy::FromBytes;
 
 use crate::disks::Disks;
 
-/// The places of the blocks of the log.
+/// The locations of the blocks of the log.
 pub(crate) struct LogMap {
-    /// Of an internal journal: the place in the log of a block of the home device.
+    /// For an internal journal, the position in the log of each of its blocks on the file-system
+    /// device.
     internal: Option<BTreeMap<u64, u32>>,
     places: Arc<Vec<u64>>,
     superblock: u64,
@@ -31,7 +32,7 @@ impl LogMap {
         }
     }
 
-    /// The place in the log of a block of a device; 0 is the journal's superblock.
+    /// Returns the position in the log of a block of a device; 0 is the journal's superblock.
     pub(crate) fn log_block(&self, device: usize, block: u64) -> Option<u32> {
         match &self.internal {
             Some(map) => map.get(&block).copied(),
@@ -40,7 +41,7 @@ impl LogMap {
         }
     }
 
-    /// Device and block of a place in the log.
+    /// Returns device and block of a position in the log.
     pub(crate) fn place(&self, at: u32) -> (usize, u64) {
         match self.internal {
             Some(_) => (0, self.places[at as usize]),
@@ -48,33 +49,33 @@ impl LogMap {
         }
     }
 
-    /// Device and block of the journal's superblock.
+    /// Returns device and block of the journal's superblock.
     pub(crate) fn superblock(&self) -> (usize, u64) {
         (usize::from(self.internal.is_none()), self.superblock)
     }
 }
 
-/// A transaction as it stands in the log.
+/// A transaction in the log.
 pub(super) struct Transaction {
     pub(super) tid: Tid,
     /// Its first block in the log.
     start: u32,
-    /// Its blocks in the log, the commit record left out.
+    /// Its blocks in the log, without the commit block.
     pub(super) log_blocks: Vec<u32>,
     pub(super) images: Vec<(u64, Arc<Block>)>,
     pub(super) revokes: Vec<u64>,
 }
 
-/// Reads blocks as they are written, and puts transactions together.
+/// A reader of log blocks as they are written, which assembles transactions.
 pub(super) struct LogReader {
     first: u32,
     end: u32,
-    /// The block behind the last commit record.
+    /// The block after the last commit block.
     head: u32,
     tags: TagFormat,
-    /// The blocks written since.
+    /// Blocks written since then.
     blocks: BTreeMap<u32, Arc<Block>>,
-    /// The blocks that transactions on their way revoke.
+    /// Blocks that incomplete transactions revoke.
     revokes: Vec<u64>,
 }
 
@@ -106,29 +107,29 @@ impl LogReader {
         self.first
     }
 
-    /// Returns true if a transaction whose commit record was not issued yet revokes a block.
+    /// Returns true if a transaction whose commit block is not submitted yet revokes a block.
     pub(super) fn is_revoked(&self, block: u64) -> bool {
         self.revokes.contains(&block)
     }
 
-    /// The journal says that it is empty. The next transaction goes on behind the last one all the
-    /// same.
+    /// Notes that the journal is marked as empty. The next transaction still starts after the last
+    /// one.
     pub(super) fn emptied(&mut self) {
         self.blocks.clear();
         self.revokes.clear();
     }
 
-    /// A commit record was refused for want of room: its transaction will be written once more, to
-    /// the same place.
+    /// Notes that a commit block was refused for lack of room: its transaction will be written once
+    /// more, to the same position.
     pub(super) fn refused(&mut self, transaction: &Transaction) {
         self.head = transaction.start;
     }
 
-    /// A block is written to the log. The transaction, if it is a commit record.
+    /// Reads a block written to the log. Returns the transaction if it is a commit block.
     pub(super) fn read(&mut self, at: u32, image: &Arc<Block>) -> Option<Transaction> {
         self.blocks.insert(at, Arc::clone(image));
         match Header::recognise(image) {
-            // An image is escaped if it begins like this, so that it is none.
+            // An image that starts like this is escaped, so this is not an image.
             Some((BlockType::Commit, tid)) => Some(self.transaction(Tid::new(tid), at)),
             Some((BlockType::Revoke, _)) => {
                 let entries = revoke::entries(self.tags, image).into_iter().flatten();

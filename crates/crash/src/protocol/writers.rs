@@ -1,10 +1,10 @@
 //! The transaction that ordered data belongs to.
 //!
 //! Every sector of data carries the operation that wrote it, and the recording has the transactions
-//! that the operation can be in. Data of an operation that was in progress while a transaction was
-//! closed may belong to it or to the next one; the contents after a crash are judged all the same.
-//! A sector that was cut off belongs to the truncation that did it. Sectors without a mark (zeroes
-//! behind the end of a file) belong to the only client on the volume, or have no owner.
+//! that the operation may belong to. Data of an operation that was in progress while a transaction
+//! was closed may belong to it or to the next one; the contents after a crash are still checked. A
+//! truncated sector belongs to the truncation. Sectors without a tag (zeroes beyond the end of a
+//! file) belong to the only client on the volume, or have no owner.
 
 use std::collections::BTreeSet;
 
@@ -23,9 +23,9 @@ pub(super) struct Writers {
     lanes: Vec<Vec<Op>>,
     done: Vec<Vec<Done>>,
     /// Sectors that were overwritten in place in a mode that does not order that: the write, and
-    /// the sector's place in its file.
+    /// the sector's index in its file.
     in_place: BTreeSet<(u32, u32)>,
-    /// True if nothing happens but one operation after the other.
+    /// True if operations run one at a time, and nothing runs in the background.
     is_quiet: bool,
 }
 
@@ -44,7 +44,7 @@ impl Writers {
         }
     }
 
-    /// Returns true if a sector has to be durable before a transaction's commit record is issued.
+    /// Returns true if a sector has to be durable before a transaction's commit block is submitted.
     pub(super) fn is_due(&self, bytes: &[u8], tid: Tid) -> bool {
         let is_due = |done: &Done| !done.last.is_after(tid);
         let Some(tag) = Tag::read(bytes).filter(|tag| tag.file != NOBODY) else {
@@ -59,8 +59,8 @@ impl Writers {
             }
             return self.done(lane, number).map_or(self.is_quiet, is_due);
         }
-        // Which of several truncations to the same size it was does not show: only what belongs to
-        // the last one is late.
+        // Several truncations to the same size cannot be distinguished: only data of the last one
+        // is late.
         let cut = self.cuts(lane, number, &tag, bytes).last();
         let done = cut.and_then(|cut| self.done(lane, cut));
         done.map_or(self.is_quiet, is_due)
@@ -72,7 +72,7 @@ impl Writers {
         self.done.get(lane)?.get(index)
     }
 
-    /// The truncations of a lane after a write that may have left so much of a sector.
+    /// Returns the truncations of a lane after a write that may have left this part of a sector.
     fn cuts(
         &self,
         lane: usize,
@@ -93,8 +93,8 @@ impl Writers {
     }
 }
 
-/// The sectors that writes have replaced without allocating their block or reaching beyond the
-/// file's end in it.
+/// Returns the sectors that writes have replaced without allocating their block or extending the
+/// file within it.
 fn in_place(recording: &Recording) -> BTreeSet<(u32, u32)> {
     let lanes = 0..recording.workload.lanes.len();
     let histories = lanes.filter_map(|lane| History::of(recording, lane));
@@ -113,7 +113,7 @@ fn in_place(recording: &Recording) -> BTreeSet<(u32, u32)> {
     found
 }
 
-/// Returns true if a block is data: sectors with the mark of a writer, or zeroes.
+/// Returns true if a block is data: sectors with the tag of a writer, or zeroes.
 pub(super) fn is_data(block: &Block) -> bool {
     let sectors = || block.chunks_exact(SECTOR_BYTES);
     let is_zero = |sector: &[u8]| sector.iter().all(|byte| *byte == 0);

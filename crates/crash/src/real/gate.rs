@@ -1,23 +1,22 @@
-//! The gate in front of all devices of a round: when it closes, it closes for all of them at one
-//! instant.
+//! The gate in front of all devices of a round: it closes for all of them at the same instant.
 //!
-//! A request is before the cut, as a whole, or after it. Nothing is lost by that: what a power cut
-//! leaves of a write or a flush on its way is what it may leave of writes that are in the cache.
+//! A request is before the cut as a whole, or after it. Nothing is lost by that: the possible
+//! effects of a power cut on a write or a flush in flight are those on writes in the cache.
 //!
-//! Before it a request may wait a little, as on a device that has to move something: without that,
-//! memory is so fast that caches are nearly always empty.
+//! Before it a request may be delayed, as on a real device: without that, memory is so fast that
+//! caches are nearly always empty.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use block::{BlockDevice, DeviceError, Geometry, Request, Ticket};
 
-/// Open until it is closed.
+/// A gate that is open until it is closed.
 #[derive(Default)]
 pub(super) struct Gate(RwLock<bool>);
 
 impl Gate {
-    /// From now on every request answers `Gone`.
+    /// Closes the gate: from now on every request fails with `Gone`.
     pub(super) fn close(&self) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
@@ -37,7 +36,7 @@ pub(super) struct Gated {
     pub(super) delay: Duration,
 }
 
-/// Returns true if a request takes a device time.
+/// Returns true if a request takes a device noticeable time.
 fn is_slow(request: &Request) -> bool {
     match request {
         Request::Flush => true,

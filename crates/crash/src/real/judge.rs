@@ -1,4 +1,5 @@
-//! Possible contents of the caches of a round, drawn, recovered and compared with the model.
+//! Possible contents of the caches after a round, drawn at random, recovered and compared with the
+//! model.
 
 use std::collections::BTreeSet;
 
@@ -21,12 +22,11 @@ use crate::setting::Schedule;
 use crate::timetable::RECOVERED_AT;
 use crate::world::world;
 
-/// Number of images drawn in a round, the one in which all is lost and the one in which all is kept
-/// included.
+/// Number of images drawn in a round, including all lost and all kept.
 const IMAGES: u64 = 10;
-/// One image in so many is used and emptied.
+/// One image in this number is used and emptied.
 const USE_ONE_IN: u64 = 16;
-/// If little is kept, or little is lost, this is one unit in so many.
+/// Inverse share of units if few are kept, or few are lost.
 const LITTLE: u64 = 8;
 
 /// The loss of a device's cache.
@@ -53,7 +53,7 @@ impl Loss {
     }
 }
 
-/// Judges a round.
+/// Checks a round.
 pub(super) fn judge(
     round: &Round,
     seed: u64,
@@ -119,7 +119,7 @@ fn durable(round: &Round) -> Disks {
     }
 }
 
-/// Something that the caches may leave.
+/// Draws contents that the caches may leave.
 fn draw(round: &Round, number: u64, random: &mut SplitMix) -> Disks {
     let mut disks = durable(round);
     let images = core::iter::once(&mut disks.home).chain(&mut disks.log);

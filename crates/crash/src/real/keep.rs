@@ -48,7 +48,7 @@ impl Evidence {
     }
 }
 
-/// Leaves it in a folder of its own below this one.
+/// Writes the evidence to a new folder below this one.
 pub(super) fn keep(evidence: &Evidence, folder: &Path, round: u64) -> io::Result<PathBuf> {
     let folder = folder.join(format!("jext-violation-{}-{round}", std::process::id()));
     std::fs::create_dir_all(&folder)?;

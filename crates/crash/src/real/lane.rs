@@ -1,4 +1,4 @@
-//! A client on a thread of its own: it chooses operations by its model until the devices are gone.
+//! A client on a separate thread: it chooses operations by its model until the devices are gone.
 
 use block::trace::Trace;
 use ext::Volume;
@@ -15,7 +15,7 @@ use crate::run::{perform, transactions};
 use crate::tag::number_of;
 use crate::timetable::{MADE_AT, seconds_of};
 
-/// The most operations of a lane in a round.
+/// Maximum number of operations of a lane in a round.
 const OPS_MAX: usize = 20_000;
 
 /// A client.
@@ -34,12 +34,12 @@ pub(super) struct Lane<'a> {
 pub(super) struct Work {
     pub(super) ops: Vec<Op>,
     pub(super) done: Vec<Done>,
-    /// An operation that failed although the devices were there.
+    /// The failure of an operation while the devices were there.
     pub(super) failure: Option<String>,
 }
 
 impl Lane<'_> {
-    /// Works until the devices are gone.
+    /// Runs operations until the devices are gone.
     pub(super) fn work(mut self) -> Work {
         let mut work = Work::default();
         let mut tree = Tree::new(MADE_AT);

@@ -25,20 +25,20 @@ use crate::rule::{Broken, Rule};
 use crate::setting::{Cell, Setting};
 use crate::workload::Workload;
 
-/// The longest that clients work, in microseconds.
+/// Maximum time that clients work, in microseconds.
 const WORK_US_MAX: u64 = 120_000;
 /// Maximum time that clients may take to end when the devices are gone. Far longer than they ever
-/// need: after it, a thread waits for an event that never comes.
+/// need: after it, a thread is assumed to wait for an event that never comes.
 const HANG: Duration = Duration::from_secs(60);
-/// Room of a cache that has to write some of it back in the middle, and of one that has not, in
-/// bytes.
+/// Sizes in bytes of a cache that has to write back in the middle of a round, and of one that has
+/// not.
 const CACHES: [u64; 2] = [96 << 10, 1 << 30];
 /// Durations of flushes and forced writes, in microseconds.
 const DELAYS_US: [u64; 4] = [0, 50, 300, 2000];
-/// The number from which transaction numbers soon wrap.
+/// A number from which transaction numbers soon wrap.
 const NEARLY_WRAPPED: u32 = 0xFFFF_FFF0;
 
-/// A round that has ended.
+/// A completed round.
 pub(super) struct Round {
     /// The operations, as a recording.
     pub(super) recording: Recording,
@@ -46,7 +46,7 @@ pub(super) struct Round {
     pub(super) left: Vec<(Image, Versions)>,
 }
 
-/// The devices of a round, from below.
+/// The layers of a device, from the lowest.
 struct Stack {
     image: Arc<ImageDevice>,
     cache: Arc<CacheDevice>,
@@ -74,7 +74,7 @@ fn setting(cell: Cell, lanes: u32, random: &mut SplitMix) -> Setting {
     }
 }
 
-/// Runs it.
+/// Runs a round.
 pub(super) fn run(
     cell: Cell,
     lanes: u32,
@@ -123,7 +123,7 @@ pub(super) fn run(
         return Err(Evidence::of(recording, Broken::new(Rule::U1, what)));
     }
     let volume = Arc::into_inner(volume).expect("the clients have ended");
-    // Both ways of leaving a volume whose devices are gone end, and neither writes.
+    // Dropping and closing a volume whose devices are gone both end, and neither writes.
     if random.below(2) == 0 {
         drop(volume);
     } else if volume.close().is_ok() {
@@ -137,7 +137,7 @@ pub(super) fn run(
     })
 }
 
-/// Lets the clients work and takes their devices away.
+/// Lets the clients work, and then cuts off their devices.
 fn work(
     volume: &Arc<Volume>,
     trace: &Arc<Trace>,

@@ -1,4 +1,4 @@
-//! The clients of a workload: each does its operations one after another.
+//! The clients of a workload: each runs its operations one after another.
 
 mod calls;
 
@@ -23,7 +23,7 @@ use crate::tag::number_of;
 use crate::timetable::wait_for;
 use crate::workload::Workload;
 
-/// The outcomes of a lane's operations, and the files that it kept open.
+/// The outcomes of a lane's operations, and its files that were kept open.
 type LaneEnd = (Vec<Done>, Vec<Hold>);
 
 /// Runs all lanes and closes the volume.
@@ -96,7 +96,7 @@ pub(super) fn run_lanes(
     closed.map(|()| (done, ended))
 }
 
-/// Returns the calls that succeed on a volume that has become read-only, although they should not.
+/// Returns the calls that wrongly succeed on a volume that has become read-only.
 fn accepted(volume: &Volume) -> Vec<&'static str> {
     let mut accepted = Vec::new();
     let late = volume.create(InodeNr::ROOT, b"late", &NewInode::default());
@@ -109,7 +109,7 @@ fn accepted(volume: &Volume) -> Vec<&'static str> {
     accepted
 }
 
-/// A client: does the operations of a lane.
+/// A client, which runs the operations of a lane.
 struct Client<'v> {
     volume: &'v Volume,
     lane: u32,
@@ -165,7 +165,7 @@ impl Client<'_> {
         Ok(all)
     }
 
-    /// Does an operation. What a device fails is tried again as often as commands fail that pass.
+    /// Runs an operation. On transient failures it is retried as often as commands fail.
     fn try_op(&mut self, op: &Op, number: usize, was_read_only: bool) -> Result<Outcome, RunError> {
         self.append_from = None;
         let mut tries = self.fault.and_then(Fault::count).unwrap_or(0);
@@ -179,7 +179,8 @@ impl Client<'_> {
                     | Error::AttributeTooLarge
                     | Error::DirectoryFull,
                 ) => return Ok(Outcome::NoSpace),
-                // It was done after all, but not to its end: deleting an inode failed, say.
+                // The first attempt was done, but not completely: for example, deleting an inode
+                // failed.
                 Err(Error::Exists | Error::NotFound) if is_again => return Ok(Outcome::Unsynced),
                 Err(_) if was_read_only && op.is_sync() => return Ok(Outcome::Failed),
                 Err(_) if was_read_only => return Ok(Outcome::Refused),
@@ -192,7 +193,7 @@ impl Client<'_> {
                 Err(error) if self.fault.is_some() && self.is_failure(&error) => {
                     return Ok(self.resolve(op, number));
                 }
-                // What could not be made is missing later on.
+                // A file that could not be created is missing later.
                 Err(_) if self.has_missed => return Ok(Outcome::Refused),
                 Err(error) => return Err(failed(op, &error)),
             }
@@ -214,7 +215,7 @@ impl Client<'_> {
         probe.outcome().unwrap_or(Outcome::Failed)
     }
 
-    /// Does an operation that can be done.
+    /// Runs a feasible operation.
     fn run(&mut self, op: &Op, number: usize) -> Result<Outcome, RunError> {
         match self.carry_out(op, number) {
             Ok(outcome) => Ok(outcome),
@@ -225,7 +226,7 @@ impl Client<'_> {
         }
     }
 
-    /// Returns true if devices cause an error.
+    /// Returns true if an error is caused by devices.
     fn is_failure(&self, error: &Error) -> bool {
         self.volume.is_read_only()
             || matches!(
@@ -242,12 +243,12 @@ fn failed(op: &Op, error: &Error) -> RunError {
     }
 }
 
-/// Without a journal all counts as one transaction, since nothing else of it is kept in order.
+/// Without a journal everything counts as one transaction, since nothing else is ordered.
 const NO_TRANSACTIONS: Transactions = Transactions {
     running: Some(EVERYTHING),
     next: Tid::new(EVERYTHING.get() + 1),
 };
-/// The number of that transaction.
+/// Number of that transaction.
 pub(crate) const EVERYTHING: Tid = Tid::new(1);
 
 /// Returns the present numbers of transactions.
@@ -255,7 +256,7 @@ pub(crate) fn transactions(volume: &Volume) -> Transactions {
     volume.transactions().unwrap_or(NO_TRANSACTIONS)
 }
 
-/// Does an operation that can be done, on devices that do not fail.
+/// Runs a feasible operation on devices that do not fail.
 pub(crate) fn run(volume: &Volume, op: &Op, lane: u32, number: usize) -> Result<Outcome, RunError> {
     let mut client = Client {
         volume,

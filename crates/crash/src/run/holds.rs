@@ -1,4 +1,4 @@
-//! Files that clients keep open while devices fail, so that errors have a receiver.
+//! Files that clients keep open while devices fail, so that errors are reported to a handle.
 //!
 //! Each file that is written or synced has two handles from its first use on: the client works with
 //! one, and the other only looks at the end. A *look* is a sync call of a handle, with its result.
@@ -27,7 +27,7 @@ impl Holds {
         }
     }
 
-    /// The handle that a client works with.
+    /// Returns the handle that a client works with.
     pub(super) fn open(&mut self, volume: &Volume, inode: InodeNr) -> Result<FileId, Error> {
         if let Some([(file, _), _]) = self.files.get(&inode) {
             return Ok(*file);
@@ -65,7 +65,7 @@ impl Holds {
         }
     }
 
-    /// Every handle looks twice and is closed.
+    /// Lets every handle look twice, and closes it.
     pub(super) fn finish(self, volume: &Volume) -> Vec<Hold> {
         let mut holds = Vec::new();
         for (file, mut hold) in self.files.into_values().flatten() {

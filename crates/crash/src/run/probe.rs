@@ -1,8 +1,8 @@
-//! The outcome of an operation that has failed, as far as clients can read it.
+//! The outcome of a failed operation, as far as clients can read it.
 //!
-//! A device that fails stops an operation before its first change, or after its last: all of it is
-//! there, or nothing (E5). Since every operation of a lane comes in a second of its own, the times
-//! of the inodes show it. A write that is there in part has no valid outcome.
+//! A failing device stops an operation before its first change, or after its last: all of it is
+//! done, or nothing (E5). Since every operation of a lane runs in a separate second, the times of
+//! the inodes show it. A partial write has no valid outcome.
 
 use ext::volume::{Attributes, OpenFlags};
 use ext::{Error, Volume};
@@ -14,7 +14,7 @@ use crate::recording::Outcome;
 use crate::tag::Tag;
 use crate::timetable::seconds_of;
 
-/// An operation that has failed, on a volume that goes on.
+/// A failed operation, on a volume that continues.
 pub(super) struct Probe<'v> {
     pub(super) volume: &'v Volume,
     pub(super) op: &'v Op,
@@ -27,11 +27,11 @@ pub(super) struct Probe<'v> {
 }
 
 impl Probe<'_> {
-    /// Returns the outcome: done, though without a promise, or nothing. None if it is neither.
+    /// Returns the outcome: done, though without a promise, or nothing; `None` if neither.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         let is_done = match self.op {
             Op::Unlink(path) | Op::Rmdir(path) => self.find(path).ok()?.is_none(),
-            // Something may have had the name before.
+            // Another file may have had the name before.
             Op::Create(path)
             | Op::Mkdir(path)
             | Op::Mknod(_, path)
@@ -49,9 +49,9 @@ impl Probe<'_> {
             | Op::SetDefaultFacl(path, _)
             | Op::Utimes(path, _)
             | Op::Journaled(path, _) => self.is_touched(path).ok()?,
-            // A part of a range looks like none of it, or all.
+            // A part of a range cannot be distinguished from none of it, or all.
             Op::Allocate(..) | Op::Punch(..) | Op::Zero(..) => return None,
-            // What was on its way past the cache may have reached the device, whatever can be read
+            // A direct write may have reached the device, regardless of the data that can be read
             // now.
             Op::WriteAs(How::Direct, ..) => return None,
             Op::Write(path, from, count) | Op::WriteAs(_, path, from, count) => {
@@ -89,7 +89,7 @@ impl Probe<'_> {
         attributes.ctime.seconds == seconds_of(self.number)
     }
 
-    /// Returns true if a write is there in full, false if not at all.
+    /// Returns true if a write is done in full, false if not at all.
     fn is_written(&self, path: &str, from: u64, count: u32) -> Option<bool> {
         let Some((nr, attributes)) = self.find(path).ok()? else {
             return Some(false);

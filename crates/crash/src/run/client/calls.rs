@@ -1,4 +1,4 @@
-//! The calls of a volume that operations stand for.
+//! The calls on a volume for each operation.
 
 use std::collections::BTreeSet;
 
@@ -101,8 +101,7 @@ impl Client<'_> {
             Op::Fdatasync(path) => self.sync_file(path, true)?,
             Op::SyncDirectory(path) => {
                 let nr = volume.resolve(path.as_bytes(), false)?;
-                // Where what was to be a directory could not be made or moved, a file may have its
-                // name.
+                // If a directory could not be created or moved, a file may have its name.
                 if volume.attributes(nr)?.kind != FileKind::Directory {
                     return Err(Error::NotDirectory);
                 }
@@ -125,7 +124,7 @@ impl Client<'_> {
         synced.and(released)
     }
 
-    /// Writes tagged sectors, from a sector on or behind the last one.
+    /// Writes tagged sectors, from a sector on or after the last one.
     fn write(
         &mut self,
         path: &str,
@@ -170,7 +169,7 @@ fn mark(volume: &Volume, path: &str, name: &[u8], value: &[u8]) -> Result<(), Er
     volume.set_attribute(nr, name, value, SetMode::Any)
 }
 
-/// Changes a range of sectors. Where space runs out, what has blocks up to there was done.
+/// Changes a range of sectors. If space runs out, the part that has blocks was done.
 fn change_range(
     volume: &Volume,
     path: &str,
@@ -250,7 +249,7 @@ fn set(volume: &Volume, op: &Op) -> Result<(), Error> {
     volume.set_attributes(volume.resolve(path.as_bytes(), false)?, &change)
 }
 
-/// Writes bytes from a sector on, as far as that can be done.
+/// Writes bytes from a sector on, as far as possible.
 fn write_all(volume: &Volume, file: FileId, from: u64, bytes: &[u8]) -> Result<Outcome, Error> {
     let mut done = 0;
     let result = loop {
@@ -269,7 +268,7 @@ fn write_all(volume: &Volume, file: FileId, from: u64, bytes: &[u8]) -> Result<O
     };
     match result {
         Ok(()) => Ok(Outcome::Done),
-        // What has been written stays; only the next call says why it was not all.
+        // The written part stays; only the next call would return the reason.
         Err(_) if done > 0 => Ok(Outcome::Short((done / SECTOR_BYTES) as u32)),
         Err(error) => Err(error),
     }
