@@ -13,7 +13,7 @@
 /// True if this build can break rules.
 pub const IS_POSSIBLE: bool = cfg!(all(feature = "mutants", debug_assertions));
 
-/// True if the world of the calling thread has this mutant.
+/// True if the world of the calling thread breaks this rule.
 pub fn is_awake(name: &str) -> bool {
     crate::world::current().is_some_and(|world| world.mutant() == Some(name))
 }

@@ -29,7 +29,7 @@ use crate::watch::{Role, Watch};
 
 /// Separates the world's random numbers from its choices.
 const STREAM: u64 = 0x0dd5_eed0_0dd5_eed0;
-/// Number of times that a timer fires in vain before it counts as useless.
+/// Number of times that a timer fires without effect before it counts as useless.
 const FIRED_MIN: u32 = 2;
 /// Time that may pass at a point of a hostile world: the slice for which a thread can lose its
 /// processor.

@@ -57,7 +57,7 @@ const DELETED: &[Field] = fields![Inode: size_low 4, blocks_low 4, map_words 60]
 /// Further differences that are allowed.
 #[derive(Debug, Clone, Default)]
 pub struct Allowed {
-    /// True if the log may differ; it must be empty all the same.
+    /// True if the log may differ; it must still be empty.
     pub log: bool,
     /// True if the error flag may differ: e2fsck clears it after a complete check.
     pub errors: bool,

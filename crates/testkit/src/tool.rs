@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The search path; file-system tools lie in directories that only root's path has.
+/// The search path; file-system tools are in directories that only root's path contains.
 const PATH: &str = "/usr/sbin:/sbin:/usr/bin:/bin";
 
 /// True if the tool is installed.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Maximum length of a file in lines; a longer file probably holds two nouns.
+/// Maximum length of a file in lines; a longer file probably has two subjects.
 const FILE_LINES_MAX: usize = 600;
 /// Crates that may contain unsafe code.
 const UNSAFE_CRATES: &[&str] = &["rt", "sim", "block", "fuse"];

@@ -1,4 +1,4 @@
-//! Circles among files that import each other.
+//! Circles of files that import each other.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,18 +7,18 @@ use crate::source::{File, FileId};
 /// The files whose items each file uses.
 pub(crate) type Graph = BTreeMap<FileId, BTreeSet<FileId>>;
 
-/// Files each of which reaches each other one by imports.
+/// A set of files in which each file reaches every other one by imports.
 pub(crate) struct Knot {
     pub(crate) files: BTreeSet<FileId>,
-    /// The shortest circle in it that counts, in the order of the imports.
+    /// The shortest disallowed circle in it, in the order of the imports.
     pub(crate) shortest: Vec<FileId>,
 }
 
 /// Finds the strongly connected files, largest knot first.
 ///
-/// A circle does not count when one of its files is an ancestor module of all its others. So when a
-/// strongly connected component has such an ancestor, that file is taken out and the rest is looked
-/// at again. What remains connected without an ancestor of all always has a circle that counts.
+/// A circle is allowed if one of its files is an ancestor module of all its others. So if a strongly
+/// connected component has such an ancestor, that file is removed and the rest is examined again. A
+/// component that remains without a common ancestor always has a disallowed circle.
 pub(crate) fn knots(files: &[File], graph: &Graph) -> Vec<Knot> {
     let mut found = Vec::new();
     let mut pending = vec![(0..files.len()).collect::<BTreeSet<FileId>>()];
@@ -45,13 +45,13 @@ pub(crate) fn knots(files: &[File], graph: &Graph) -> Vec<Knot> {
     found
 }
 
-/// True if module `a` holds module `b`, directly or not.
+/// Returns true if module `a` contains module `b`, directly or indirectly.
 pub(crate) fn is_above(files: &[File], a: FileId, b: FileId) -> bool {
     let (a, b) = (&files[a].path, &files[b].path);
     a.len() < b.len() && b.starts_with(a)
 }
 
-/// The strongly connected components of the part of the graph that `within` holds.
+/// Returns the strongly connected components of the part of the graph in `within`.
 fn components(graph: &Graph, within: &BTreeSet<FileId>) -> Vec<BTreeSet<FileId>> {
     let mut reverse = Graph::new();
     for (from, to) in graph {
@@ -83,8 +83,8 @@ fn reached(graph: &Graph, start: FileId, within: &BTreeSet<FileId>) -> BTreeSet<
     seen
 }
 
-/// The shortest circle that counts. Each has an import between two files neither of which holds the
-/// other, and does not pass through any file that holds both.
+/// Returns the shortest disallowed circle. Each has an import between two files of which neither
+/// contains the other, and does not pass through any file that contains both.
 fn shortest(files: &[File], graph: &Graph, component: &BTreeSet<FileId>) -> Vec<FileId> {
     let mut best: Option<Vec<FileId>> = None;
     for from in component {
@@ -107,7 +107,7 @@ fn shortest(files: &[File], graph: &Graph, component: &BTreeSet<FileId>) -> Vec<
     best.expect("a component without an ancestor of all has a circle that counts")
 }
 
-/// The files of the shortest path, both ends included.
+/// Returns the files of the shortest path, both ends included.
 fn path(
     graph: &Graph,
     start: FileId,

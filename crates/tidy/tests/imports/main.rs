@@ -2,26 +2,26 @@
 //!
 //! # Rule
 //!
-//! File A *uses* file B of the same crate if a path in A means an item that B defines: in a `use`,
-//! a type, an expression, a pattern, an `impl` or the body of a macro. A re-export is followed to
-//! the file that defines the item; the module that re-exports it uses that file, those that import
-//! it from there do not use the module. To import a module uses nothing yet. A glob import uses the
-//! file of the module or enum that it names. Methods, associated functions and variants belong to
-//! their type; method calls are not resolved, since that would take types, so blocks of one type's
-//! methods in several files may call each other. What is `#[cfg(test)]`, `tests/`, attributes and
-//! documentation do not count.
+//! File A *uses* file B of the same crate if a path in A refers to an item that B defines: in a
+//! `use`, a type, an expression, a pattern, an `impl` or the body of a macro. A re-export is
+//! followed to the file that defines the item: the re-exporting module uses that file, and files
+//! that import the item from there do not use the module. Importing a module is no use by itself. A
+//! glob import uses the file of the module or enum that it names. Methods, associated functions and
+//! variants belong to their type. Method calls are not resolved, since that would require types, so
+//! `impl` blocks of one type in several files may call each other. Items under `#[cfg(test)]`,
+//! `tests/`, attributes and documentation do not count.
 //!
-//! A *circle* is a chain of uses through two or more files that comes back to the first. It is
-//! allowed if and only if one of its files is an ancestor module of all its others: a parent
-//! declares and uses its children, they use its items and each other. So `a` and `a/b`, or `a`,
-//! `a/b` and `a/c`, may form a circle. `a/b` and `a/c` without `a` may not, nor may a circle that
-//! leaves `a` and its descendants and comes back to any of them.
+//! A *circle* is a chain of uses through two or more files that returns to the first. It is allowed
+//! if and only if one of its files is an ancestor module of all its others: a parent declares and
+//! uses its children, they use its items and each other. So `a` and `a/b`, or `a`, `a/b` and `a/c`,
+//! may form a circle. `a/b` and `a/c` without `a` may not, nor may a circle that leaves `a` and its
+//! descendants and returns to any of them.
 //!
-//! Of the circles that are not allowed, the *size* is the number of files that reach each other:
-//! those of a strongly connected component of the uses, after common ancestors have been taken out
+//! The *size* of disallowed circles is the number of files that reach each other: those of a
+//! strongly connected component of the uses, after common ancestors have been removed
 //! ([`circles`]).
 //!
-//! # To see the circles
+//! # Printing the circles
 //!
 //! ```sh
 //! JEXT_TIDY_CIRCLES=jbd2 cargo test -p tidy --test imports -- --nocapture    # or: all
@@ -63,7 +63,7 @@ impl Report {
         self.knots.first().map_or(0, |knot| knot.files.len())
     }
 
-    /// One use, as `a.rs:12 uses b.rs: the line`.
+    /// Returns one use, as `a.rs:12 uses b.rs: the line`.
     fn line(&self, from: FileId, to: FileId) -> String {
         let file = &self.tree.files[from];
         let lines = &self.uses.lines[&(from, to)];
@@ -132,7 +132,7 @@ fn read(folder: &Path, prefix: &str, sources: &mut Sources) {
     }
 }
 
-/// All crates by name; a binary beside a library is a crate of its own.
+/// Returns all crates by name; a binary beside a library counts as a separate crate.
 fn reports() -> BTreeMap<String, Report> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(crates_folder()).expect("crates/") {

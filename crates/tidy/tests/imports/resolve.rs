@@ -1,27 +1,26 @@
-//! Names and paths to the items that they mean, through imports and re-exports.
+//! Resolution of names and paths to items, through imports and re-exports.
 
 use crate::source::{Crate, Definition, FileId, Import, ModuleId};
 
-/// A meaning of a path.
+/// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
     Module(ModuleId),
-    /// An item that this file defines, or what the path names below it: a variant, an associated
-    /// function.
+    /// An item that this file defines, or a name below the item: a variant, an associated function.
     Item(FileId),
 }
 
-/// A search for the meanings of one path.
+/// A search for the targets of one path.
 pub(crate) struct Search<'a> {
     tree: &'a Crate,
-    /// The module that the path is written in.
+    /// The module that contains the path.
     reader: ModuleId,
-    /// Names that are being looked up, since imports may run in circles.
+    /// Names being looked up, because imports may form a cycle.
     pending: Vec<(ModuleId, String)>,
     found: Vec<Target>,
 }
 
-/// Returns the meanings of `path`, written in `module`. None for what other crates define.
+/// Returns the targets of `path` in `module`; empty for items of other crates.
 pub(crate) fn resolve(tree: &Crate, module: ModuleId, path: &[String]) -> Vec<Target> {
     let mut search = Search {
         tree,
@@ -57,8 +56,7 @@ impl Search<'_> {
         }
     }
 
-    /// `path` from `module` on. A name that is not found there is taken for one that a macro
-    /// defines there.
+    /// Follows `path` from `module` on. An unknown name is assumed to be defined there by a macro.
     fn walk(&mut self, module: ModuleId, path: &[String]) {
         let Some(name) = path.first() else {
             self.found.push(Target::Module(module));
@@ -70,7 +68,7 @@ impl Search<'_> {
         }
     }
 
-    /// Finds `name` in `module`; false if it is not there.
+    /// Finds `name` in `module`; returns false if it is not there.
     fn name(&mut self, module: ModuleId, name: &str, rest: &[String], private: bool) -> bool {
         let key = (module, name.to_owned());
         if self.pending.contains(&key) {
@@ -83,7 +81,7 @@ impl Search<'_> {
         for definition in here.names.get(name).into_iter().flatten() {
             match definition {
                 Definition::Module(child) => self.walk(*child, rest),
-                // Nothing lies below it: another meaning of the name is the right one.
+                // A value has no names below it: another meaning of the name is the right one.
                 Definition::Value if !rest.is_empty() => {}
                 Definition::Value | Definition::Type => {
                     self.found.push(Target::Item(here.file));
@@ -103,7 +101,7 @@ impl Search<'_> {
         is_found
     }
 
-    /// Finds `name` in what a glob import of `module` names.
+    /// Finds `name` in the target of a glob import of `module`.
     fn glob(&mut self, module: ModuleId, glob: &Import, name: &str, rest: &[String]) -> bool {
         let mut search = Search {
             tree: self.tree,
@@ -122,7 +120,7 @@ impl Search<'_> {
         is_found
     }
 
-    /// True if the reader is `module` or a module below it, which sees its private names.
+    /// Returns true if the reader is `module` or a module below it, which sees its private names.
     fn is_within(&self, module: ModuleId) -> bool {
         let parent = |id: &ModuleId| self.tree.modules[*id].parent;
         std::iter::successors(Some(self.reader), parent).any(|id| id == module)

@@ -14,15 +14,15 @@ pub(crate) type FileId = usize;
 /// Index of a module in [`Crate::modules`].
 pub(crate) type ModuleId = usize;
 
-/// The modules of one crate root, without those that only tests have.
+/// The modules of one crate root, without those for tests only.
 #[derive(Default)]
 pub(crate) struct Crate {
     pub(crate) files: Vec<File>,
-    /// The root is the first.
+    /// All modules; the root is the first.
     pub(crate) modules: Vec<Module>,
 }
 
-/// A file and the module that it is.
+/// A file and the path of its module.
 pub(crate) struct File {
     /// Path below `src/`.
     pub(crate) name: String,
@@ -43,20 +43,20 @@ pub(crate) struct Module {
 /// One meaning of a name in a module.
 #[derive(Clone)]
 pub(crate) enum Definition {
-    /// A module, declared here.
+    /// A module declared here.
     Module(ModuleId),
     /// A function, constant, static or macro, which has no names below it.
     Value,
-    /// Anything else that is defined here.
+    /// Any other item defined here.
     Type,
     /// A leaf of a `use`.
     Import(Import),
 }
 
-/// One leaf of a `use`: a path, relative to the module that it stands in.
+/// One leaf of a `use`: a path, relative to the module that contains it.
 #[derive(Clone)]
 pub(crate) struct Import {
-    /// The name that it has here; `None` for a glob.
+    /// The name of the item here; `None` for a glob.
     pub(crate) name: Option<String>,
     pub(crate) path: Vec<String>,
     pub(crate) is_private: bool,
@@ -68,7 +68,7 @@ impl Crate {
     ///
     /// # Panics
     ///
-    /// When a file is missing or is no Rust.
+    /// Panics if a file is missing or is not valid Rust.
     pub(crate) fn parse(root: &str, sources: &Sources) -> Self {
         let mut tree = Self::default();
         tree.add_file(root, Vec::new(), None, sources);
@@ -143,7 +143,7 @@ impl Crate {
         names.entry(name).or_default().push(definition);
     }
 
-    /// Notes the names that an item brings into its module.
+    /// Records the names that an item declares in its module.
     fn declare(&mut self, module: ModuleId, item: &Item) {
         match item {
             Item::Use(item) => {
@@ -172,7 +172,7 @@ impl Crate {
         }
     }
 
-    /// An exported macro is a name of the root.
+    /// Records an exported macro as a name of the root.
     fn export(&mut self, module: ModuleId, name: &str) {
         let file = self.modules[module].file;
         let mut path = vec!["crate".to_owned()];
@@ -187,7 +187,7 @@ impl Crate {
         self.define(0, name.to_owned(), Definition::Import(import));
     }
 
-    /// Notes each name of a type in the body of a macro, which may define it: the expansion is not
+    /// Records each type name in the body of a macro, which may define it: the expansion is not
     /// known here.
     fn declare_generated(&mut self, module: ModuleId, tokens: TokenStream) {
         for token in tokens {
@@ -206,7 +206,7 @@ impl Crate {
     }
 }
 
-/// The leaves of a `use`.
+/// Returns the leaves of a `use`.
 pub(crate) fn imports(item: &syn::ItemUse) -> Vec<Import> {
     let mut found = Vec::new();
     if item.leading_colon.is_none() {
@@ -245,18 +245,18 @@ fn leaves(tree: &UseTree, path: &mut Vec<String>, is_private: bool, found: &mut 
     }
 }
 
-/// An identifier without `r#`.
+/// Returns an identifier without `r#`.
 pub(crate) fn plain(name: &proc_macro2::Ident) -> String {
     let name = name.to_string();
     name.strip_prefix("r#").map_or(name.clone(), str::to_owned)
 }
 
-/// True for names that types, variants and constants have.
+/// Returns true for names in the form of types, variants and constants.
 pub(crate) fn is_capital(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_uppercase())
 }
 
-/// True if only tests have what bears these attributes.
+/// Returns true if these attributes restrict an item to tests.
 pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     attributes
         .iter()

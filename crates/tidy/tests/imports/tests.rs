@@ -3,7 +3,7 @@
 use crate::Report;
 use crate::source::Sources;
 
-/// The report on a crate of these files.
+/// Returns the report on a crate of these files.
 fn report(files: &[(&str, &str)]) -> Report {
     let mut sources = Sources::new();
     for (name, text) in files {
@@ -12,7 +12,7 @@ fn report(files: &[(&str, &str)]) -> Report {
     Report::of("lib.rs", &sources)
 }
 
-/// The circles of a crate, each as the names of its files in order.
+/// Returns the circles of a crate, each as the names of its files in order.
 fn circles(files: &[(&str, &str)]) -> Vec<Vec<String>> {
     let report = report(files);
     let mut found = Vec::new();
@@ -28,7 +28,7 @@ fn circles(files: &[(&str, &str)]) -> Vec<Vec<String>> {
     found
 }
 
-/// A crate of `lib.rs`, `a.rs` and `b.rs`.
+/// Returns the circles of a crate of `lib.rs`, `a.rs` and `b.rs`.
 fn two(a: &str, b: &str) -> Vec<Vec<String>> {
     circles(&[("lib.rs", "mod a; mod b;"), ("a.rs", a), ("b.rs", b)])
 }
@@ -41,7 +41,7 @@ fn assert_none(a: &str, b: &str) {
     assert!(two(a, b).is_empty(), "{a}\n{b}");
 }
 
-/// Uses `b::B` in the way that is tested.
+/// The file `b`, which `a` uses in different ways.
 const B: &str = "use crate::a::A; pub struct B(A); pub fn f() {}";
 
 #[test]
@@ -116,8 +116,8 @@ fn a_method_belongs_to_its_type() {
 
 #[test]
 fn a_re_export_is_followed_to_the_definition() {
-    // `hub` hands on what `low` defines; that `low` uses what `hub` defines closes a circle, that
-    // `a` uses `hub` does not.
+    // `hub` re-exports items of `low`. A use of `hub`'s items by `low` closes a circle; a use of
+    // `hub` by `a` does not.
     let hub = "pub use crate::low::Low; pub use crate::low::*; pub struct Hub(crate::a::A);";
     let files = |a, low| {
         [
@@ -156,7 +156,7 @@ fn a_function_and_a_module_may_have_one_name() {
 
 #[test]
 fn a_glob_hands_on_public_imports_only() {
-    // `a` takes all names of `b`. If the name `Low` is among them, `a` and `low` are a circle
+    // `a` imports all names of `b`. If the name `Low` is among them, `a` and `low` are a circle
     // without `b`.
     let shortest = |b| {
         let files = [
@@ -187,11 +187,11 @@ fn a_parent_and_its_children_are_apart() {
     let c = "use super::A; use crate::Root; pub struct C; pub fn f() {}";
     assert!(circles(&files(b, c, "use crate::B; use crate::Root;")).is_empty());
 
-    // Two children: a circle, from which their parent is taken out.
+    // Two children: a circle, from which their parent is removed.
     let back = "use super::{A, B}; pub fn f() {}";
     assert_eq!(circles(&files(b, back, "")), [["a/b.rs", "a/c.rs"]]);
 
-    // Out of the family by a child and back to the parent or to another child: a circle.
+    // From a child to another module and back to the parent or to another child: a circle.
     let out = "use super::A; use crate::other::O; pub fn f() {}";
     let home = "use crate::a::A; pub struct O;";
     assert_eq!(

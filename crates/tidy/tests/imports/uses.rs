@@ -1,4 +1,4 @@
-//! Uses of the items of one file in another one.
+//! Uses of items of one file in another one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::source::{
     Crate, Definition, FileId, ModuleId, attributes, imports, is_capital, is_test, plain,
 };
 
-/// Lines of one file that use items of another one, with the paths as they are written.
+/// Lines of one file that use items of another one, with the paths as written.
 pub(crate) type Lines = BTreeMap<usize, BTreeSet<String>>;
 
 /// All uses in a crate, from file to file.
@@ -56,13 +56,13 @@ fn names(path: &syn::Path) -> Vec<String> {
 struct Visitor<'a> {
     tree: &'a Crate,
     module: ModuleId,
-    /// Names that are imported in the blocks around.
+    /// Names imported in the enclosing blocks.
     blocks: Vec<BTreeMap<String, Vec<String>>>,
     uses: &'a mut Uses,
 }
 
 impl Visitor<'_> {
-    /// Notes what a path means, if another file of the crate defines it.
+    /// Records the target of a path, if another file of the crate defines it.
     fn note(&mut self, path: &[String], line: usize) {
         let Some(first) = path.first() else { return };
         let local = self.blocks.iter().rev().find_map(|names| names.get(first));
@@ -85,8 +85,8 @@ impl Visitor<'_> {
         }
     }
 
-    /// Notes the imports of a `use` by themselves. To import a module alone is no use of it yet,
-    /// but all of its names are one.
+    /// Records the imports of a `use` themselves. Importing a module is no use of it, but importing
+    /// all of its names is.
     fn note_imports(&mut self, item: &syn::ItemUse) {
         for import in imports(item) {
             self.note(&import.path, import.line);
@@ -100,7 +100,7 @@ impl Visitor<'_> {
         }
     }
 
-    /// Notes the paths in what may be anything: the body of a macro.
+    /// Records the paths in the body of a macro, which may be anything.
     fn note_tokens(&mut self, tokens: TokenStream) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         let is_colons = |at: usize| {
@@ -112,7 +112,7 @@ impl Visitor<'_> {
             at > 0
                 && matches!(&tokens[at - 1], TokenTree::Punct(mark) if mark.as_char() == character)
         };
-        // A field, a method, or what a leading `::` makes the name of another crate.
+        // A field, a method, or the name of another crate after a leading `::`.
         let is_inner = |at: usize| is_after(at, '.') || (at > 1 && is_colons(at - 2));
         let mut at = 0;
         while at < tokens.len() {
@@ -182,7 +182,7 @@ impl<'ast> Visit<'ast> for Visitor<'_> {
                 names.extend(named.filter_map(|i| Some((i.name?, i.path))));
             }
         }
-        // An import looks for its own first name outside of the block.
+        // The first name of an import is looked up outside of the block.
         for item in &block.stmts {
             if let syn::Stmt::Item(Item::Use(item)) = item {
                 self.note_imports(item);
@@ -223,12 +223,13 @@ impl<'ast> Visit<'ast> for Visitor<'_> {
 }
 
 impl Visitor<'_> {
-    /// An expression of a macro's body, which lives no longer than the visit.
+    /// Visits an expression of a macro's body, which lives no longer than the visit.
     fn visit_foreign_expr(&mut self, expression: &Expr) {
         Visit::visit_expr(self, expression);
     }
 
-    /// A macro's name is known in the whole crate below its definition, without an import.
+    /// Records a use of a macro. Its name is known in the whole crate after its definition, without
+    /// an import.
     fn note_macro(&mut self, path: &syn::Path) {
         let line = path.span().start().line;
         let names = names(path);
