@@ -16,9 +16,9 @@ pub(crate) struct Knot {
 
 /// Finds the strongly connected files, largest knot first.
 ///
-/// A circle is allowed if one of its files is an ancestor module of all its others. So if a strongly
-/// connected component has such an ancestor, that file is removed and the rest is examined again. A
-/// component that remains without a common ancestor always has a disallowed circle.
+/// A circle is allowed if one of its files is an ancestor module of all its others. So if a
+/// strongly connected component has such an ancestor, that file is removed and the rest is examined
+/// again. A component that remains without a common ancestor always has a disallowed circle.
 pub(crate) fn knots(files: &[File], graph: &Graph) -> Vec<Knot> {
     let mut found = Vec::new();
     let mut pending = vec![(0..files.len()).collect::<BTreeSet<FileId>>()];
