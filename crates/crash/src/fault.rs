@@ -2,12 +2,12 @@
 //!
 //! | text | failing commands |
 //! |---|---|
-//! | `write.0.17` | the 17th write of the home device since the volume was opened, once |
-//! | `torn.0.17` | the same, after some of its sectors |
 //! | `write.0.17` | the 17th write of the file-system device since open, once |
 //! | `torn.0.17` | the same, after some of its sectors were written |
 //! | `flush.1.2x3` | three flushes of the external journal's device, from the 2nd on |
 //! | `write.0.17+` | all writes of the file-system device from the 17th on |
+//! | `full.0.17x8` | from the 17th write on, eight writes to sectors never written before |
+//! | `read.0.120-121` | every read that touches the sectors 120 and 121, permanently |
 //!
 //! The reactions of clients to failures are in [`run`](mod@crate::run).
 

@@ -13,7 +13,8 @@
 //! - Marks in the trace show the beginning and the return of an operation. A mark of a return comes
 //!   after it, so its promise was made. An operation that failed has no such mark: it has no
 //!   promise.
-//! - Transactions are asked for before and after each operation, as in simulated worlds.
+//! - The numbers of transactions are queried before and after each operation, as in simulated
+//!   worlds.
 //! - The promise of a call that returned after the cut counts, too: all that it needs was durable
 //!   before.
 //! - Times are not compared: they are the machine's.

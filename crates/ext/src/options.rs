@@ -108,7 +108,7 @@ pub enum UnmarkedLog {
 /// The options of a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountOptions {
-    /// True to change nothing. A dirty journal is replayed all the same, unless `no_recovery`.
+    /// True to change nothing. A dirty journal is still replayed, unless `no_recovery`.
     pub read_only: bool,
     /// True to leave the journal unreplayed; only with `read_only`.
     pub no_recovery: bool,

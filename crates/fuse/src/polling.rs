@@ -103,7 +103,7 @@ impl Polling {
             .name(THREAD.to_owned())
             .spawn(move || {
                 let ended = work.run();
-                // After any failure, polling stops: it must not go on unsupervised.
+                // After any failure, polling stops: it must not continue unsupervised.
                 if let Err(error) = ended.and(work.set_polling(false)) {
                     tracing::info!(%error, "no busy polling from here on");
                 }

@@ -8,7 +8,7 @@
 //! | `closing` | `early`: in the background, at 3/4 of it | `full`: a handle no longer fits |
 //! | `committer` | `caller`: a thread that waits for it | `daemon`: one daemon, all commits |
 //! | `data` | `beside`: ordered data together with the log | `before`: the log follows the data |
-//! | `log_io` | `copy`: a block on its way to the log can be changed | `wait`: it cannot |
+//! | `log_io` | `copy`: a block being written to the log can be changed | `wait`: it cannot |
 //! | `checkpointer` | `daemon`: keeps a part of the log free | `caller`: a thread without room |
 //! | `extent` | `quarter`: the oldest quarter of the log | `all`: one by one, until it is empty |
 //! | `held` | `write`: the committed image is written | `commit`: the later one commits first |

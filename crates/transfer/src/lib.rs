@@ -76,7 +76,7 @@ pub const CHUNK_BYTES: usize = 1 << 20;
 /// The parts of a tree that a source sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope {
-    /// True if later names of a file are links to the first; otherwise each is a file of its own.
+    /// True if later names of a file are links to the first; otherwise each is a separate file.
     pub links: bool,
     /// True to read extended attributes.
     pub attributes: bool,

@@ -21,7 +21,7 @@ use crate::recording::{Mark, Recording};
 use crate::rule::{Broken, Rule, RuleCounts};
 use crate::tag::{NOBODY, Tag, place_of};
 
-/// Data on its way to the device.
+/// Data that has not reached the device.
 pub(super) struct DataAge {
     /// Maximum age of data in milliseconds; none if it is not checked.
     most_ms: Option<u64>,

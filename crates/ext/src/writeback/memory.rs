@@ -45,6 +45,9 @@ const _: () = assert!(size_of::<Inode>() as u64 == INODE_BYTES);
 impl Core {
     /// Starts a handle for one step of an operation. May wait for the journal, and occasionally for
     /// memory.
+    ///
+    /// # Errors
+    /// - [`Error::ReadOnly`](crate::Error::ReadOnly) if the volume is, or has become, read-only.
     pub(crate) fn begin(&self, credits: Credits) -> Result<Handle<'_>> {
         self.check_writable()?;
         tick(self);

@@ -165,7 +165,7 @@ impl Submitted {
             }
             match written.get_mut(item.file) {
                 Some(list) => list.push(item.written(error)),
-                // The image no longer belongs to a file, but a commit may wait for it all the same.
+                // The image no longer belongs to a file, but a commit may still wait for it.
                 None => core.pages.flushes.note_written(rt::monotonic()),
             }
         }
