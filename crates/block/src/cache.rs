@@ -85,7 +85,8 @@ impl CacheDevice {
         self.state.lock().is_cut = true;
     }
 
-    /// Cuts, and writes a choice of versions that depends only on the seed to the device below.
+    /// Cuts the power, and writes a choice of versions that depends only on the seed to the device
+    /// below.
     ///
     /// # Errors
     /// Returns the errors of those writes.
@@ -96,8 +97,8 @@ impl CacheDevice {
         })
     }
 
-    /// Cuts, and writes one version of each sector of the device below. `pick` chooses among
-    /// `0..=n`: 0 is the durable version, `n` the newest.
+    /// Cuts the power, and writes one version of each sector of the device below. `pick` chooses
+    /// among `0..=n`: 0 is the durable version, `n` the newest.
     ///
     /// # Errors
     /// Returns the errors of those writes.

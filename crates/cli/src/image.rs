@@ -261,7 +261,7 @@ pub(crate) fn open_with_report(
     open_with_options(image, access, arguments.parse()?)
 }
 
-/// As [`open_with_report`], with options that are already parsed.
+/// Opens an image's file system like [`open_with_report`], with options that are already parsed.
 pub(crate) fn open_with_options(
     image: &str,
     access: Access,
@@ -283,7 +283,7 @@ pub(crate) fn open_with_options(
     open_on(image, device, journal, options)
 }
 
-/// As [`open_with_report`], on devices that are already open.
+/// Opens a file system like [`open_with_report`], on devices that are already open.
 fn open_on(
     image: &str,
     device: Arc<dyn BlockDevice>,
@@ -383,7 +383,7 @@ pub(crate) fn needs_recovery(device: &Arc<dyn BlockDevice>) -> bool {
         && !incompatible.contains(Incompatible::JOURNAL_DEV)
 }
 
-/// `1 transaction`, `3 transactions`.
+/// Returns `1 transaction`, `3 transactions`.
 pub(crate) fn transactions(count: u32) -> String {
     match count {
         1 => "1 transaction".to_owned(),

@@ -312,7 +312,7 @@ impl Served {
         self.volume.release(FileId::from_raw(handle.0))
     }
 
-    /// Reads; fewer bytes than requested only at the end of the file.
+    /// Reads at an offset; returns fewer bytes than requested only at the end of the file.
     pub(crate) fn read(
         &self,
         node: InodeNr,
@@ -323,7 +323,8 @@ impl Served {
         self.volume.read_node(node, offset, into, is_direct)
     }
 
-    /// Writes; fewer bytes than given only when space runs out, and at least one.
+    /// Writes at an offset; returns fewer bytes than given only if space runs out, and at least
+    /// one.
     pub(crate) fn write(
         &self,
         node: InodeNr,

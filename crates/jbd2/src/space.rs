@@ -27,7 +27,7 @@ impl Ring {
         }
     }
 
-    /// The first block.
+    /// Returns the first block.
     pub(crate) fn first(self) -> u32 {
         self.first
     }
