@@ -169,8 +169,8 @@ mod tests {
         assert!((found - wanted).abs() < 5e-4, "{found} is not {wanted}");
     }
 
-/// Checks Michelson's first twenty measurements of the speed of light in 1879, minus 299000
-/// km/s.
+    /// Checks Michelson's first twenty measurements of the speed of light in 1879, minus 299000
+    /// km/s.
     #[test]
     fn a_known_sample() {
         let values = [
