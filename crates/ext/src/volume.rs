@@ -157,6 +157,7 @@ impl Volume {
 
     /// Writes everything, marks the volume clean, stops the daemons.
     ///
+    /// # Errors
     /// Returns the error of data that could not be written. The volume is closed in any case; the
     /// next open replays the transactions in its journal.
     pub fn close(mut self) -> Result<()> {

@@ -353,7 +353,7 @@ fn errors_of_a_base_have_their_file() {
     // The conflicting setting is in the base only.
     check(
         "base = \"external-journal\"\n[fixed]\nmemory.host = \"128MiB\"",
-        "own.toml:7: memory: of 128MiB",
+        "own.toml:7: memory: 0 of 128MiB",
     );
     let line = builtin::named("external-journal")
         .expect("built in")
@@ -397,7 +397,7 @@ fn published_rows_and_claims_are_checked() {
     let claim = "[[claim]]\ntext = \"t\"\nsource = \"s\"\n";
     check(
         claim,
-        "test.toml:11: [[claim]] needs a metric and what must hold of it",
+        "test.toml:11: [[claim]] needs a metric and a condition",
     );
     check(
         &format!("{claim}metric = \"elapsed\"\nhigher = {{ fs.commit = 1 }}"),

@@ -238,7 +238,7 @@ fn what_means_nothing_to_a_mounted_file_system_is_refused() {
         ),
         (
             &[kernel("btrfs"), ("journal", text("mem:16MiB"))],
-            "kernel:btrfs takes no device of its own",
+            "kernel:btrfs does not support a separate journal device",
         ),
         (
             &[kernel("ext3"), ("journal", text("none"))],

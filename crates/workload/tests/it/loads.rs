@@ -543,11 +543,11 @@ fn dbench_says_where_a_load_and_the_tree_differ() {
     for (line, expected) in [
         (
             "NTCreateX \"/A\" 0x0 0x1 7 NT_STATUS_OBJECT_NAME_NOT_FOUND",
-            "it is there",
+            "exists, but did not",
         ),
         (
             "QUERY_PATH_INFORMATION \"/a\" 1 NT_STATUS_OBJECT_NAME_NOT_FOUND",
-            "it is there",
+            "exists, but did not",
         ),
         ("QUERY_PATH_INFORMATION \"/b\" 1 SUCCESS", "not found"),
         ("ReadX 7 0 1 1 SUCCESS", "handle 7"),
