@@ -3,6 +3,7 @@
 mod changes;
 mod kept;
 mod kinds;
+mod moves;
 mod noted;
 mod zones;
 
