@@ -11,7 +11,9 @@
 
 mod indirect;
 
-use jbd2::Credits;
+use std::sync::Arc;
+
+use jbd2::{Buffer, Credits};
 use layout::{BlockNr, FileBlock};
 
 use crate::cache::inode::Inode;
@@ -101,6 +103,22 @@ impl FileMap {
     ) -> Result<Vec<BlockNr>> {
         match self {
             Self::Indirect => indirect::allocate_each(core, handle, inode, state, from, count),
+        }
+    }
+
+    /// Reads the blocks that [`unmap`](Self::unmap) will change, so that damage and read errors are
+    /// found before the caller drops the pages of the extent. The caller holds the result until
+    /// then.
+    pub(crate) fn hold_for_unmap(
+        self,
+        core: &Core,
+        inode: &Inode,
+        state: &InodeState,
+        from: FileBlock,
+        run: Run,
+    ) -> Result<Vec<Arc<Buffer>>> {
+        match self {
+            Self::Indirect => indirect::hold_for_unmap(core, inode, state, from, run),
         }
     }
 

@@ -239,6 +239,8 @@ fn give_back(
 ) -> Result<()> {
     let _table = core.hold_table(inode.nr)?;
     let map = FileMap::of(state);
+    // Blocks that stay keep their current contents, which may be in the pages alone.
+    let _held = map.hold_for_unmap(core, inode, state, block, run)?;
     let credits = map.credits_to_unmap(run.count);
     let mut handle = drop_pages(core, inode, block, run.count, credits)?;
     let freed = map.unmap(core, &mut handle, inode, state, block, run);

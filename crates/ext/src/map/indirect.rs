@@ -30,7 +30,7 @@ use layout::{BlockNr, FileBlock};
 
 pub(super) use allocate::{allocate_each, find_or_allocate};
 pub(super) use prune::{CREDITS_FREE, free_from};
-pub(super) use unmap::{credits_to_unmap, free_empty_maps, free_first, unmap};
+pub(super) use unmap::{credits_to_unmap, free_empty_maps, free_first, hold_for_unmap, unmap};
 pub(super) use walk::walk;
 
 use super::Mapped;

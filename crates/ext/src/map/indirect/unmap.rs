@@ -1,7 +1,9 @@
 //! Removing one extent from a block map: a hole is left, and indirect blocks without pointers are
 //! freed.
 
-use jbd2::Credits;
+use std::sync::Arc;
+
+use jbd2::{Buffer, Credits};
 use layout::{BlockNr, FileBlock};
 
 use super::block::{self, label};
@@ -30,6 +32,38 @@ pub(in crate::map) const fn credits_to_unmap(count: u32) -> Credits {
     }
 }
 
+/// Reads the blocks that [`unmap`] will change, so that damage and read errors are found before the
+/// caller drops the pages of the extent. The caller holds the result until then.
+pub(in crate::map) fn hold_for_unmap(
+    core: &Core,
+    inode: &Inode,
+    state: &InodeState,
+    from: FileBlock,
+    run: Run,
+) -> Result<Vec<Arc<Buffer>>> {
+    let mut held = core.check_parts(run)?;
+    let path = Path::of(from, core.geometry().pointers_per_block());
+    if let Some(path) = path.filter(|path| path.depth > 0) {
+        held.extend(leaf_for_change(core, inode, state, &path, from)?);
+    }
+    Ok(held)
+}
+
+/// Returns the indirect block with the pointer to a block of the file, for a change.
+fn leaf_for_change(
+    core: &Core,
+    inode: &Inode,
+    state: &InodeState,
+    path: &Path,
+    from: FileBlock,
+) -> Result<Option<Arc<Buffer>>> {
+    let Leaf::At(leaf) = find_leaf(core, inode, state, path, from)? else {
+        return Ok(None);
+    };
+    let leaf = path.indirect(from, path.depth - 1, leaf);
+    leaf.get(core, inode, label(inode, state)).map(Some)
+}
+
 /// Frees an extent that [`find`](super::find) has just found, and zeroes its pointers. Changes the
 /// claims, which the caller stores. If it fails because of damage or a read error, the block map is
 /// as it was.
@@ -46,12 +80,9 @@ pub(in crate::map) fn unmap(
     };
     let leaf = match path.depth {
         0 => None,
-        _ => match find_leaf(core, inode, state, &path, from)? {
-            Leaf::At(leaf) => {
-                let leaf = path.indirect(from, path.depth - 1, leaf);
-                Some(leaf.get(core, inode, label(inode, state))?)
-            }
-            Leaf::Missing { .. } => return Ok(()),
+        _ => match leaf_for_change(core, inode, state, &path, from)? {
+            None => return Ok(()),
+            leaf => leaf,
         },
     };
     if state.has_buffered_blocks(core) {

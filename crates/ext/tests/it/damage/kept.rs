@@ -4,16 +4,22 @@
 use std::sync::Arc;
 
 use block::memory::MemoryDevice;
-use ext::options::DataMode;
+use ext::options::{DataMode, OnError};
 use ext::volume::{OpenFlags, RangeChange, SetMode};
-use ext::{Error, Volume};
+use ext::{Error, MountOptions, Volume};
 use layout::InodeNr;
 
-use super::{BLOCK_BYTES, VOLUME_BYTES, assert_notices, put};
-use crate::rig::{Place, Rig, quiet};
+use super::{BLOCK_BYTES, INODE_MAP, VOLUME_BYTES, assert_notices, populated, put};
+use crate::rig::{Place, Rig, device, quiet};
 
 const NAME: &[u8] = b"user.large";
 const FILE_BYTES: usize = 8 * BLOCK_BYTES;
+/// Number of direct pointers of an inode.
+const DIRECT: usize = 12;
+
+fn word(bytes: &[u8], at: usize) -> usize {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes")) as usize
+}
 
 fn file(volume: &Volume) -> InodeNr {
     volume.resolve("/file", true).expect("it is there")
@@ -87,7 +93,34 @@ fn attributes_and_journaled_data() {
     assert_notices("free/forgotten-before-freed", || {
         keep_what_cannot_be_freed(Place::Internal, remove_attribute);
     });
-    assert_notices("free/forgotten-before-freed", || {
-        keep_what_cannot_be_freed(Place::Internal, punch);
-    });
+}
+
+/// A punch that a damaged indirect block refuses leaves written pages that are not on the device
+/// yet.
+#[test]
+fn pages_of_a_range_that_cannot_be_punched() {
+    let image = populated();
+    let (map, large) = (image.inode_at(image.large) + INODE_MAP, image.large);
+    let indirect = word(&image.bytes, map + 4 * DIRECT) * BLOCK_BYTES;
+    let mut bytes = image.bytes;
+    put(&mut bytes, indirect + 4 * 20, &[0xFF; 4]);
+    let memory = Arc::new(MemoryDevice::from_bytes(&bytes));
+    let options = MountOptions {
+        on_error: OnError::Continue,
+        ..quiet(DataMode::Ordered)
+    };
+    let volume = Volume::open(device(&memory), None, options).expect("it opens");
+    let file = volume.open_file("/large", OpenFlags::READ_WRITE);
+    let file = file.expect("open");
+    let (offset, length) = (14 * BLOCK_BYTES as u64, 2 * BLOCK_BYTES as u64);
+    let newest = [9; 2 * BLOCK_BYTES];
+    file.write_at(offset, &newest)
+        .expect("the map stays as it is");
+    let punched = volume.change_range(large, offset, length, RangeChange::PunchHole, true);
+    assert!(matches!(punched, Err(Error::Corrupt(_))), "{punched:?}");
+    let mut found = [0; 2 * BLOCK_BYTES];
+    file.read_at(offset, &mut found).expect("read");
+    assert!(found == newest, "the pages are kept");
+    file.close().expect("close");
+    volume.close().expect("close");
 }
