@@ -17,6 +17,7 @@ use crate::alloc::CREDITS_PER_GROUP;
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
+use crate::disk::inode::table::fits_sectors;
 use crate::error::{Corrupt, Error, Result};
 
 /// Number of blocks that a change may dirty besides the inode: an allocated and a released block
@@ -68,6 +69,9 @@ fn place_of(inode: &[u8], extra: usize) -> Option<(u32, &[u8])> {
 
 impl Change {
     /// Prepares the change from the old to the new attributes.
+    ///
+    /// # Errors
+    /// - [`Error::FileTooLarge`] if the block count of a damaged inode has no room for a block.
     pub(super) fn new(
         core: &Core,
         nr: InodeNr,
@@ -82,6 +86,11 @@ impl Change {
             return Err(Error::Unsupported(text.to_owned()));
         }
         let block = (old.block != new.block).then_some(new.block);
+        let has_new_block = block.is_some() && state.attribute_block == BlockNr::new(0);
+        let sectors = state.sectors + core.sectors_per_block();
+        if has_new_block && !fits_sectors(&core.superblock, sectors) {
+            return Err(Error::FileTooLarge);
+        }
         let held = match &block {
             Some(set) => block::hold(core, nr, state.attribute_block, set)?,
             None => Vec::new(),

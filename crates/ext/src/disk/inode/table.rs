@@ -19,6 +19,8 @@ use crate::disk::superblock::Superblock;
 use crate::disk::words::Words;
 use crate::error::{Corrupt, Error, Result};
 
+/// Number of blocks that the 48 bits of an inode on a volume with `huge_file` cannot count.
+const HUGE_FILE_BLOCKS: u64 = 1 << 48;
 /// End of a field of the extra part, in bytes of `i_extra_isize`.
 const END_OF_CTIME: usize = 8;
 const END_OF_MTIME: usize = 12;
@@ -116,8 +118,16 @@ pub(crate) fn decode(
 /// Returns true if size and block count can be stored.
 pub(crate) fn fits(superblock: &Superblock, state: &InodeState) -> bool {
     let has_small_size = state.kind == FileKind::Regular || state.size <= u64::from(u32::MAX);
-    let has_few_sectors = superblock.has_huge_file() || state.sectors <= u64::from(u32::MAX);
-    has_small_size && has_few_sectors
+    has_small_size && fits_sectors(superblock, state.sectors)
+}
+
+/// Returns true if a block count in units of 512 bytes can be stored.
+pub(crate) fn fits_sectors(superblock: &Superblock, sectors: u64) -> bool {
+    if !superblock.has_huge_file() {
+        return sectors <= u64::from(u32::MAX);
+    }
+    let per_block = u64::from(superblock.geometry.block_bytes / 512);
+    sectors / per_block < HUGE_FILE_BLOCKS
 }
 
 /// Encodes an inode into its place in the table.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use block::memory::MemoryDevice;
 use ext::options::DataMode;
-use ext::volume::RenameMode;
+use ext::volume::{RenameMode, SetMode};
 use ext::{Error, Volume};
 
 use super::{BLOCK_BYTES, Populated, VOLUME_BYTES, put};
@@ -222,4 +222,19 @@ fn bitmaps_in_the_inode_table_are_refused() {
         put(&mut bytes, at, &(table + 1).to_le_bytes());
         super::refusal(&Arc::new(MemoryDevice::from_bytes(&bytes)), "an overlap");
     }
+}
+
+/// A block for attributes would overflow the block count: the inode could not be stored any more.
+#[test]
+fn a_full_block_count_takes_no_attribute_block() {
+    let image = super::populated();
+    let mut bytes = image.bytes.clone();
+    put(&mut bytes, image.inode_at(image.file) + 28, &[0xFF; 4]);
+    let memory = Arc::new(MemoryDevice::from_bytes(&bytes));
+    let volume = Volume::open(device(&memory), None, quiet(DataMode::Ordered)).expect("it opens");
+    let set = volume.set_attribute(image.file, b"user.a", &[7; 1000], SetMode::Any);
+    assert!(matches!(set, Err(Error::FileTooLarge)), "{set:?}");
+    volume.write_file("/rest", b"rest").expect("the rest works");
+    volume.sync().expect("the journal goes on");
+    volume.close().expect("close");
 }
