@@ -98,6 +98,17 @@ pub(crate) fn hold(
         .transpose()
 }
 
+/// Returns the block of `..`, as [`hold`] does. A damaged directory may have no such entry.
+pub(crate) fn hold_parent(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+) -> Result<Arc<Buffer>> {
+    let (offset, why) = (0, "the directory has no \"..\"");
+    hold(core, directory, state, b"..")?
+        .ok_or_else(|| Bad { offset, why }.at(core, directory.nr, FileBlock::new(0)))
+}
+
 /// Adds an entry for a new name. Changes `state` (size, block map, flags), which the caller stores.
 ///
 /// # Errors

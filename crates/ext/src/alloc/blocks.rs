@@ -101,8 +101,8 @@ impl Core {
         self.free_blocks(handle, run)
     }
 
-    /// Checks that every part of an extent can be freed, before any of it is. The caller holds the
-    /// result until then.
+    /// Checks that every part of an extent can be freed, before any part is. Returns the bitmaps,
+    /// which the caller holds in memory until the extent is freed.
     pub(crate) fn check_parts(&self, run: Run) -> Result<Vec<Arc<Buffer>>> {
         let mut held = Vec::new();
         for (group, start, count) in self.parts(run) {

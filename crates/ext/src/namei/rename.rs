@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use jbd2::{Buffer, Credits};
-use layout::{FileBlock, InodeNr};
+use layout::InodeNr;
 use rt::RwLockWriteGuard;
 
 use super::create::{credits_to_name, publish, undo_inode};
@@ -35,7 +35,7 @@ use crate::core::Core;
 use crate::core::handle::{CREDITS_MAX, Handle};
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
-use crate::error::{Corrupt, Error, Result};
+use crate::error::{Error, Result};
 use crate::map::FileMap;
 use crate::namei::RenameMode;
 use crate::{alloc, dir, writeback};
@@ -316,7 +316,7 @@ fn replace(
     let changes_parent = is_directory && !directories.is_same();
     let mut held = hold(core, source, target, directories, &[Some(moved), existing])?;
     if changes_parent {
-        held.push(hold_parent_entry(core, moved, &state)?);
+        held.push(dir::hold_parent(core, moved, &state)?);
     }
     let gains_link = changes_parent && existing.is_none();
     if gains_link && directories.target_ref().links >= LINKS_MAX {
@@ -453,7 +453,7 @@ fn exchange(
     let mut held = hold(core, source, target, directories, &inodes)?;
     for (inode, state) in [(moved, &state), (existing, &other)] {
         if state.kind == FileKind::Directory && !directories.is_same() {
-            held.push(hold_parent_entry(core, inode, state)?);
+            held.push(dir::hold_parent(core, inode, state)?);
         }
     }
     let mut handle = core.begin(Credits {
@@ -550,19 +550,6 @@ fn hold(
     let new = dir::hold(core, &target.directory, directories.target(), target.name)?;
     held.extend(old.into_iter().chain(new));
     Ok(held)
-}
-
-/// Reads the block of a directory's `..`, which will change. A damaged directory may have none.
-fn hold_parent_entry(core: &Core, directory: &Inode, state: &InodeState) -> Result<Arc<Buffer>> {
-    if let Some(buffer) = dir::hold(core, directory, state, b"..")? {
-        return Ok(buffer);
-    }
-    Err(core.damaged(Corrupt::Directory {
-        inode: directory.nr,
-        file_block: FileBlock::new(0),
-        offset: 0,
-        why: "the directory has no \"..\"",
-    }))
 }
 
 type Guard<'a> = RwLockWriteGuard<'a, InodeState>;
