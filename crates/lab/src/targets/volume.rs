@@ -108,6 +108,21 @@ impl VolumeTarget {
         self.directories.lock().clear();
     }
 
+    /// Forgets the directories if a path leads to one of them: it was a symbolic link then.
+    fn forget_link(&self, path: &str) {
+        let path = path.trim_matches('/');
+        let mut directories = self.directories.lock();
+        let is_at_or_below = |known: &String| {
+            let below = known.strip_prefix(path);
+            below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let known = directories.range(path.to_owned()..).map(|(known, _)| known);
+        let mut similar = known.take_while(|known| known.starts_with(path));
+        if similar.any(is_at_or_below) {
+            directories.clear();
+        }
+    }
+
     /// Returns the inode of a path without following a symbolic link at its end.
     fn resolve(&self, operation: Operation, path: &str) -> Result<InodeNr, TargetError> {
         if check(operation, path)?.is_empty() {
@@ -260,8 +275,8 @@ impl Target for VolumeTarget {
 
     fn unlink(&self, path: &str) -> Result<(), TargetError> {
         let (parent, name) = self.split(Operation::Unlink, path)?;
-        // A removed symbolic link to a directory stays in the directory cache.
         let unlinked = self.volume.unlink(parent, name);
+        self.forget_link(path);
         unlinked.map_err(|error| failure(Operation::Unlink, path, &error))
     }
 

@@ -106,6 +106,29 @@ fn names_are_made_moved_and_removed() {
     target.into_volume().close().unwrap();
 }
 
+/// The directories that the target remembers by their paths may have been reached by a link.
+#[test]
+fn a_removed_link_leads_nowhere() {
+    let target = target(16 << 20);
+    for directory in ["/d", "/d/inner", "/e", "/e/inner"] {
+        target.mkdir(directory).unwrap();
+    }
+    for path in ["/d/file", "/d/inner/file"] {
+        let file = target.open(path, OpenFlags::WRITE.create_new()).unwrap();
+        target.close(file).unwrap();
+    }
+    for path in ["/link/file", "/link/inner/file"] {
+        target.symlink("d", "/link").unwrap();
+        target.stat(path).unwrap();
+        target.unlink("/link").unwrap();
+        assert_eq!(kind(target.stat(path)), ErrorKind::NotFound, "{path}");
+        target.symlink("e", "/link").unwrap();
+        assert_eq!(kind(target.stat(path)), ErrorKind::NotFound, "{path}");
+        target.unlink("/link").unwrap();
+    }
+    target.into_volume().close().unwrap();
+}
+
 #[test]
 fn errors_have_their_kind() {
     let target = target(16 << 20);
