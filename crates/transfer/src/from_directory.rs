@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use block::BlockDevice;
 use ext::Volume;
 use ext::volume::FileKind;
@@ -25,6 +25,7 @@ use super::{CHUNK_BYTES, Filling, ImageSink, Item, Node, Scope, Sink, Source, ho
 pub struct DirectorySource {
     root: PathBuf,
     nodes: Vec<Node>,
+    follows_root: bool,
     is_exact: bool,
 }
 
@@ -37,6 +38,7 @@ impl DirectorySource {
         Ok(Self {
             root: root.to_owned(),
             nodes: scan::scan(root, scope)?,
+            follows_root: scope.follows_root,
             is_exact: scope.exact,
         })
     }
@@ -49,14 +51,18 @@ impl DirectorySource {
     /// Calls `see` with each node and its data.
     pub(crate) fn read(&self, see: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
         for node in &self.nodes {
+            let context = || self.at(node).display().to_string();
+            let has_data = node.is_regular_with_data() || !self.is_exact && node.is_regular();
+            // Opened before the node is sent: a sink that overwrites a file truncates it then.
+            let file = has_data.then(|| self.open_data(node)).transpose();
+            let file = file.with_context(context)?;
             see(Item::Node(Box::new(node.clone())))?;
-            if node.is_regular_with_data() || !self.is_exact && node.is_regular() {
-                let file = self.open_data(node);
-                let read = file.and_then(|file| match self.is_exact {
+            if let Some(file) = file {
+                let read = match self.is_exact {
                     true => send_parts(&file, node.size, see),
                     false => send_to_end(&file, see),
-                });
-                read.with_context(|| self.at(node).display().to_string())?;
+                };
+                read.with_context(context)?;
             }
         }
         Ok(())
@@ -102,10 +108,11 @@ impl DirectorySource {
     }
 
     fn open_data(&self, node: &Node) -> Result<File> {
-        if node.path.is_empty() {
-            return Ok(File::open(&self.root)?);
-        }
-        host::open_data(&self.root, node.into()).map(File::from)
+        let file = match node.path.is_empty() {
+            true => host::open_root(&self.root, self.follows_root, node.identity),
+            false => host::open_data(&self.root, node.into()),
+        };
+        file.map(File::from)
     }
 
     /// Makes a file with data. The data becomes a job unless the file has holes.
@@ -191,6 +198,10 @@ fn send_parts(file: &File, size: u64, send: &mut dyn FnMut(Item) -> Result<()>) 
             offset += length as u64;
         }
     }
+    // What was cut off looks like a hole.
+    if file.metadata()?.len() < size {
+        bail!(file_data::TOO_SHORT);
+    }
     Ok(())
 }
 
@@ -250,5 +261,46 @@ mod tests {
         fs::remove_dir_all(at("tree/d")).expect("it is there");
         symlink(at("secret"), at("tree/d")).expect("there is room");
         read(&source).expect_err("a link in the place of the directory");
+    }
+
+    #[test]
+    fn a_file_that_is_exchanged_is_refused_as_in_a_tree() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |path: &str| folder.path().join(path);
+        for name in ["file", "secret"] {
+            fs::write(at(name), name).expect("there is room");
+        }
+        for follows_root in [false, true] {
+            let scope = Scope {
+                follows_root,
+                ..Scope::WHOLE
+            };
+            let source = DirectorySource::open(&at("file"), scope).expect("it is there");
+            source.read(&mut |_| Ok(())).expect("it is as it was");
+            fs::rename(at("file"), at("moved")).expect("it is there");
+            symlink(at("secret"), at("file")).expect("there is room");
+            source
+                .read(&mut |_| Ok(()))
+                .expect_err("a link in the place of the file");
+            fs::rename(at("moved"), at("file")).expect("it is there");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_has_no_hole_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        for left in [0, 1, 4096] {
+            fs::write(&path, vec![7; 100_000]).expect("there is room");
+            let source = DirectorySource::open(folder.path(), Scope::WHOLE).expect("it is there");
+            let file = File::options().write(true).open(&path);
+            file.and_then(|file| file.set_len(left)).expect("its own");
+            let read = source.read(&mut |_| Ok(()));
+            let error = read.expect_err("it is too short");
+            assert!(
+                format!("{error:#}").contains(file_data::TOO_SHORT),
+                "{left}"
+            );
+        }
     }
 }

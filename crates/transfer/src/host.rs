@@ -169,17 +169,41 @@ pub(crate) fn open_below(root: &Path, path: &[u8]) -> Result<OwnedFd, Errno> {
     }
 }
 
+/// Opens a directory below another one for listing it, without following symbolic links.
+pub(crate) fn open_directory(root: &Path, path: &[u8]) -> Result<OwnedFd, Errno> {
+    let place = open_below(root, path)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    retry_on_intr(|| rustix::fs::openat(&place, ".", flags, Mode::empty()))
+}
+
 /// Opens a regular file in an open directory, as [`open_data`] does.
 pub(crate) fn open_data_in(directory: &OwnedFd, scanned: ScannedFile<'_>) -> Result<OwnedFd> {
     let name = split_path(scanned.path).1;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = retry_on_intr(|| rustix::fs::openat(directory, name, flags, Mode::empty()))?;
+    as_scanned(file, scanned.identity)
+}
+
+/// Opens the regular file that is the root of a tree, as [`open_data`] does.
+pub(crate) fn open_root(
+    root: &Path,
+    follows: bool,
+    identity: Option<(u64, u64)>,
+) -> Result<OwnedFd> {
+    let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    flags.set(OFlags::NOFOLLOW, !follows);
+    let file = retry_on_intr(|| rustix::fs::open(root, flags, Mode::empty()))?;
+    as_scanned(file, identity)
+}
+
+/// Returns a file that was opened if it is the scanned one.
+fn as_scanned(file: OwnedFd, identity: Option<(u64, u64)>) -> Result<OwnedFd> {
     let stat = rustix::fs::fstat(&file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         bail!("it is no regular file any more");
     }
     let found = (stat.st_dev, stat.st_ino);
-    if scanned.identity.is_some_and(|identity| identity != found) {
+    if identity.is_some_and(|identity| identity != found) {
         bail!("another file has replaced it while the tree was read");
     }
     Ok(file)

@@ -5,14 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use anyhow::{Context, Error, Result};
 use ext::volume::FileKind;
-use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Stat};
+use rustix::fs::{AtFlags, CWD, RawDir, Stat};
+use rustix::path::Arg;
 
 use super::host::{self, AttributeReader};
 use super::{Node, Scope, worker_count};
@@ -64,7 +65,8 @@ pub(crate) fn scan(root: &Path, scope: Scope) -> Result<Vec<Node>> {
     };
     let stat = stat.with_context(context)?;
     let mut attributes = scope.attributes.then(AttributeReader::new);
-    let first = look(Vec::new(), root, &stat, attributes.as_mut()).with_context(context)?;
+    let first = look(Vec::new(), root, (CWD, root), &stat, attributes.as_mut());
+    let first = first.with_context(context)?;
     if first.kind != FileKind::Directory {
         return Ok(vec![first]);
     }
@@ -183,8 +185,7 @@ impl<'s> Scanner<'s> {
     fn list(&mut self, path: &[u8]) -> Result<Listing> {
         let at = self.at(path);
         let context = || at.display().to_string();
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::open(&at, flags, Mode::empty()).with_context(context)?;
+        let directory = host::open_directory(self.scan.root, path).with_context(context)?;
         let names = self.names(&directory).with_context(context)?;
         let mut listing = Listing::with_capacity(names.len());
         for name in names {
@@ -197,7 +198,10 @@ impl<'s> Scanner<'s> {
             let at = self.at(&child);
             let found = rustix::fs::statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(Error::from)
-                .and_then(|stat| look(child, &at, &stat, self.attributes.as_mut()));
+                .and_then(|stat| {
+                    let found = (directory.as_fd(), name.as_c_str());
+                    look(child, &at, found, &stat, self.attributes.as_mut())
+                });
             listing.push(Found {
                 node: found.with_context(|| at.display().to_string())?,
                 listing: None,
@@ -221,10 +225,12 @@ impl<'s> Scanner<'s> {
     }
 }
 
-/// Returns the node of a file with its target, and its attributes if they are wanted.
+/// Returns the node of a file with its target, and its attributes if they are wanted. `found` is
+/// the directory in which it was found, and its name there.
 fn look(
     path: Vec<u8>,
     at: &Path,
+    found: (BorrowedFd<'_>, impl Arg),
     stat: &Stat,
     attributes: Option<&mut AttributeReader>,
 ) -> Result<Node> {
@@ -233,7 +239,7 @@ fn look(
         node.attributes = reader.read(at)?;
     }
     if node.kind == FileKind::Symlink {
-        node.target = rustix::fs::readlink(at, Vec::new())?.into_bytes();
+        node.target = rustix::fs::readlinkat(found.0, found.1, Vec::new())?.into_bytes();
     }
     Ok(node)
 }
@@ -266,6 +272,26 @@ mod tests {
         assert_eq!(links.len(), 1);
         assert_eq!(links[0].text(), "/d07/inner/file");
         assert_eq!(links[0].link_to.as_deref(), Some(&b"a-link"[..]));
+    }
+
+    /// Between its discovery and its listing a directory may be exchanged.
+    #[test]
+    fn a_directory_that_became_a_link_is_not_listed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |path: &str| folder.path().join(path);
+        fs::create_dir_all(at("tree")).expect("there is room");
+        fs::create_dir_all(at("secret/inner")).expect("there is room");
+        std::os::unix::fs::symlink(at("secret"), at("tree/d")).expect("there is room");
+        let scan = Scan {
+            root: &at("tree"),
+            scope: Scope::WHOLE,
+            board: Mutex::default(),
+            changed: Condvar::new(),
+        };
+        for path in [&b"d"[..], b"d/inner"] {
+            assert!(Scanner::new(&scan).list(path).is_err());
+        }
+        assert!(Scanner::new(&scan).list(b"").is_ok());
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod logged;
 mod manual;
 mod mount_uses;
 mod mounting;
+mod overwriting;
 mod reading;
 mod refused;
 mod strangers;
