@@ -9,6 +9,7 @@ use ext::volume::{Attributes, FileKind, OpenFlags};
 use layout::InodeNr;
 
 use super::entered::{Entered, PATH_BYTES_MAX};
+use super::file_data::TOO_SHORT;
 use super::{CHUNK_BYTES, Counter, Error, Item, Node, Scope, Source};
 
 const LOST_AND_FOUND: &[u8] = b"lost+found";
@@ -203,10 +204,13 @@ impl Walk<'_> {
             while offset < end {
                 let mut bytes = vec![0; (end - offset).min(CHUNK_BYTES as u64) as usize];
                 let count = self.volume.read(file, offset, &mut bytes)?;
+                if count == 0 {
+                    bail!(TOO_SHORT);
+                }
                 bytes.truncate(count);
                 (self.source.count)(count as u64);
                 (self.send)(Item::Data { offset, bytes })?;
-                offset += (count as u64).max(1);
+                offset += count as u64;
             }
         }
         Ok(())
