@@ -177,6 +177,7 @@ fn send_to_end(file: &File, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<
             offset += count as u64;
         }
     }
+    let size = file.metadata()?.len();
     send(end_of_file(size.max(offset)))
 }
 

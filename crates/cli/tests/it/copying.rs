@@ -127,11 +127,13 @@ fn files_that_the_kernel_makes_are_copied_to_their_end() {
         "/proc/self/mounts",
         "/sys/kernel/uevent_seqnum",
     ] {
-        folder.good(&format!("cp {path} disk.img:/copy"));
-        let found = folder.good("cat disk.img:/copy");
-        let stat = folder.json("stat --json disk.img:/copy");
-        assert_eq!(stat[0]["size"], found.len(), "{path}");
-        assert!(found.ends_with('\n') && !found.contains('\0'), "{path}");
+        for options in ["", "-a"] {
+            folder.good(&format!("cp {options} {path} disk.img:/copy"));
+            let found = folder.good("cat disk.img:/copy");
+            let stat = folder.json("stat --json disk.img:/copy");
+            assert_eq!(stat[0]["size"], found.len(), "{options} {path}");
+            assert!(found.ends_with('\n') && !found.contains('\0'), "{path}");
+        }
     }
     folder.good("cp -r /sys/kernel/uevent_seqnum disk.img:/again");
     assert!(!folder.good("cat disk.img:/again").contains('\0'));

@@ -66,7 +66,7 @@ impl Copier<'_> {
             attributes: self.how.archive,
             follows_root: !self.how.recursive,
             lost_and_found: true,
-            exact: self.how.archive,
+            exact: false,
         };
         let count = |_bytes: u64| ();
         let mut sink = CopySink::new(self, source, target);
