@@ -1,7 +1,7 @@
 //! Files of the host: metadata and extended attributes, read and set.
 
 use std::collections::BTreeSet;
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -11,7 +11,7 @@ use ext::volume::{DeviceNumber, FileKind};
 use layout::time::InodeTime;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, XattrFlags,
-    lgetxattr, llistxattr, lremovexattr, lsetxattr,
+    fremovexattr, fsetxattr, lgetxattr, llistxattr, lremovexattr, lsetxattr,
 };
 use rustix::io::{Errno, retry_on_intr};
 
@@ -22,6 +22,9 @@ const ATTRIBUTE_BYTES_MAX: usize = 1 << 16;
 /// Buffer size that suffices for the names of most files; the kernel allocates as much memory as
 /// the caller offers.
 const NAMES_BYTES: usize = 256;
+
+/// Access control lists, as attributes.
+const LISTS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
 
 /// The set-user-ID and set-group-ID bits of a mode.
 pub const SET_ID: u16 = 0o6000;
@@ -209,20 +212,53 @@ fn as_scanned(file: OwnedFd, identity: Option<(u64, u64)>) -> Result<OwnedFd> {
     Ok(file)
 }
 
+/// A host file whose attributes are set. An open file stays the same one whatever its name refers to.
+#[derive(Debug, Clone, Copy)]
+pub enum Target<'f> {
+    /// The file with this name; the link itself if the name is a symbolic link's.
+    Path(&'f Path),
+    /// An open file.
+    File(&'f File),
+}
+
 /// Sets an extended attribute of a host file.
 ///
 /// # Errors
 /// Fails with the host's error.
-pub fn set_attribute(path: &Path, name: &[u8], value: &[u8]) -> Result<(), Errno> {
-    lsetxattr(path, name, value, XattrFlags::empty())
+pub fn set_attribute(at: Target<'_>, name: &[u8], value: &[u8]) -> Result<(), Errno> {
+    match at {
+        Target::Path(path) => lsetxattr(path, name, value, XattrFlags::empty()),
+        Target::File(file) => fsetxattr(file, name, value, XattrFlags::empty()),
+    }
 }
 
-/// Removes an extended attribute of a host file.
+/// Removes the access control lists that a new file has inherited from its directory, and its
+/// source does not have. Symbolic links have none.
 ///
 /// # Errors
 /// Fails with the host's error.
-pub fn remove_attribute(path: &Path, name: &[u8]) -> Result<(), Errno> {
-    lremovexattr(path, name)
+pub fn remove_inherited(at: Target<'_>, node: &Node) -> Result<(), Errno> {
+    for name in absent_lists(&node.attributes, node.kind) {
+        let removed = match at {
+            Target::Path(path) => lremovexattr(path, name),
+            Target::File(file) => fremovexattr(file, name),
+        };
+        match removed {
+            Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Returns the names of the access control lists that are not among the attributes of a file.
+pub fn absent_lists(
+    attributes: &[(Vec<u8>, Vec<u8>)],
+    kind: FileKind,
+) -> impl Iterator<Item = &'static [u8]> {
+    let has = |list: &[u8]| attributes.iter().any(|(name, _)| name == list);
+    let absent = LISTS.map(|list| (!has(list) && kind != FileKind::Symlink).then_some(list));
+    absent.into_iter().flatten()
 }
 
 /// Returns the node for a host file's metadata; target, data and attributes are not filled in.
@@ -290,8 +326,12 @@ pub fn make_node(path: &Path, node: &Node, permissions: u16) -> Result<(), Errno
 ///
 /// # Errors
 /// Fails with the host's error.
-pub fn set_owner(path: &Path, node: &Node) -> Result<(), Errno> {
-    let owner = std::os::unix::fs::lchown(path, Some(node.uid), Some(node.gid));
+pub fn set_owner(at: Target<'_>, node: &Node) -> Result<(), Errno> {
+    let (uid, gid) = (Some(node.uid), Some(node.gid));
+    let owner = match at {
+        Target::Path(path) => std::os::unix::fs::lchown(path, uid, gid),
+        Target::File(file) => std::os::unix::fs::fchown(file, uid, gid),
+    };
     owner.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
@@ -308,19 +348,23 @@ pub fn unpreserved(permissions: u16) -> u16 {
 ///
 /// # Errors
 /// Fails with the host's error.
-pub fn set_mode(path: &Path, kind: FileKind, permissions: u16) -> Result<()> {
+pub fn set_mode(at: Target<'_>, kind: FileKind, permissions: u16) -> Result<()> {
     if kind == FileKind::Symlink {
         return Ok(());
     }
     let permissions = Permissions::from_mode(u32::from(permissions));
-    Ok(fs::set_permissions(path, permissions)?)
+    let set = match at {
+        Target::Path(path) => fs::set_permissions(path, permissions),
+        Target::File(file) => file.set_permissions(permissions),
+    };
+    Ok(set?)
 }
 
 /// Sets the times of a file, or of a symbolic link itself.
 ///
 /// # Errors
 /// Fails with the host's error.
-pub fn set_times(path: &Path, atime: InodeTime, mtime: InodeTime) -> Result<()> {
+pub fn set_times(at: Target<'_>, atime: InodeTime, mtime: InodeTime) -> Result<()> {
     let time = |time: InodeTime| Timespec {
         tv_sec: time.seconds,
         tv_nsec: i64::from(time.nanos),
@@ -330,5 +374,9 @@ pub fn set_times(path: &Path, atime: InodeTime, mtime: InodeTime) -> Result<()> 
         last_modification: time(mtime),
     };
     let flags = AtFlags::SYMLINK_NOFOLLOW;
-    Ok(rustix::fs::utimensat(CWD, path, &times, flags)?)
+    let set = match at {
+        Target::Path(path) => rustix::fs::utimensat(CWD, path, &times, flags),
+        Target::File(file) => rustix::fs::futimens(file, &times),
+    };
+    Ok(set?)
 }

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use ext::volume::FileKind;
 
-use super::{Error, Item, Node, Sink, Warn, host};
+use super::host::{self, Target};
+use super::{Error, Item, Node, Sink, Warn};
 
 /// Permissions of a file while it is written, and of a directory while it is filled.
 const MODE_WHILE_OPEN: u16 = 0o600;
@@ -100,29 +101,28 @@ impl<'w> DirectorySink<'w> {
                 }
             }
         }
-        self.adopt(&node)
+        self.adopt(Target::Path(&at), &node)
     }
 
     /// Sets a file's owner, mode, attributes and times, in an order in which no step undoes
     /// another.
-    fn adopt(&mut self, node: &Node) -> Result<()> {
-        let at = self.at(&node.path);
-        let owner = host::set_owner(&at, node);
+    fn adopt(&mut self, at: Target<'_>, node: &Node) -> Result<()> {
+        let owner = host::set_owner(at, node);
         let permissions = self.left_out.note_owner(owner, node.permissions)?;
-        host::set_mode(&at, node.kind, permissions)?;
+        host::set_mode(at, node.kind, permissions)?;
         for (name, value) in &node.attributes {
-            let set = host::set_attribute(&at, name, value);
+            let set = host::set_attribute(at, name, value);
             self.left_out.note("some extended attributes", set)?;
         }
-        host::set_times(&at, node.mtime, node.mtime)
+        host::set_times(at, node.mtime, node.mtime)
     }
 
     fn finish_file(&mut self) -> Result<()> {
         let Some((file, node)) = self.open.take() else {
             return Ok(());
         };
-        drop(file);
-        self.adopt(&node).with_context(|| node.text())
+        let adopted = self.adopt(Target::File(&file), &node);
+        adopted.with_context(|| node.text())
     }
 }
 
@@ -150,7 +150,9 @@ impl Sink for DirectorySink<'_> {
     fn end(&mut self) -> Result<()> {
         self.finish_file()?;
         while let Some(node) = self.directories.pop() {
-            self.adopt(&node).with_context(|| node.text())?;
+            let at = self.at(&node.path);
+            let adopted = self.adopt(Target::Path(&at), &node);
+            adopted.with_context(|| node.text())?;
         }
         if let Some(text) = self.left_out.text() {
             (self.warn)(&text);

@@ -1,13 +1,14 @@
 //! Copies whose target exists: what an error leaves of it, links and devices in its place, and
 //! targets that the same command has made.
 
+use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use testkit::{privilege, tool};
+use testkit::{Loop, privilege, tool};
 
 use crate::support::Folder;
 
@@ -16,8 +17,23 @@ const NOBODY: u32 = 65534;
 /// The time after which a copy of a few megabytes has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().mode() & 0o7777
+}
+
 fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+/// Returns bytes of which a part in the middle is a hole, and writes them to a file.
+fn with_hole(folder: &Folder, name: &str) -> Vec<u8> {
+    let file = fs::File::create(folder.path().join(name)).unwrap();
+    let bytes = [vec![1; 8192], vec![0; 65_536], vec![2; 8192]].concat();
+    for at in [0, bytes.len() - 8192] {
+        let part = &bytes[at..at + 8192];
+        std::os::unix::fs::FileExt::write_all_at(&file, part, at as u64).unwrap();
+    }
+    bytes
 }
 
 #[test]
@@ -77,6 +93,88 @@ fn a_source_that_cannot_be_opened_leaves_the_target_as_it_is() {
         assert_eq!(output.status.code(), Some(1), "{}", tool::said(&output));
         assert_eq!(fs::read(copy.join("x")).unwrap(), b"kept", "{count}");
     }
+}
+
+#[test]
+fn pipes_and_devices_get_the_bytes_of_holes() {
+    let folder = Folder::with_image();
+    let bytes = with_hole(&folder, "sparse");
+    folder.good("cp sparse disk.img:/sparse");
+    for options in ["", "--sparse"] {
+        let line = format!("cp {options} disk.img:/sparse /dev/stdout");
+        let output = folder.command(&line).output().unwrap();
+        assert!(output.status.success(), "{line}: {}", tool::said(&output));
+        assert!(output.stdout == bytes, "{line}: {}", output.stdout.len());
+    }
+    if !privilege::is_granted() {
+        return;
+    }
+    folder.write("device.img", &vec![0xFF; 1 << 20]);
+    let device = Loop::attach(&folder.path().join("device.img"));
+    let before = mode(Path::new(device.path()));
+    for source in ["disk.img:/sparse", "sparse"] {
+        folder.good(&format!("cp {source} {}", device.path()));
+        let found = fs::read(device.path()).unwrap();
+        assert!(found[..bytes.len()] == bytes[..], "{source}");
+        assert!(found[bytes.len()..].iter().all(|byte| *byte == 0xFF));
+        fs::write(device.path(), vec![0xFF; 1 << 20]).unwrap();
+    }
+    assert_eq!(mode(Path::new(device.path())), before);
+}
+
+/// GNU cp leaves the mode of a device too, which all programs share.
+#[test]
+fn a_device_that_is_written_keeps_its_mode() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let folder = Folder::with_image();
+    folder.write("file", b"contents");
+    folder.good("cp file disk.img:/file");
+    let null = folder.path().join("null");
+    tool::run_well(
+        "mknod",
+        &["-m666", null.to_str().unwrap(), "c", "1", "3"].map(OsString::from),
+    );
+    for line in ["cp disk.img:/file null", "cp file null"] {
+        folder.good(line);
+        assert_eq!(mode(&null), 0o666, "{line}");
+        assert!(null.metadata().unwrap().file_type().is_char_device());
+    }
+}
+
+/// Like GNU cp, which changes the file that it has written.
+#[test]
+fn a_link_in_the_place_of_the_copy_does_not_separate_mode_and_owner() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let folder = Folder::with_image();
+    let at = |name: &str| folder.path().join(name);
+    folder.write("run", b"#!/bin/sh");
+    chown(at("run"), Some(NOBODY), Some(NOBODY)).unwrap();
+    set_mode(&at("run"), 0o6755);
+    folder.good("cp -p run disk.img:/run");
+    for source in ["disk.img:/run", "run"] {
+        folder.write("there", b"");
+        symlink("there", at("link")).unwrap();
+        folder.good(&format!("cp -p {source} link"));
+        let (link, there) = (at("link").symlink_metadata().unwrap(), at("there"));
+        let found = there.metadata().unwrap();
+        assert_eq!((found.uid(), found.mode() & 0o7777), (NOBODY, 0o6755));
+        assert_eq!(link.uid(), 0, "the link is as it was");
+        fs::remove_file(at("link")).unwrap();
+        fs::remove_file(there).unwrap();
+    }
+    folder.write("there", b"");
+    folder.good("cp there disk.img:/there");
+    folder.good("ln -s there disk.img:/link");
+    folder.good("cp -p run disk.img:/link");
+    let stat = folder.json("stat --json disk.img:/there disk.img:/link");
+    let facts = |index: usize| (stat[index]["uid"].clone(), stat[index]["mode"].clone());
+    assert_eq!(facts(0), (NOBODY.into(), "6755".into()));
+    assert_eq!(facts(1), (0.into(), "0777".into()));
+    folder.check("disk.img");
 }
 
 /// The target of a copy may be the source of a later one.

@@ -1,6 +1,7 @@
 //! A copy in progress: its settings and state.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 
 use anyhow::Result;
 use ext::volume::FileKind;
@@ -63,9 +64,11 @@ impl<'v> Copier<'v> {
         })
     }
 
-    /// Sets the kept properties of the source on a copy.
-    pub(super) fn adopt(&mut self, target: &End, node: &Node) -> Result<()> {
+    /// Sets the kept properties of the source on a copy; `file` is the copy if it is a regular file
+    /// of the host.
+    pub(super) fn adopt(&mut self, target: &End, file: Option<&File>, node: &Node) -> Result<()> {
         let attributes = self.how.archive.then_some(&node.attributes[..]);
+        let target = (target, file);
         self.keeper
             .adopt(target, node, self.how.preserve, attributes)
     }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::PathBuf;
@@ -35,7 +36,17 @@ pub(super) struct Images {
 /// A file that is being written.
 pub(super) enum Stream<'v> {
     Host(File),
+    /// A device or a pipe, and the number of bytes written to it: it gets all bytes in their order,
+    /// because what is left out would not be zero, or nowhere.
+    Special(File, u64),
     Image(ext::volume::File<'v>),
+}
+
+/// A file that was written and closed, or is still open on the host.
+pub(super) enum Written {
+    Host(File),
+    Special,
+    Image,
 }
 
 impl Images {
@@ -172,7 +183,11 @@ impl End {
                 let mut options = File::options();
                 let options = options.write(true).create(true).truncate(true).mode(0o600);
                 let file = options.open(path).with_context(|| self.text())?;
-                Ok(Stream::Host(file))
+                let is_regular = file.metadata().with_context(|| self.text())?.is_file();
+                Ok(match is_regular {
+                    true => Stream::Host(file),
+                    false => Stream::Special(file, 0),
+                })
             }
             Self::Image { image, path } => {
                 let file = images.volume(image).create_file(path, new);
@@ -271,6 +286,12 @@ impl Stream<'_> {
     pub(super) fn write_all_at(&mut self, from: &[u8], offset: u64) -> Result<()> {
         match self {
             Self::Host(file) => Ok(file.write_all_at(from, offset)?),
+            Self::Special(file, position) => {
+                fill(file, position, offset)?;
+                file.write_all(from)?;
+                *position += from.len() as u64;
+                Ok(())
+            }
             Self::Image(file) => Ok(file.write_at(offset, from)?),
         }
     }
@@ -278,14 +299,24 @@ impl Stream<'_> {
     pub(super) fn set_size(&mut self, size: u64) -> Result<()> {
         match self {
             Self::Host(file) => Ok(file.set_len(size)?),
+            Self::Special(file, position) => Ok(fill(file, position, size)?),
             Self::Image(file) => Ok(file.set_len(size)?),
         }
     }
 
-    pub(super) fn close(self) -> Result<()> {
+    pub(super) fn close(self) -> Result<Written> {
         match self {
-            Self::Host(_) => Ok(()),
-            Self::Image(file) => Ok(file.close()?),
+            Self::Host(file) => Ok(Written::Host(file)),
+            Self::Special(..) => Ok(Written::Special),
+            Self::Image(file) => file.close().map(|()| Written::Image).map_err(Into::into),
         }
     }
+}
+
+/// Writes zeroes from a position to another.
+fn fill(file: &mut File, position: &mut u64, to: u64) -> io::Result<()> {
+    let count = to.saturating_sub(*position);
+    io::copy(&mut io::repeat(0).take(count), file)?;
+    *position += count;
+    Ok(())
 }

@@ -2,17 +2,15 @@
 //! access control lists. They are set in an order in which no step undoes another: a new owner
 //! clears capabilities and set-id bits, and a list changes the mode.
 
+use std::fs::File;
+
 use anyhow::{Context, Result};
 use ext::volume::{FileKind, SetAttributes, SetMode, SetTime};
-use rustix::io::Errno;
 use transfer::Node;
-use transfer::host::{self, LeftOut, SET_ID, remove_attribute, set_attribute};
+use transfer::host::{self, LeftOut, SET_ID, Target, absent_lists};
 
 use super::end::{End, Images};
 use crate::output;
-
-/// Access control lists, as attributes. A copy must not have one that its source lacks.
-const LISTS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
 
 /// Sets the kept properties, and collects those that could not be set.
 pub(super) struct Keeper<'v> {
@@ -36,16 +34,20 @@ impl<'v> Keeper<'v> {
         }
     }
 
-    /// Sets the mode; with `all` also owner and times; and attributes, if given.
+    /// Sets the mode; with `all` also owner and times; and attributes, if given. `file` is the
+    /// target if it is a regular file of the host: its name may be that of a symbolic link.
     pub(super) fn adopt(
         &mut self,
-        target: &End,
+        (target, file): (&End, Option<&File>),
         node: &Node,
         all: bool,
         attributes: Option<&[(Vec<u8>, Vec<u8>)]>,
     ) -> Result<()> {
         let adopted = match target {
-            End::Host(_) => self.adopt_on_host(target, node, all, attributes),
+            End::Host(path) => {
+                let at = file.map_or(Target::Path(path), Target::File);
+                self.adopt_on_host(at, node, all, attributes)
+            }
             End::Image { .. } => self.adopt_in_image(target, node, all, attributes),
         };
         adopted.with_context(|| target.text())
@@ -53,35 +55,27 @@ impl<'v> Keeper<'v> {
 
     fn adopt_on_host(
         &mut self,
-        target: &End,
+        at: Target<'_>,
         node: &Node,
         all: bool,
         attributes: Option<&[(Vec<u8>, Vec<u8>)]>,
     ) -> Result<()> {
-        let End::Host(path) = target else {
-            return Ok(());
-        };
         let permissions = if all {
-            let owner = host::set_owner(path, node);
+            let owner = host::set_owner(at, node);
             self.left_out.note_owner(owner, node.permissions)?
         } else {
             host::unpreserved(node.permissions)
         };
         if let Some(attributes) = attributes {
             for (name, value) in attributes {
-                let set = set_attribute(path, name, value);
+                let set = host::set_attribute(at, name, value);
                 self.left_out.note("some extended attributes", set)?;
             }
-            for name in absent_lists(attributes, node.kind) {
-                match remove_attribute(path, name) {
-                    Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
+            host::remove_inherited(at, node)?;
         }
-        host::set_mode(path, node.kind, permissions)?;
+        host::set_mode(at, node.kind, permissions)?;
         match all {
-            true => host::set_times(path, node.atime, node.mtime),
+            true => host::set_times(at, node.atime, node.mtime),
             false => Ok(()),
         }
     }
@@ -97,7 +91,8 @@ impl<'v> Keeper<'v> {
             return Ok(());
         };
         let volume = self.images.volume(image);
-        let nr = volume.resolve(path, false)?;
+        // A regular file was written through a link of that name.
+        let nr = volume.resolve(path, node.kind == FileKind::Regular)?;
         if all {
             let owner = SetAttributes {
                 uid: Some(node.uid),
@@ -132,14 +127,4 @@ impl<'v> Keeper<'v> {
         };
         Ok(volume.set_attributes(nr, &rest)?)
     }
-}
-
-/// Returns the lists that a copy may have inherited and that its source lacks.
-fn absent_lists(
-    attributes: &[(Vec<u8>, Vec<u8>)],
-    kind: FileKind,
-) -> impl Iterator<Item = &'static [u8]> {
-    let has = |list: &[u8]| attributes.iter().any(|(name, _)| name == list);
-    let absent = LISTS.map(|list| (!has(list) && kind != FileKind::Symlink).then_some(list));
-    absent.into_iter().flatten()
 }

@@ -6,7 +6,7 @@ use indicatif::ProgressBar;
 use transfer::{Item, Node, Sink};
 
 use super::copier::Copier;
-use super::end::{End, Stream};
+use super::end::{End, Stream, Written};
 use crate::{interrupt, output, progress};
 
 /// Size of the pieces that are checked for zeroes when holes are left.
@@ -105,7 +105,7 @@ impl<'c, 'v> CopySink<'c, 'v> {
                 target.make_node(images, &node)?;
             }
         }
-        self.copier.adopt(&target, &node)
+        self.copier.adopt(&target, None, &node)
     }
 
     /// Removes the file with the new name, unless it is a directory.
@@ -192,7 +192,10 @@ impl<'c, 'v> CopySink<'c, 'v> {
         };
         let (target, is_new) = (open.target.clone(), open.is_new);
         match open.finish(self.copier.how.sparse) {
-            Ok(node) => self.copier.adopt(&target, &node),
+            // A device or a pipe is no copy, and keeps what it has.
+            Ok((_, Written::Special)) => Ok(()),
+            Ok((node, Written::Host(file))) => self.copier.adopt(&target, Some(&file), &node),
+            Ok((node, Written::Image)) => self.copier.adopt(&target, None, &node),
             Err(error) => {
                 if is_new {
                     // An incomplete copy is useless. The original error is reported.
@@ -206,7 +209,7 @@ impl<'c, 'v> CopySink<'c, 'v> {
 
 impl Open<'_> {
     /// Closes the file, after setting its length if a hole at its end needs that.
-    fn finish(mut self, needs_size: bool) -> Result<Box<Node>> {
+    fn finish(mut self, needs_size: bool) -> Result<(Box<Node>, Written)> {
         let size = self.size.unwrap_or(self.node.size.max(self.reached));
         let sized = match needs_size || self.reached < size {
             true => self.stream.set_size(size),
@@ -216,9 +219,9 @@ impl Open<'_> {
             bar.finish_and_clear();
         }
         // Files of an image must be closed also after an error.
-        let closed = sized.and(self.stream.close());
-        closed.with_context(|| self.target.text())?;
-        Ok(self.node)
+        let closed = self.stream.close();
+        let written = sized.and(closed).with_context(|| self.target.text())?;
+        Ok((self.node, written))
     }
 }
 
@@ -236,7 +239,7 @@ impl Sink for CopySink<'_, '_> {
     fn end(&mut self) -> Result<()> {
         self.finish_file()?;
         while let Some((target, node)) = self.directories.pop() {
-            self.copier.adopt(&target, &node)?;
+            self.copier.adopt(&target, None, &node)?;
         }
         Ok(())
     }
