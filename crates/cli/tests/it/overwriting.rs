@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -175,6 +175,68 @@ fn a_link_in_the_place_of_the_copy_does_not_separate_mode_and_owner() {
     assert_eq!(facts(0), (NOBODY.into(), "6755".into()));
     assert_eq!(facts(1), (0.into(), "0777".into()));
     folder.check("disk.img");
+}
+
+/// An image whose directory `d` has the same name twice: a symbolic link, and a file or directory.
+fn twice(folder: &Folder, link: &Path, makes_directory: bool) {
+    folder.good("mkfs -q -t ext2 -F twice.img 4M");
+    folder.good("mkdir twice.img:/d");
+    let target = link.display();
+    folder.good(&format!("ln -s {target} twice.img:/d/firstname"));
+    folder.write("harm", b"harm");
+    if makes_directory {
+        folder.good("mkdir twice.img:/d/secondone");
+        folder.good("cp harm twice.img:/d/secondone/harm");
+    } else {
+        folder.good("cp harm twice.img:/d/secondone");
+    }
+    let mut bytes = folder.read("twice.img");
+    let name = b"secondone";
+    let mut windows = bytes.windows(name.len());
+    let at = windows.position(|window| window == name).unwrap();
+    bytes[at..at + name.len()].copy_from_slice(b"firstname");
+    folder.write("twice.img", &bytes);
+}
+
+/// Otherwise a hostile image would write anywhere.
+#[test]
+fn a_copy_does_not_go_through_a_link_that_it_has_made() {
+    let folder = Folder::new();
+    let outside = folder.path().join("outside");
+    for makes_directory in [false, true] {
+        if makes_directory {
+            fs::create_dir(&outside).unwrap();
+        }
+        twice(&folder, &outside, makes_directory);
+        let error = folder.bad("cp -r twice.img:/d copied");
+        assert!(error.contains("firstname"), "{error}");
+        match makes_directory {
+            true => assert_eq!(fs::read_dir(&outside).unwrap().count(), 0),
+            false => assert!(!outside.exists()),
+        }
+        fs::remove_dir_all(folder.path().join("copied")).unwrap();
+    }
+}
+
+/// The first name of a file with several is the wrong file after another has replaced it.
+#[test]
+fn a_copy_that_was_replaced_gets_no_further_name() {
+    let folder = Folder::with_image();
+    let at = |name: &str| -> PathBuf { folder.path().join(name) };
+    for directory in ["a", "b", "out"] {
+        fs::create_dir(at(directory)).unwrap();
+    }
+    folder.write("a/x", b"own");
+    fs::hard_link(at("a/x"), at("a/y")).unwrap();
+    folder.write("b/x", b"other");
+    folder.good("cp -r a b disk.img:/");
+    folder.good("ln -f disk.img:/a/x disk.img:/a/y");
+    for sources in ["a/x b/x a/y", "disk.img:/a/x disk.img:/b/x disk.img:/a/y"] {
+        let error = folder.bad(&format!("cp -a {sources} out"));
+        assert!(error.contains("x: was copied by this command"), "{error}");
+        assert_eq!(folder.read("out/x"), b"own");
+        fs::remove_file(at("out/x")).unwrap();
+    }
 }
 
 /// The target of a copy may be the source of a later one.

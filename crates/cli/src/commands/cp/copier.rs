@@ -1,9 +1,9 @@
 //! A copy in progress: its settings and state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use ext::volume::FileKind;
 use transfer::Node;
 
@@ -31,6 +31,9 @@ pub(super) struct Copier<'v> {
     keeper: Keeper<'v>,
     /// The first copy of each file that has several names.
     pub(super) first_names: BTreeMap<Identity, End>,
+    /// Copies that nothing may be copied onto: symbolic links, through which it would go anywhere,
+    /// and the files in `first_names`.
+    made: BTreeSet<Identity>,
 }
 
 impl<'v> Copier<'v> {
@@ -40,6 +43,7 @@ impl<'v> Copier<'v> {
             how,
             keeper: Keeper::new(images),
             first_names: BTreeMap::new(),
+            made: BTreeSet::new(),
         }
     }
 
@@ -62,6 +66,24 @@ impl<'v> Copier<'v> {
             (_, FileKind::Symlink) => behind(target) == own,
             _ => false,
         })
+    }
+
+    /// Notes a copy that nothing may be copied onto.
+    pub(super) fn protect(&mut self, target: &End) -> Result<()> {
+        self.made.extend(target.identity_of(self.images, false)?);
+        Ok(())
+    }
+
+    /// Fails if a target is a protected copy, or a link to one.
+    pub(super) fn check_free(&self, target: &End) -> Result<()> {
+        let is_made = |follow| {
+            let there = target.identity_of(self.images, follow).ok().flatten();
+            there.is_some_and(|there| self.made.contains(&there))
+        };
+        if !self.made.is_empty() && (is_made(false) || is_made(true)) {
+            bail!("{}: was copied by this command before", target.text());
+        }
+        Ok(())
     }
 
     /// Sets the kept properties of the source on a copy; `file` is the copy if it is a regular file

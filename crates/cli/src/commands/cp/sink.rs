@@ -78,6 +78,7 @@ impl<'c, 'v> CopySink<'c, 'v> {
             output::print(&format!("'{}' -> '{}'\n", source.text(), target.text()))?;
         }
         self.is_linked = false;
+        let mut is_protected = node.kind == FileKind::Symlink;
         if let Some(identity) = source.identity(&node)
             && how.archive
             && node.links > 1
@@ -88,13 +89,16 @@ impl<'c, 'v> CopySink<'c, 'v> {
                 if first.identity_of(images, false)? == target.identity_of(images, false)? {
                     return Ok(());
                 }
+                self.copier.check_free(&target)?;
                 self.make_room(&target)?;
                 return target.make_hard_link(images, first);
             }
             self.copier.first_names.insert(identity, target.clone());
+            is_protected = true;
         }
+        self.copier.check_free(&target)?;
         match node.kind {
-            FileKind::Regular => return self.create(target, node),
+            FileKind::Regular => return self.create(target, node, is_protected),
             FileKind::Directory => return self.make_directory(&source, target, node),
             FileKind::Symlink => {
                 self.make_room(&target)?;
@@ -104,6 +108,9 @@ impl<'c, 'v> CopySink<'c, 'v> {
                 self.make_room(&target)?;
                 target.make_node(images, &node)?;
             }
+        }
+        if is_protected {
+            self.copier.protect(&target)?;
         }
         self.copier.adopt(&target, None, &node)
     }
@@ -138,7 +145,7 @@ impl<'c, 'v> CopySink<'c, 'v> {
         Ok(())
     }
 
-    fn create(&mut self, target: End, node: Box<Node>) -> Result<()> {
+    fn create(&mut self, target: End, node: Box<Node>, is_protected: bool) -> Result<()> {
         let images = self.copier.images;
         let bar = (node.size >= BAR_BYTES_MIN).then(|| {
             let bar = progress::bytes(node.size);
@@ -150,8 +157,12 @@ impl<'c, 'v> CopySink<'c, 'v> {
             ..NewInode::default()
         };
         let is_new = target.facts(images, false)?.is_none();
+        let stream = target.create(images, &new)?;
+        if is_protected {
+            self.copier.protect(&target)?;
+        }
         self.open = Some(Open {
-            stream: target.create(images, &new)?,
+            stream,
             target,
             node,
             is_new,
