@@ -109,6 +109,7 @@ impl<'w> DirectorySink<'w> {
     fn adopt(&mut self, at: Target<'_>, node: &Node) -> Result<()> {
         let owner = host::set_owner(at, node);
         let permissions = self.left_out.note_owner(owner, node.permissions)?;
+        host::remove_inherited(at, node)?;
         host::set_mode(at, node.kind, permissions)?;
         for (name, value) in &node.attributes {
             let set = host::set_attribute(at, name, value);

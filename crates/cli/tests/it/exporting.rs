@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use testkit::{privilege, tool};
+use transfer::host::{AttributeReader, Target, set_attribute};
 
 use crate::support::Folder;
 
@@ -209,4 +210,40 @@ fn a_terminal_is_given_no_control_characters_of_an_image() {
     }
     // A program that reads them gets the bytes.
     assert!(folder.good("stat disk.img:/link").contains(&evil("target")));
+}
+
+/// A list of the directory above would let users in that the image does not.
+#[test]
+fn an_export_inherits_no_list() {
+    let folder = Folder::with_image();
+    let at = |name: &str| folder.path().join(name);
+    folder.write("file", b"private");
+    fs::set_permissions(at("file"), fs::Permissions::from_mode(0o640)).unwrap();
+    folder.good("mkdir disk.img:/d");
+    folder.good("cp file disk.img:/d/file");
+    for name in ["outer", "outer/filled"] {
+        fs::create_dir(at(name)).unwrap();
+        // Default list: all rights for the owner and user 1, and none for others.
+        let entry = |tag: u16, rights: u16, id: u32| {
+            let numbers = [tag.to_le_bytes(), rights.to_le_bytes()].concat();
+            [numbers, id.to_le_bytes().to_vec()].concat()
+        };
+        let entries = [(1, 7), (2, 7), (4, 0), (0x10, 7), (0x20, 0)];
+        let entries = entries.map(|(tag, rights)| match tag {
+            2 => entry(tag, rights, 1),
+            _ => entry(tag, rights, u32::MAX),
+        });
+        let list = [2_u32.to_le_bytes().to_vec(), entries.concat()].concat();
+        let target = Target::Path(&at(name));
+        set_attribute(target, b"system.posix_acl_default", &list).unwrap();
+    }
+    for out in ["outer/new", "outer/filled"] {
+        folder.good(&format!("export disk.img {out}"));
+        for name in ["", "/d", "/d/file"] {
+            let path = at(&format!("{out}{name}"));
+            let found = AttributeReader::new().read(&path).unwrap();
+            assert_eq!(found, [], "{out}{name}");
+        }
+        assert_eq!(mode(&at(&format!("{out}/d/file"))), 0o640);
+    }
 }
