@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use ext::Volume;
-use transfer::{Compression, DirectorySink, ImageSource, write_archive};
+use transfer::{Compression, DirectorySink, ImageSource, Item, Sink, write_archive};
 
 use crate::image::{Access, MountArguments, with_volume};
 use crate::interrupt;
@@ -152,6 +152,9 @@ fn to_archive(source: &ImageSource<'_>, out: &str, compression: Compression) -> 
 /// Exports the tree to a directory. A new directory has a hidden name until it is complete; an
 /// existing one is filled in place.
 fn to_directory(source: &ImageSource<'_>, out: &Path) -> Result<()> {
+    // Files are removed when no more are made, so the command ends itself after a signal. Only if
+    // that takes too long does the signal remove them.
+    interrupt::ends_itself();
     let out = without_slashes(out);
     let is_there = out.exists();
     let (place, mut sink) = if is_there {
@@ -167,12 +170,28 @@ fn to_directory(source: &ImageSource<'_>, out: &Path) -> Result<()> {
     let _on_signal = interrupt::on_signal(out.display().to_string(), move || {
         remove_made(&at_signal, is_there);
     });
+    let mut sink = Interruptible(&mut sink);
     let made = transfer::run(source, &mut sink).with_context(|| out.display().to_string());
     let made = made.and_then(|()| match is_there {
         true => Ok(()),
         false => std::fs::rename(&place, &out).with_context(|| out.display().to_string()),
     });
     made.inspect_err(|_| remove_made(&place, is_there))
+}
+
+/// A sink that fails after a signal.
+struct Interruptible<'s>(&'s mut dyn Sink);
+
+impl Sink for Interruptible<'_> {
+    fn take(&mut self, item: Item) -> Result<()> {
+        interrupt::check()?;
+        self.0.take(item)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        interrupt::check()?;
+        self.0.end()
+    }
 }
 
 fn without_slashes(path: &Path) -> PathBuf {

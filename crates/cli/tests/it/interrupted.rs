@@ -143,6 +143,53 @@ fn what_was_being_made_is_gone_whatever_ends_the_command() {
     }
 }
 
+/// Files are not made in a directory while it is removed.
+#[test]
+fn a_directory_of_many_files_is_gone() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path().join("tree")).unwrap();
+    for number in 0..8000 {
+        folder.write(&format!("tree/{number}"), b"");
+    }
+    folder.good("build -q full.img tree");
+    std::fs::create_dir(folder.path().join("filled")).unwrap();
+    let before = listing(&folder);
+    let mut in_the_middle = 0;
+    for attempt in 0..ATTEMPTS {
+        let made = ["new", "filled"][attempt as usize % 2];
+        let mut child = Command::new("env")
+            .args(["--default-signal=INT", "nice", "-n", "19"])
+            .arg(assert_cmd::cargo::cargo_bin("jext"))
+            .args(["export", "full.img", made])
+            .current_dir(folder.path())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Until the command has made its directory, or something in the one that is there.
+        let count = || std::fs::read_dir(folder.path()).unwrap().count();
+        let is_filled = || {
+            std::fs::read_dir(folder.path().join("filled"))
+                .unwrap()
+                .count()
+                > 0
+        };
+        while child.try_wait().unwrap().is_none() && count() == 3 && !is_filled() {
+            std::thread::sleep(POLL);
+        }
+        let process = Pid::from_raw(i32::try_from(child.id()).unwrap());
+        let _ = kill(process, Signal::SIGINT);
+        let status = child.wait().unwrap();
+        if status.success() {
+            remove(&folder, made);
+            let _ = std::fs::create_dir(folder.path().join("filled"));
+        } else if status.code() == Some(128 + 2) {
+            in_the_middle += 1;
+        }
+        assert!(listing(&folder) == before, "{made}: {status}");
+    }
+    assert!(in_the_middle > 0, "{ATTEMPTS} attempts");
+}
+
 /// An image that a copy was going into is whole, and does not have half of the copy.
 #[test]
 fn an_interrupted_copy_leaves_an_image_whole() {
