@@ -246,7 +246,7 @@ fn the_answer_is_said_in_words_with_intervals() {
 fn where_all_are_alike_that_is_all_there_is_to_say() {
     let report = report(&[100.0, 100.0, 100.0, 100.0]);
     let said = answer::sentences(&report.blocks[0].groups[0]);
-    assert_eq!(said, ["No journal can be told from internal."]);
+    assert_eq!(said, ["No journal is distinguishable from internal."]);
 }
 
 #[test]
