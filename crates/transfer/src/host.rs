@@ -212,7 +212,8 @@ fn as_scanned(file: OwnedFd, identity: Option<(u64, u64)>) -> Result<OwnedFd> {
     Ok(file)
 }
 
-/// A host file whose attributes are set. An open file stays the same one whatever its name refers to.
+/// A host file whose attributes are set. An open file stays the same one, whatever its name refers
+/// to.
 #[derive(Debug, Clone, Copy)]
 pub enum Target<'f> {
     /// The file with this name; the link itself if the name is a symbolic link's.
