@@ -54,7 +54,9 @@ impl Core {
         let group = self.space.group(group);
         match self.tuning.allocation {
             AllocationProfile::Modern => group.next_goal(),
-            AllocationProfile::Ext3Linux24 => group.first,
+            AllocationProfile::Ext3Linux24 => {
+                group.first + u64::from(self.tuning.allocation_start % group.block_count)
+            }
         }
     }
 }

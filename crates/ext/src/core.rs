@@ -117,6 +117,9 @@ impl Core {
         let checks = Checks::new(&superblock.geometry, device.geometry().size_bytes);
         let buffers = BufferCache::new(Arc::clone(&device), checks, journal.is_some());
         let space = Space::open(&superblock, &buffers)?;
+        for group in space.groups() {
+            group.note_goal(options.tuning.allocation_start % group.block_count);
+        }
         let pages = Pages::new(&options, superblock.geometry.block_bytes);
         Ok(Self {
             device,

@@ -49,6 +49,9 @@ pub struct Tuning {
     pub reuse_inodes: bool,
     /// The bytes that count against the memory budget.
     pub memory_accounting: MemoryAccounting,
+    /// Number of blocks behind the start of each group at which the search for the first block
+    /// begins. Volumes with another history have their free space elsewhere.
+    pub allocation_start: u32,
 }
 
 /// The decisions that follow from a [`Tuning`].
@@ -58,6 +61,8 @@ pub(crate) struct Resolved {
     pub(crate) allocation: AllocationProfile,
     /// True if a group allocates the inode that it freed last.
     pub(crate) reuses_inodes: bool,
+    /// Number of blocks behind the start of each group at which allocation starts.
+    pub(crate) allocation_start: u32,
     /// True if a change of a block may wait for log I/O.
     pub(crate) waits_for_log_io: bool,
     /// True if a page that a committing transaction has yet to write is written before it changes.
@@ -79,6 +84,7 @@ impl Tuning {
         Resolved {
             allocation: self.allocation,
             reuses_inodes: self.reuse_inodes,
+            allocation_start: self.allocation_start,
             waits_for_log_io: policy.log_io == LogIo::Wait,
             writes_before_rewrite: policy.rewrite == Rewrite::Write,
             sorts_pages: policy.order == WriteOrder::Sorted,

@@ -48,11 +48,12 @@ pub trait FileSystem: fmt::Debug + Send + Sync {
     /// Fails with the first missing prerequisite.
     fn check_system(&self) -> Result<()>;
 
-    /// Creates it on its devices and opens it.
+    /// Creates it on its devices and opens it. An engine of this process starts to allocate
+    /// `allocation_start` blocks after its usual start.
     ///
     /// # Errors
     /// Fails if a device cannot be opened, or if mkfs or mount fails.
-    fn make(&self) -> Result<Box<dyn Instance>>;
+    fn make(&self, allocation_start: u32) -> Result<Box<dyn Instance>>;
 
     /// Returns the number of bytes that remain for its cache.
     fn cache_bytes(&self) -> u64 {

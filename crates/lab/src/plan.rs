@@ -9,7 +9,7 @@
 //! [plan]
 //! name = "external-journal"          # letters, digits, hyphens, points; the folder of its records
 //! question = "How large must it be?" # the question to answer
-//! seed = 1                           # decides the seed of every trial
+//! seed = 1                           # the seeds of all repetitions are derived from it
 //! repetitions = 1                    # minimum number of runs of each trial
 //! precision = 0.05                   # optional: repeat until half of the 95 % interval is within
 //!                                    # 5 % of the mean
@@ -76,8 +76,7 @@
 //! [`Plan::hash`] covers the seed and, block by block, every setting (defaults included) and every
 //! factor's levels: two plans with the same hash have the same trials. It excludes titles, the
 //! question, labels, published figures and the number of repetitions: these can change without
-//! losing records. The seed of a trial is a hash of the plan's seed, its levels and its repetition.
-//! It excludes the block, so that the same level gets the same seed in each block.
+//! losing records. The differences between repetitions are in [`Replica`].
 
 pub mod builtin;
 mod error;
@@ -86,6 +85,7 @@ pub(crate) mod parse;
 mod product;
 mod published;
 mod reader;
+mod replica;
 pub mod settings;
 pub mod value;
 
@@ -98,10 +98,11 @@ use value::Value;
 pub use error::{PlanError, Spot};
 pub use product::{Combination, Trial, split_id, trial_id};
 pub use published::{Absent, Cell, Claim, ClaimRule, ClaimTest, Published, PublishedSet};
+pub use replica::{Replica, Vary};
 
 /// Version of the hash. Increment it if the meaning of recorded figures changes, so that old
 /// records are not reused.
-const HASH_VERSION: u64 = 1;
+const HASH_VERSION: u64 = 2;
 
 /// A plan that has been checked.
 #[derive(Debug, Clone)]
@@ -110,7 +111,7 @@ pub struct Plan {
     pub name: String,
     /// The question to answer.
     pub question: String,
-    /// Seed from which the seed of every trial is derived.
+    /// Seed from which the seeds of all repetitions are derived.
     pub seed: u64,
     /// Minimum number of runs of each trial.
     pub repetitions: u32,

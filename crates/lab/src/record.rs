@@ -23,8 +23,10 @@ pub struct Record {
     pub repetition: u32,
     /// True for a warm-up, which is not counted.
     pub is_warmup: bool,
-    /// The trial's seed.
+    /// The seed of everything random in the trial's world.
     pub seed: u64,
+    /// The seed of the workload, if it is not the one of the settings.
+    pub workload_seed: Option<u32>,
     /// The load average of the last minute at its end: processes that ran or waited.
     pub load: Option<f64>,
     /// The start, in seconds since 1970.
@@ -104,7 +106,8 @@ impl Record {
             context: Arc::new(Context::of(plan, trial)),
             repetition: trial.repetition,
             is_warmup: trial.is_warmup,
-            seed: trial.seed,
+            seed: trial.replica.seed,
+            workload_seed: trial.replica.workload_seed,
             load: Machine::load(),
             started,
             real_seconds,

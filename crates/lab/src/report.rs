@@ -9,14 +9,17 @@
 //! - The **primary figure** is the figure by which the runs of a workload are compared: the time
 //!   for fixed work, or the amount of work in a fixed time. See [`headline`].
 //! - The **gain** of a row is its relative improvement: the baseline's time over its own, or its
-//!   own rate over the baseline's, minus one.
-//! - The **first that beats the baseline** is the first row, in the plan's order, whose gain is
-//!   above zero.
+//!   own rate over the baseline's, minus one; the geometric mean over the repetitions, in pairs.
+//! - A row **beats** another if that is more than chance: p below 5 %, corrected for the number of
+//!   comparisons in the table. A single trial decides nothing.
+//! - The **first that beats the baseline** is the first row, in the plan's order, that does.
+//! - A published figure is one run. It is compared with the **interval of runs**, in which the
+//!   figure of 95 % of single runs lies here.
 //! - The **point of saturation** is the first row from which the next one gains less than
 //!   [`SATURATION`]. This is the rule of the published comparison, where 64 MB saturate because 128
 //!   MB gain 2 % only.
 //! - The **order** is compared over all pairs of rows whose published figures differ by more than
-//!   [`TIE`].
+//!   [`TIE`]: as published, reversed, or undecided.
 //! - The **answer** states the result of a group as sentences, with intervals if trials were
 //!   repeated; see [`answer`].
 
@@ -39,14 +42,14 @@ use crate::plan::{Block, Combination, Plan, Published};
 use crate::program::{Machine, Program};
 use crate::record::{Context, Record};
 use crate::statistics::effect::{Effect, Ratio};
-use crate::statistics::rank::holm;
-use crate::statistics::{Mean, Sample};
+use crate::statistics::paired::{ByRepetition, prediction};
+use crate::statistics::{Interval, Mean};
 use crate::store::Brief;
 use crate::timeline::Timeline;
 use crate::warning::Warning;
 use gather::{Gathered, gather};
 
-pub use findings::{Findings, Mark, Marks};
+pub use findings::{Findings, Mark, Marks, Order};
 
 /// Relative gain from one row to the next below which the curve is saturated.
 pub const SATURATION: f64 = 0.05;
@@ -128,8 +131,10 @@ pub struct Row {
     /// The gain over the baseline with its interval; its p-value is corrected for the group's
     /// number of rows.
     pub effect: Option<Effect>,
-    /// The primary figure of each trial, in the order of repetition.
-    pub sample: Option<Sample>,
+    /// The primary figure of each trial by its repetition; empty if a trial lacks it.
+    pub trials: ByRepetition,
+    /// The interval in which the primary figure of 95 % of single runs lies.
+    pub runs: Option<Interval>,
     /// Latencies by kind of call: the highest value of each bucket in nanoseconds, and its count.
     pub latencies: BTreeMap<String, Vec<(u64, u64)>>,
     /// The timeline of the first trial, if it was recorded.
@@ -201,10 +206,10 @@ impl Report {
         page::render(self, again, source)
     }
 
-    /// Returns the report as text for a terminal of any width.
+    /// Returns the report as text of at most 100 columns, with or without the engine's counters.
     #[must_use]
-    pub fn text(&self) -> String {
-        table::render(self)
+    pub fn text(&self, has_counters: bool) -> String {
+        table::render(self, has_counters)
     }
 
     /// Returns the report as JSON.
@@ -229,6 +234,13 @@ impl Row {
     #[must_use]
     pub fn value(&self, metric: &str) -> Option<f64> {
         self.figures.get(metric).map(|mean| mean.value)
+    }
+
+    /// Returns true if the published figure lies in the interval of runs; `None` where there is
+    /// none of both.
+    #[must_use]
+    pub fn is_predicted(&self, metric: &str) -> Option<bool> {
+        Some(self.runs?.contains(*self.published.get(metric)?))
     }
 
     /// Returns the relative difference of a figure from the published one.
@@ -314,7 +326,7 @@ fn group(
     let mut rows: Vec<Row> = rows
         .map(|own| row(plan, block, own, compared, primary))
         .collect();
-    add_effects(plan, &mut rows, primary);
+    add_effects(&mut rows, primary);
     let shown: Vec<&MetricKind> = headline.shown.iter().map(|name| kind(name)).collect();
     let is_known = |kind: &&MetricKind| rows.iter().any(|row| row.figures.contains_key(kind.name));
     let known: Vec<&MetricKind> = shown.iter().copied().filter(is_known).collect();
@@ -329,26 +341,17 @@ fn group(
     }
 }
 
-/// Computes the gains of a group's rows over its baseline, with p-values corrected for multiple
-/// tests.
-fn add_effects(plan: &Plan, rows: &mut [Row], primary: &MetricKind) {
+/// Computes the gains of a group's rows over its baseline, with p-values corrected for their number.
+fn add_effects(rows: &mut [Row], primary: &MetricKind) {
     let baseline = rows.iter().find(|row| row.is_baseline);
-    let Some(baseline) = baseline.and_then(|row| row.sample.clone()) else {
+    let Some(baseline) = baseline.map(|row| row.trials.clone()) else {
         return;
     };
+    let ratio = Ratio::of(primary.better);
     for row in rows.iter_mut().filter(|row| !row.is_baseline) {
-        let sample = row.sample.as_ref();
-        let ratio = Ratio::of(primary.better);
-        row.effect = sample.and_then(|own| Effect::of(&baseline, own, ratio, plan.seed));
+        row.effect = Effect::paired(&baseline, &row.trials, ratio);
     }
-    let mut tests: Vec<&mut f64> = rows
-        .iter_mut()
-        .filter_map(|row| row.effect.as_mut()?.p.as_mut())
-        .collect();
-    let corrected = holm(&tests.iter().map(|p| **p).collect::<Vec<_>>());
-    for (p, corrected) in tests.iter_mut().zip(corrected) {
-        **p = corrected;
-    }
+    Effect::correct(rows.iter_mut().filter_map(|row| row.effect.as_mut()));
 }
 
 fn row(
@@ -386,7 +389,10 @@ fn row(
             .map(|Published { metric, value, .. }| (*metric, *value))
             .collect(),
         effect: None,
-        sample: gathered.sample_of(primary.name),
+        runs: gathered
+            .sample_of(primary.name)
+            .and_then(|sample| prediction(&sample)),
+        trials: gathered.by_repetition(primary.name),
         latencies: gathered.latencies(),
         timeline: gathered.timeline().cloned(),
         position: position(combination, compared),

@@ -1,12 +1,12 @@
 //! [`Reproduction`]: published results compared with records, claim by claim.
 //!
-//! # Claims of direction
+//! # Claims
 //!
-//! Figures that were published together (a [`PublishedSet`]) claim an order: of each pair that
-//! differs by more than [`TIE`], one is higher. The claim is reproduced if the same figure is
-//! higher here by more than [`TIE`] and, if trials were repeated, the 95 % interval of the ratio
-//! excludes 1. A `[[claim]]` of a plan is decided by its own rule; "about the same" is a difference
-//! of at most [`SATURATION`].
+//! Figures that stand beside each other where they were published (a [`PublishedSet`]) claim an
+//! order and its size: of each pair that differs by more than [`TIE`], one is higher by a factor.
+//! What a plan says in `[[claim]]` is decided by its own rule; "about the same" is a difference of
+//! at most [`SATURATION`]. The rules are in [`Verdict`]; figures of ours are compared in pairs of
+//! repetitions.
 //!
 //! A claim without records, or about a configuration that the plan does not run, counts as not run,
 //! never as reproduced.
@@ -21,7 +21,8 @@ use crate::plan::{Cell, Claim, ClaimRule, Plan, Published, PublishedSet};
 use crate::record::Record;
 use crate::report::gather::{Gathered, gather};
 use crate::report::{SATURATION, TIE};
-use crate::statistics::{Mean, Sample};
+use crate::statistics::paired::{ByRepetition, LogRatio};
+use crate::statistics::{Interval, Mean, Sample};
 use crate::store::{Brief, Store, StoreError, latest};
 
 pub use verdict::{Tally, Verdict};
@@ -98,7 +99,6 @@ impl Reproduction {
     pub fn of(plan: Plan, records: Vec<Record>) -> Self {
         let briefs: Vec<Brief> = records.iter().map(Brief::from).collect();
         let found = Found {
-            seed: plan.seed,
             gathered: gather(&plan, &briefs),
         };
         let sets = || plan.published_sets.iter().enumerate();
@@ -145,15 +145,15 @@ pub fn json(all: &[Reproduction]) -> serde_json::Value {
 
 /// The figures of the records, by combination.
 struct Found<'r> {
-    seed: u64,
     gathered: Vec<Gathered<'r>>,
 }
 
 impl Found<'_> {
-    fn sample(&self, cell: &Cell, metric: &str) -> Option<Sample> {
+    /// Returns a figure by repetition, if there are records of it.
+    fn values(&self, cell: &Cell, metric: &str) -> Option<ByRepetition> {
         let mut all = self.gathered.iter();
         let own = all.find(|own| cell.is_at(&own.combination.trial(0, false)))?;
-        own.sample_of(metric)
+        Some(own.by_repetition(metric)).filter(|values| !values.is_empty())
     }
 
     fn figures(&self, plan: &Plan, set: usize, own: &PublishedSet) -> Vec<Figure> {
@@ -162,8 +162,8 @@ impl Found<'_> {
             label: published.cell.label.clone(),
             published: published.value,
             ours: self
-                .sample(&published.cell, published.metric)
-                .map(|sample| sample.describe()),
+                .values(&published.cell, published.metric)
+                .and_then(|values| describe(&values)),
             is_run: true,
         });
         let absent = own.absent.iter().map(|absent| Figure {
@@ -182,12 +182,12 @@ impl Found<'_> {
             return Vec::new();
         }
         let run = of_set(plan, set).map(|published| {
-            let sample = self.sample(&published.cell, published.metric);
-            (published.cell.label.as_str(), published.value, sample)
+            let values = self.values(&published.cell, published.metric);
+            (published.cell.label.as_str(), published.value, values)
         });
         let absent = own.absent.iter();
         let absent = absent.map(|absent| (absent.label.as_str(), absent.value, None));
-        let mut all: Vec<(&str, f64, Option<Sample>)> = run.chain(absent).collect();
+        let mut all: Vec<(&str, f64, Option<ByRepetition>)> = run.chain(absent).collect();
         all.sort_by(|one, other| other.1.total_cmp(&one.1));
         let mut orders = Vec::new();
         for (index, (higher, more, our_more)) in all.iter().enumerate() {
@@ -196,14 +196,14 @@ impl Found<'_> {
                     continue;
                 }
                 let ours = our_more.as_ref().zip(our_less.as_ref());
+                let ours = ours.and_then(|(more, less)| LogRatio::of(more, less));
+                let published = (*less > 0.0).then(|| more / less);
                 orders.push(Order {
                     set,
                     higher: (*higher).to_owned(),
                     lower: (*lower).to_owned(),
-                    verdict: Verdict::of(
-                        ours.map(|(more, less)| verdict::is_higher(more, less, TIE, self.seed)),
-                    ),
-                    ratio: ours.map(|(more, less)| more.mean() / less.mean()),
+                    verdict: Verdict::of_order(ours, published),
+                    ratio: ours.map(|ours| 1.0 + ours.share()),
                 });
             }
         }
@@ -218,29 +218,35 @@ impl Found<'_> {
                 ours: Vec::new(),
             };
         };
-        let samples: Vec<Option<Sample>> = test
+        let values: Vec<Option<ByRepetition>> = test
             .cells()
-            .map(|cell| self.sample(cell, test.metric))
+            .map(|cell| self.values(cell, test.metric))
             .collect();
-        let holds = match (&test.rule, &samples[..]) {
+        let ours: Vec<Option<Mean>> = values.iter().map(|own| describe(own.as_ref()?)).collect();
+        let verdict = match (&test.rule, &values[..]) {
             (ClaimRule::Higher(..), [Some(more), Some(less)]) => {
-                Some(verdict::is_higher(more, less, TIE, self.seed))
+                Verdict::of_order(LogRatio::of(more, less), None)
             }
             (ClaimRule::Alike(..), [Some(one), Some(other)]) => {
-                Some((one.mean() / other.mean() - 1.0).abs() <= SATURATION)
+                Verdict::of_likeness(LogRatio::of(one, other), SATURATION)
             }
-            (ClaimRule::Between(_, low, high), [Some(own)]) => {
-                Some((*low..=*high).contains(&own.mean()))
+            (ClaimRule::Between(_, low, high), [Some(_)]) => {
+                let (low, high) = (*low, *high);
+                Verdict::of_limits(ours[0], Interval { low, high })
             }
-            _ => None,
+            _ => Verdict::NotRun,
         };
-        let ours = samples.iter().map(|own| own.as_ref().map(Sample::describe));
         Decided {
             claim: claim.clone(),
-            verdict: Verdict::of(holds),
-            ours: ours.collect(),
+            verdict,
+            ours,
         }
     }
+}
+
+fn describe(values: &ByRepetition) -> Option<Mean> {
+    let sample = Sample::new(values.values().copied().collect())?;
+    Some(sample.describe())
 }
 
 fn of_set(plan: &Plan, set: usize) -> impl Iterator<Item = &Published> {

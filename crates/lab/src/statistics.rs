@@ -2,9 +2,10 @@
 //!
 //! | question | module | source |
 //! |---|---|---|
-//! | how precise is a mean? | [`student`] | "Student" 1908 |
-//! | how precise is another statistic? | [`bootstrap`] | Efron 1987 (BCa) |
-//! | do two samples differ? | [`rank`] | Mann and Whitney 1947; for several tests, Holm 1979 |
+//! | how sure is a mean? | [`student`] | "Student" 1908 |
+//! | how sure is anything else? | [`bootstrap`] | Efron 1987 (BCa) |
+//! | are two samples different? | [`rank`] | Mann and Whitney 1947; for several, Holm 1979 |
+//! | by how much, in pairs? where does one more run lie? | [`paired`] | "Student" 1908; Hahn 1969 |
 //! | by how much? | [`effect`] | ratio of means with its BCa interval; Cliff 1993 |
 //! | are there enough trials? | [`stopping`] | Chow and Robbins 1965 |
 //! | from which level on does more not help? | [`saturation`] | Satopää et al. 2011 (Kneedle) |
@@ -19,6 +20,7 @@
 pub mod bootstrap;
 pub mod effect;
 mod normal;
+pub mod paired;
 pub mod rank;
 pub mod saturation;
 pub mod series;

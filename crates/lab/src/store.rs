@@ -184,6 +184,7 @@ impl From<(Arc<Context>, Entry<Measured>)> for Record {
             repetition: entry.repetition,
             is_warmup: entry.is_warmup,
             seed: entry.seed,
+            workload_seed: entry.workload_seed,
             load: entry.load,
             started: entry.started,
             real_seconds: entry.real_seconds,

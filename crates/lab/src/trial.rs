@@ -12,6 +12,7 @@
 
 mod on_directory;
 mod on_file_system;
+mod perturbation;
 mod simulated;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::record::Measured;
 use crate::setup::{Environment, Setup};
 use crate::targets::Watched;
 use crate::timeline::{Counts, Recorder};
+use perturbation::Perturbation;
 
 /// Opens the devices of a simulated trial in a separate world, and closes them again.
 ///
@@ -43,8 +45,12 @@ pub(crate) fn open_simulated(text: &DeviceText) -> Result<()> {
 /// # Errors
 /// Fails if any step fails; the trial then has no figures.
 pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measured> {
+    let replica = trial.replica;
     let work = Work {
-        workload: setup.workload.clone(),
+        workload: match replica.workload_seed {
+            Some(seed) => setup.workload.reseeded(seed)?,
+            None => setup.workload.clone(),
+        },
         has_timeline: setup.has_timeline && trial.repetition == 0 && !trial.is_warmup,
         control,
     };
@@ -54,16 +60,24 @@ pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measur
             time_max,
             file_system,
         } => {
+            let host = host.clone();
             let config = sim::Config {
-                host: host.clone(),
+                host: match replica.is_perturbed {
+                    true => Perturbation::host(host),
+                    false => host,
+                },
                 time_max: *time_max,
-                ..sim::Config::fair(trial.seed)
+                ..sim::Config::fair(replica.seed)
             };
-            simulated::run(config, file_system, work)
+            simulated::run(config, file_system, work, replica.is_perturbed)
         }
-        Environment::Process { file_system } => on_file_system::run(&**file_system, &work),
+        Environment::Process { file_system } => {
+            on_file_system::run(&**file_system, &work, &Perturbation::default())
+        }
         Environment::Directory { path } => on_directory::run(path, &work),
-        Environment::Mounted { file_system } => on_file_system::run(&**file_system, &work),
+        Environment::Mounted { file_system } => {
+            on_file_system::run(&**file_system, &work, &Perturbation::default())
+        }
     }
 }
 

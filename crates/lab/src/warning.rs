@@ -35,8 +35,18 @@ pub enum Warning {
         /// The ballast's bytes.
         ballast: u64,
     },
-    /// Real trials were run once only, so that their error is unknown.
+    /// Trials were run once, so that their spread is unknown.
     NotRepeated,
+    /// A journal committed nothing while the workload ran, so that the trial measures memory.
+    NoCommit {
+        /// The levels of which this is true.
+        levels: Vec<String>,
+    },
+    /// The workload read nothing from the device.
+    AllInCache {
+        /// The levels of which this is true.
+        levels: Vec<String>,
+    },
     /// Records come from several builds of the program.
     SeveralPrograms {
         /// Their number.
@@ -107,7 +117,7 @@ impl Warning {
             }
             warnings.extend(free_memory(&block.name, &own));
         }
-        if plan.repetitions_max == 1 && setups.iter().any(|(_, setup)| !setup.is_simulated()) {
+        if plan.repetitions_max == 1 {
             warnings.push(Self::NotRepeated);
         }
         warnings
@@ -178,6 +188,16 @@ fn ram_bytes(device: &DeviceText) -> Option<u64> {
     }
 }
 
+/// Returns the first levels of a list, and how many more there are.
+fn several(levels: &[String]) -> String {
+    const NAMED_MAX: usize = 3;
+    let named = levels.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>();
+    match levels.len().saturating_sub(NAMED_MAX) {
+        0 => named.join("; "),
+        more => format!("{}; and {more} more", named.join("; ")),
+    }
+}
+
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = |block: &str| {
@@ -206,7 +226,19 @@ impl fmt::Display for Warning {
                 Size::from(*ballast)
             ),
             Self::NotRepeated => f.write_str(
-                "real trials are run once each, so their spread is unknown; set repetitions to 5 or more",
+                "trials are run once each, so that their spread is unknown and no winner is named; set repetitions to 5 \
+                 or more",
+            ),
+            Self::NoCommit { levels } => write!(
+                f,
+                "{}: no transaction was committed while the workload ran, so that its time says nothing about the \
+                 journal; run it for longer, or count the time to close",
+                several(levels)
+            ),
+            Self::AllInCache { levels } => write!(
+                f,
+                "{}: nothing was read from the device while the workload ran: everything fits in the cache",
+                several(levels)
             ),
             Self::SeveralPrograms { count } => write!(
                 f,

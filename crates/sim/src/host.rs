@@ -35,6 +35,7 @@ pub const P4_2_66_2003: HostProfile = HostProfile {
     // ll_rw_block, the elevator, the controller's registers and one interrupt.
     request_ns: 10_000,
     scale_permille: SCALE_ONE,
+    jitter_permille: 0,
 };
 
 /// A virtual machine of the 2020s with four processors.
@@ -56,6 +57,7 @@ pub const CLOUD_VM: HostProfile = HostProfile {
     // A virtio queue: one exit and one interrupt.
     request_ns: 5_000,
     scale_permille: SCALE_ONE,
+    jitter_permille: 0,
 };
 
 /// A host whose work takes no time.
@@ -70,6 +72,7 @@ pub const ZERO: HostProfile = HostProfile {
     block_access_ns: 0,
     request_ns: 0,
     scale_permille: SCALE_ONE,
+    jitter_permille: 0,
 };
 
 /// A named profile, for lists.
@@ -106,8 +109,8 @@ const NAMED: [HostEntry; 3] = [
 /// A host profile: the cost of each kind of host work. All fields may be changed.
 ///
 /// Its text form is a name (`p4-2.66-2003`), a name with another number of processors
-/// (`p4-2.66-2003@2`) or with a scale (`p4-2.66-2003*850`), or all numbers in the order of the
-/// fields (`custom(1,1000,4096,10240,500,2000,300,10000)`).
+/// (`p4-2.66-2003@2`), with a scale (`p4-2.66-2003*850`) or with jitter (`p4-2.66-2003~20`), or all
+/// numbers in the order of the fields (`custom(1,1000,4096,10240,500,2000,300,10000)`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostProfile {
     /// Name of the profile in reports.
@@ -130,12 +133,16 @@ pub struct HostProfile {
     pub request_ns: u64,
     /// Scale of all costs in thousandths.
     pub scale_permille: u32,
+    /// Random part of each piece of work in thousandths, to either side, at most 1000: on a real
+    /// host caches and interrupts make equal work take unequal times.
+    pub jitter_permille: u32,
 }
 
 /// The error of a text that is not a host profile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is not a host profile: give p4-2.66-2003, cloud-vm, zero or custom(...), then @CPUS, then *PERMILLE"
+    "`{text}` is not a host profile: give p4-2.66-2003, cloud-vm, zero or custom(...), then @CPUS, then *PERMILLE, \
+     then ~PERMILLE of jitter"
 )]
 pub struct HostProfileError {
     /// Text that was given.
@@ -173,6 +180,7 @@ impl HostProfile {
             Parameter::new("block_access_ns", self.block_access_ns),
             Parameter::main("request_ns", self.request_ns),
             Parameter::new("scale_permille", self.scale_permille),
+            Parameter::new("jitter_permille", self.jitter_permille),
         ]
     }
 
@@ -181,6 +189,15 @@ impl HostProfile {
     pub fn scaled(self, scale_permille: u32) -> Self {
         Self {
             scale_permille,
+            ..self
+        }
+    }
+
+    /// Returns the same host with another jitter.
+    #[must_use]
+    pub fn with_jitter(self, jitter_permille: u32) -> Self {
+        Self {
+            jitter_permille,
             ..self
         }
     }
@@ -217,6 +234,7 @@ impl HostProfile {
             block_access_ns,
             request_ns,
             scale_permille: SCALE_ONE,
+            jitter_permille: self.jitter_permille.min(SCALE_ONE),
         }
     }
 
@@ -272,10 +290,15 @@ impl HostProfile {
             block_access_ns,
             request_ns,
             scale_permille: SCALE_ONE,
+            jitter_permille: 0,
         })
     }
 
     fn parse(text: &str) -> Option<Self> {
+        let (text, jitter) = match text.split_once('~') {
+            Some((rest, jitter)) => (rest, jitter.parse().ok()?),
+            None => (text, 0),
+        };
         let (text, scale_permille) = match text.split_once('*') {
             Some((rest, scale)) => (rest, scale.parse().ok()?),
             None => (text, SCALE_ONE),
@@ -289,7 +312,9 @@ impl HostProfile {
             None => Self::named(text)?,
         };
         let cpu_count = cpu_count.unwrap_or(profile.cpu_count);
-        Some(profile.with_cpu_count(cpu_count).scaled(scale_permille)).filter(|it| it.cpu_count > 0)
+        let profile = profile.with_cpu_count(cpu_count).scaled(scale_permille);
+        let is_valid = cpu_count > 0 && jitter <= SCALE_ONE;
+        is_valid.then(|| profile.with_jitter(jitter))
     }
 }
 
@@ -313,6 +338,9 @@ impl fmt::Display for HostProfile {
         }
         if self.scale_permille != SCALE_ONE {
             write!(out, "*{}", self.scale_permille)?;
+        }
+        if self.jitter_permille != 0 {
+            write!(out, "~{}", self.jitter_permille)?;
         }
         Ok(())
     }
@@ -349,12 +377,16 @@ mod tests {
         check("zero@8");
         check("p4-2.66-2003@2*850");
         check("custom(3,1,2,3,4,5,6,7)*10");
+        check("cloud-vm~20");
+        check("p4-2.66-2003@2*850~1000");
         for bad in [
             "",
             "p5",
             "zero@0",
             "custom(1,2)",
             "zero*x",
+            "zero~1001",
+            "zero~5*10",
             "custom(1,2,3,4,5,6,7,8",
         ] {
             assert!(bad.parse::<HostProfile>().is_err(), "{bad}");

@@ -11,7 +11,7 @@
 use std::backtrace::Backtrace;
 use std::collections::VecDeque;
 
-use rand_core::SeedableRng;
+use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rt::Nanos;
 use rt::world::{UnparkHooks, UnparkScope, WaitPoint, Woken};
@@ -29,7 +29,9 @@ use crate::watch::{Role, Watch};
 
 /// Separates the world's random numbers from its choices.
 const STREAM: u64 = 0x0dd5_eed0_0dd5_eed0;
-/// Number of times that a timer fires without effect before it counts as useless.
+/// Separates the host's jitter from both.
+const JITTER_STREAM: u64 = 0x71_77e2_0071_77e2;
+/// Number of times that a timer fires in vain before it counts as useless.
 const FIRED_MIN: u32 = 2;
 /// Time that may pass at a point of a hostile world: the slice for which a thread can lose its
 /// processor.
@@ -49,6 +51,7 @@ pub(crate) struct State {
     pub(crate) chooser: Chooser,
     pub(crate) trace: Trace,
     pub(crate) random: Xoshiro256PlusPlus,
+    jitter: Xoshiro256PlusPlus,
     pub(crate) watch: Watch,
     pub(crate) host: HostProfile,
     pub(crate) step_count: u64,
@@ -73,6 +76,7 @@ impl State {
             chooser: Chooser::new(config),
             trace: Trace::new(config.seed),
             random: Xoshiro256PlusPlus::seed_from_u64(config.seed ^ STREAM),
+            jitter: Xoshiro256PlusPlus::seed_from_u64(config.seed ^ JITTER_STREAM),
             watch: Watch::default(),
             host,
             step_count: 0,
@@ -105,6 +109,16 @@ impl State {
             }
             self.fire_due();
         }
+    }
+
+    /// Returns the time that work of this length takes now, by the host's jitter.
+    pub(crate) fn jittered(&mut self, work: u64) -> u64 {
+        let jitter = u64::from(self.host.jitter_permille);
+        if jitter == 0 {
+            return work;
+        }
+        let permille = 1000 - jitter + self.jitter.next_u64() % (2 * jitter + 1);
+        work.saturating_mul(permille) / 1000
     }
 
     #[inline]

@@ -176,7 +176,8 @@ impl SimWorld {
         if state.tasks.get(task).debt == 0 || std::thread::panicking() {
             return;
         }
-        let debt = Nanos::new(std::mem::take(&mut state.tasks.get_mut(task).debt));
+        let debt = std::mem::take(&mut state.tasks.get_mut(task).debt);
+        let debt = Nanos::new(state.jittered(debt));
         let now = state.now;
         let done_at = state.cpus.occupy(now, debt);
         state.trace.moment(Event::Cpu, task, done_at);

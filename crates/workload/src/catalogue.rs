@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::control::Control;
 use crate::definition::{Definition, Frame, Workload};
 use crate::outcome::Outcome;
-use crate::parameter::{ParameterError, Values};
+use crate::parameter::{ParameterError, Setting, Values};
 use crate::run_error::RunError;
 use crate::stage::Stage;
 use crate::target::Target;
@@ -31,6 +31,9 @@ pub const WORKLOADS: &[&Definition] = &[
     &crate::fsx::DEFINITION,
     &crate::fsstress::DEFINITION,
 ];
+
+/// The end of the name of the parameter that seeds a workload's random numbers.
+const SEED_SUFFIX: &str = ".seed";
 
 impl Definition {
     /// Returns the workload of this name.
@@ -70,6 +73,19 @@ impl Load {
             definition,
             values,
         })
+    }
+
+    /// Returns the same workload with another seed of its random numbers.
+    ///
+    /// # Errors
+    /// Fails if the workload does not take this seed; all take those from 1 to 2^31 - 1.
+    pub fn reseeded(&self, seed: u32) -> Result<Self, ParameterError> {
+        let mut values = self.values.clone();
+        let mut parameters = self.definition.all_parameters();
+        if let Some(parameter) = parameters.find(|own| own.name.ends_with(SEED_SUFFIX)) {
+            values.set(parameter.name, Setting::Number(i64::from(seed)));
+        }
+        Self::new(self.definition, values)
     }
 
     /// Returns the workload's definition.

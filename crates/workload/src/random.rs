@@ -61,7 +61,7 @@ impl Random {
 
     /// Draws from an exponential distribution with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
-        -self.unit().ln() * mean
+        -libm::log(self.unit()) * mean
     }
 
     /// Returns the time until the next event of a Poisson process with this rate.
@@ -71,8 +71,8 @@ impl Random {
 
     /// Draws from the standard normal distribution (Box and Muller).
     pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * self.unit().ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.unit()).cos()
+        let radius = (-2.0 * libm::log(self.unit())).sqrt();
+        radius * libm::cos(std::f64::consts::TAU * self.unit())
     }
 
     /// Draws from a gamma distribution with this mean and a shape of at least 1 (G. Marsaglia, W.
@@ -82,8 +82,8 @@ impl Random {
         let c = 1.0 / (9.0 * d).sqrt();
         loop {
             let x = self.normal();
-            let v = (1.0 + c * x).powi(3);
-            if v > 0.0 && self.unit().ln() < 0.5 * x * x + d - d * v + d * v.ln() {
+            let v = libm::pow(1.0 + c * x, 3.0);
+            if v > 0.0 && libm::log(self.unit()) < 0.5 * x * x + d - d * v + d * libm::log(v) {
                 return d * v * mean / shape;
             }
         }

@@ -120,7 +120,7 @@ impl Parameters {
     fn draw_sizes(&self, random: &mut Random) -> Vec<u64> {
         let sigma = f64::from(self.sigma_permille) / 1000.0;
         let weights: Vec<f64> = (0..self.files)
-            .map(|_| (sigma * random.normal()).exp())
+            .map(|_| libm::exp(sigma * random.normal()))
             .collect();
         let total: f64 = weights.iter().sum();
         let (mut sizes, mut so_far, mut given) = (Vec::with_capacity(weights.len()), 0.0, 0);

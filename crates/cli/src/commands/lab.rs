@@ -108,6 +108,9 @@ struct RecordArguments {
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
+    /// Print the counters of the engine and the devices as well.
+    #[arg(long)]
+    counters: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -293,7 +296,7 @@ impl RecordArguments {
         if self.json {
             output::print_json(&report.json())
         } else {
-            output::print(&report.text())
+            output::print(&report.text(self.counters))
         }
     }
 }

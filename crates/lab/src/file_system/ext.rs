@@ -49,7 +49,7 @@ impl FileSystem for ExtSetup {
         Ok(())
     }
 
-    fn make(&self) -> Result<Box<dyn Instance>> {
+    fn make(&self, allocation_start: u32) -> Result<Box<dyn Instance>> {
         let devices = Devices::open(self)?;
         let home: Arc<dyn BlockDevice> = Arc::<MeterDevice>::clone(&devices.home.device);
         let log = devices
@@ -57,7 +57,9 @@ impl FileSystem for ExtSetup {
             .as_ref()
             .map(|log| -> Arc<dyn BlockDevice> { Arc::<MeterDevice>::clone(&log.device) });
         format::format(self, &home, log.as_ref()).context("mkfs")?;
-        let volume = Volume::open(home, log, self.mount.clone()).context("mount")?;
+        let mut mount = self.mount.clone();
+        mount.tuning.allocation_start = allocation_start;
+        let volume = Volume::open(home, log, mount).context("mount")?;
         Ok(Box::new(ExtInstance {
             target: Arc::new(VolumeTarget::new(volume, self.device.to_string())),
             devices,

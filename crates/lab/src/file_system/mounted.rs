@@ -173,7 +173,7 @@ impl FileSystem for MountedSetup {
         made::check_system(self)
     }
 
-    fn make(&self) -> Result<Box<dyn Instance>> {
+    fn make(&self, _allocation_start: u32) -> Result<Box<dyn Instance>> {
         let mounted = MountedFileSystem::make(self)?;
         Ok(Box::new(MountedInstance {
             target: Arc::new(DirectoryTarget::new(mounted.path())?),

@@ -77,7 +77,7 @@ mod tests {
         let mut hash = StableHash::new();
         for trial in plan.trials() {
             hash.text(&trial.id());
-            hash.number(trial.seed);
+            hash.number(trial.replica.seed);
             for key in trial.settings.said() {
                 hash.text(key);
                 hash.text(&trial.settings.get(key).expect("said").to_string());

@@ -11,6 +11,7 @@ use jbd2::policy::{
     OrderedData, Rewrite, WriteOrder,
 };
 
+use super::replica::Vary;
 use super::value::{Kind, Value};
 
 /// A key of `[fixed]` and `[factors]`.
@@ -54,6 +55,8 @@ pub(crate) const AS_POLICY: &str = "policy";
 pub(crate) const LOG_PART_PREFIX: &str = "fs.log.";
 /// The key that selects the trials with a timeline.
 pub(crate) const TIMELINE: &str = "timeline";
+/// The key that selects the differences between repetitions.
+pub(crate) const VARY: &str = "vary";
 /// Value of a key: mkfs decides.
 pub(crate) const AUTO: &str = "auto";
 /// A journal inside the file system.
@@ -74,7 +77,7 @@ pub const KEYS: [Key; OWN.len() + workloads::COUNT] = workloads::join(&OWN);
 pub(crate) use workloads::concerns;
 
 /// The lab's own keys, without those of the workloads.
-const OWN: [Key; 42] = [
+const OWN: [Key; 43] = [
     key(
         "workload",
         K::Word(&workloads::NAMES),
@@ -86,6 +89,12 @@ const OWN: [Key; 42] = [
         K::Target,
         D::Text("simulated"),
         "environment: a simulated world, this process, a directory, or a file system mounted by the kernel or a program",
+    ),
+    key(
+        VARY,
+        K::Word(&Vary::WORDS),
+        D::Text(Vary::WORDS[0]),
+        "differences between repetitions: the workload's seed, the world (phases, allocation, jitter), or both",
     ),
     key("device", K::Device, D::None, "file-system device"),
     key(

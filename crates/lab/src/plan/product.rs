@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::key::Key;
+use super::key::{Key, VARY};
+use super::replica::{Replica, Vary};
 use super::settings::Settings;
 use super::value::Value;
 use super::{Block, Plan};
-use crate::hash::StableHash;
 
-/// One trial: conditions, levels and a seed.
+/// One trial: conditions, levels and a replica.
 #[derive(Debug, Clone)]
 pub struct Trial {
     /// The index of the block in the plan.
@@ -21,8 +21,8 @@ pub struct Trial {
     pub repetition: u32,
     /// True for a warm-up: it is run first and not counted.
     pub is_warmup: bool,
-    /// Seed of all random decisions in the trial.
-    pub seed: u64,
+    /// Its seeds.
+    pub replica: Replica,
     /// A value for every key.
     pub settings: Arc<Settings>,
 }
@@ -48,13 +48,20 @@ impl Combination {
         id(&self.block_name, &self.levels)
     }
 
+    fn vary(&self) -> Vary {
+        match self.settings.get(VARY) {
+            Some(Value::Text(word)) => Vary::of_word(word),
+            _ => Vary::Both,
+        }
+    }
+
     /// Returns one of its trials.
     #[must_use]
     pub fn trial(&self, repetition: u32, is_warmup: bool) -> Trial {
         Trial {
             block: self.block,
             block_name: self.block_name.clone(),
-            seed: seed(self.plan_seed, &self.levels, repetition, is_warmup),
+            replica: Replica::of(self.plan_seed, self.vary(), repetition, is_warmup),
             levels: Arc::clone(&self.levels),
             repetition,
             is_warmup,
@@ -193,16 +200,4 @@ fn combinations_of(plan: &Plan, index: usize, block: &Block) -> Vec<Combination>
         }
     };
     combinations.into_iter().map(combine).collect()
-}
-
-fn seed(plan: u64, levels: &[TrialLevel], repetition: u32, is_warmup: bool) -> u64 {
-    let mut hash = StableHash::new();
-    hash.number(plan);
-    for level in levels {
-        hash.text(level.key.name);
-        hash.text(&level.value.to_string());
-    }
-    hash.number(u64::from(repetition));
-    hash.number(u64::from(is_warmup));
-    hash.finish()
 }

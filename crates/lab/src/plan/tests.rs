@@ -177,31 +177,38 @@ fn trials_are_the_product_in_the_plans_order() {
 }
 
 #[test]
-fn seeds_depend_on_plan_levels_and_repetition_only() {
-    let plan = |rest: &str| good(rest).trials();
-    let a = plan("[factors]\nfs.commit = [1, 5]");
-    let b = plan("postmark.number = 600\n[factors]\nfs.commit = [5, 1]");
-    assert_eq!(a[0].seed, b[1].seed, "the same level");
-    assert_ne!(a[0].seed, a[1].seed, "another level");
-    let more =
-        plan("[factors]\nfs.commit = [1, 5]\n[[block]]\nname = \"x\"\n[[block]]\nname = \"y\"");
-    assert_eq!(more.len(), 4);
+fn a_repetition_meets_the_same_chance_in_every_combination() {
+    let rest = "[factors]\nfs.commit = [1, 5]\n[[block]]\nname = \"x\"\n[[block]]\nname = \"y\"";
+    let chances = |vary: &str, seed: u64| {
+        let plan = good(&format!("vary = \"{vary}\"\n{rest}"));
+        let plan = Plan {
+            repetitions: 3,
+            seed,
+            ..plan
+        };
+        let trials = plan.trials();
+        assert_eq!(trials.len(), 4 * 3);
+        let first: Vec<Replica> = trials[..3].iter().map(|trial| trial.replica).collect();
+        for own in trials.chunks(3) {
+            let own: Vec<Replica> = own.iter().map(|trial| trial.replica).collect();
+            assert_eq!(own, first);
+        }
+        first
+    };
+    let both = chances("both", 1);
+    assert!(both[1].is_perturbed && both[1].workload_seed.is_some());
+    assert_ne!(both[1], both[2]);
+    let world = chances("world", 1);
     assert_eq!(
-        more[0].seed, more[2].seed,
-        "the same level of another block"
+        (world[1].seed, world[1].workload_seed),
+        (both[1].seed, None)
     );
-    assert_eq!(more[0].seed, a[0].seed);
-    let other = Plan {
-        seed: 8,
-        ..good("[factors]\nfs.commit = [1, 5]")
-    }
-    .trials();
-    assert_ne!(other[0].seed, a[0].seed, "another plan's seed");
-    // Pinned: existing records contain these.
-    assert_eq!(format!("{:016x}", a[0].seed), SEED_OF_ONE_SECOND);
+    assert_ne!(chances("world", 2)[1], world[1], "another plan's seed");
+    // Pinned: records of earlier versions name it.
+    assert_eq!(format!("{:016x}", world[1].seed), SEED_OF_REPETITION_1);
 }
 
-const SEED_OF_ONE_SECOND: &str = "ba7ef055f8bbbc44";
+const SEED_OF_REPETITION_1: &str = "?";
 
 #[test]
 fn the_hash_is_over_what_decides_results() {

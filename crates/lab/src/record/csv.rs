@@ -8,13 +8,14 @@ use super::Record;
 use crate::metric::{METRICS, MetricKind};
 
 /// The columns of every record before its settings and figures.
-const HEAD: [&str; 11] = [
+const HEAD: [&str; 12] = [
     "plan",
     "plan_hash",
     "block",
     "repetition",
     "is_warmup",
     "seed",
+    "workload_seed",
     "started",
     "real_seconds",
     "version",
@@ -55,6 +56,9 @@ pub fn write(out: &mut impl Write, records: &[Record]) -> io::Result<()> {
             record.repetition.to_string(),
             record.is_warmup.to_string(),
             format!("{:016x}", record.seed),
+            record
+                .workload_seed
+                .map_or_else(String::new, |seed| seed.to_string()),
             record.started.to_string(),
             record.real_seconds.to_string(),
             program.version.clone(),

@@ -1,7 +1,7 @@
 //! The result of a group of rows as sentences, shown at the top of a report.
 //!
-//! A gain has a 95 % interval if trials were repeated. A row *beats* the baseline if that interval
-//! is above zero; a single value, exact in a simulated world, is used without an interval.
+//! A gain has a 95 % interval if trials were repeated. A row *beats* the baseline if its gain is
+//! above zero and certain; see [`Effect::is_certain`]. Single trials name no winner.
 
 use super::{Group, Row, SATURATION};
 use crate::statistics::effect::Effect;
@@ -28,6 +28,9 @@ pub fn sentences(group: &Group) -> Vec<String> {
         return Vec::new();
     };
     let base = baseline.label();
+    if others.iter().all(|(_, effect)| effect.p.is_none()) {
+        return vec![single(&base, &others)];
+    }
     let mut said = Vec::new();
     if is_curve(&others) {
         said.extend(along_a_curve(&base, &group.factors.join(", "), &others));
@@ -39,6 +42,18 @@ pub fn sentences(group: &Group) -> Vec<String> {
         );
     }
     said
+}
+
+/// Returns the sentence on rows with one trial each.
+fn single(base: &str, others: &[(&Row, Effect)]) -> String {
+    let gains: Vec<String> = others
+        .iter()
+        .map(|(row, effect)| format!("{} {}", row.label(), gain_text(effect)))
+        .collect();
+    format!(
+        "One trial each decides nothing; the gains over {base} in it are {}.",
+        gains.join(", ")
+    )
 }
 
 /// Returns true if the rows are levels of one quantity, in increasing order, and sufficient for a
@@ -72,7 +87,7 @@ fn along_a_curve(base: &str, factor: &str, others: &[(&Row, Effect)]) -> Vec<Str
         .max_by(|(_, a), (_, b)| a.share.total_cmp(&b.share))
     {
         said.push(format!(
-            "The best is {}: {}.",
+            "The highest mean gain is that of {}: {}.",
             row.label(),
             gain_text(effect)
         ));

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use super::{answer, json, table};
 use crate::metric::{METRICS, MetricKind};
 use crate::statistics::effect::{Effect, Ratio};
-use crate::statistics::rank::holm;
 use crate::statistics::{Mean, Sample};
 use crate::store::Brief;
 
@@ -63,14 +62,10 @@ impl Comparison {
                 gain: Effect::of(own, &other, ratio, SEED),
             });
         }
-        let mut tests: Vec<&mut f64> = rows
-            .iter_mut()
-            .filter_map(|row| row.gain.as_mut()?.p.as_mut())
-            .collect();
-        let corrected = holm(&tests.iter().map(|p| **p).collect::<Vec<_>>());
-        for (p, corrected) in tests.iter_mut().zip(corrected) {
-            **p = corrected;
-        }
+        Effect::correct(
+            rows.iter_mut()
+                .filter_map(|row: &mut ComparedRow| row.gain.as_mut()),
+        );
         Self {
             metric,
             rows,

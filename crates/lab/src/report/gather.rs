@@ -7,6 +7,7 @@ use crate::metric::METRICS;
 use crate::plan::{Combination, Plan};
 use crate::record::{Context, LatencyRecord};
 use crate::statistics::Sample;
+use crate::statistics::paired::ByRepetition;
 use crate::store::Brief;
 use crate::timeline::Timeline;
 
@@ -88,6 +89,16 @@ impl Gathered<'_> {
             .map(|record| record.measured.metrics.get(index))
             .collect();
         Sample::new(values?)
+    }
+
+    /// Returns the figure of this name by repetition; empty if a trial lacks it.
+    pub(crate) fn by_repetition(&self, name: &str) -> ByRepetition {
+        let index = METRICS.iter().position(|kind| kind.name == name);
+        let values = self.trials.iter().map(|(repetition, record)| {
+            let value = record.measured.metrics.get(index?)?;
+            Some((*repetition, value))
+        });
+        values.collect::<Option<_>>().unwrap_or_default()
     }
 
     /// Returns the sample of the figure with this name.

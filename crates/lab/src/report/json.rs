@@ -44,8 +44,10 @@ fn group(group: &Group) -> Value {
         "findings": {
             "ours": marks(&findings.ours),
             "published": marks(&findings.published),
-            "pairs_compared": findings.pairs,
-            "pairs_swapped": findings.swapped,
+            "pairs_compared": findings.order.pairs,
+            "pairs_reversed": findings.order.reversed,
+            "pairs_undecided": findings.order.undecided,
+            "kendalls_tau": findings.order.tau,
             "furthest": findings.furthest.as_ref().map(|(label, share)| json!({
                 "row": label, "error": share,
             })),
@@ -75,6 +77,7 @@ fn row(row: &Row) -> Value {
         "count": row.count,
         "figures": figures,
         "gain": row.effect.as_ref().map(effect),
+        "runs_95": row.runs.map(|runs| [runs.low, runs.high]),
     })
 }
 

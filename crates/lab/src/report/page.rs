@@ -94,8 +94,7 @@ fn render_answer(page: &mut String, report: &Report) {
     let groups = report.blocks.iter().flat_map(|block| &block.groups);
     let meanings: BTreeSet<String> = groups.map(answer::gain_meaning).collect();
     let meaning = Vec::from_iter(meanings).join(" ");
-    let rule =
-        "In brackets its 95 % interval (BCa bootstrap), p by Mann and Whitney, corrected by Holm.";
+    let rule = "It is the geometric mean over the repetitions, in pairs; in brackets its 95 % interval, p by Student's t, corrected by Holm.";
     writeln!(
         page,
         "<p class=\"note\">{} {rule}</p>\n</section>",

@@ -1,7 +1,8 @@
-//! Checks of repeated real trials: drift, outliers, warm-up, imprecise intervals.
+//! Checks of records: no commit, no read, intervals that stay wide; of repeated real trials also
+//! drift, outliers and warm-up.
 //!
-//! Simulated trials start in the same state each time and share nothing. Their differences come
-//! from the plan's seeds, so only their precision is checked.
+//! Simulated trials begin in the same state each time and share nothing: their differences come
+//! from the plan's own seeds.
 
 use super::gather::Gathered;
 use super::headline;
@@ -59,6 +60,24 @@ pub(super) fn of(plan: &Plan, all: &[Gathered<'_>], machines: usize) -> Vec<Warn
         }
     }
     warnings.extend(drift(in_time));
+    let without = |metric: &str| -> Vec<String> {
+        let is_zero = |own: &&Gathered<'_>| {
+            own.sample_of(metric)
+                .is_some_and(|sample| sample.values().iter().all(|value| *value == 0.0))
+        };
+        all.iter()
+            .filter(is_zero)
+            .map(|own| own.combination.trial(0, false).name())
+            .collect()
+    };
+    let levels = without("commits");
+    if !levels.is_empty() {
+        warnings.push(Warning::NoCommit { levels });
+    }
+    let levels = without("home_reads");
+    if !levels.is_empty() {
+        warnings.push(Warning::AllInCache { levels });
+    }
     if machines > 1 && !is_all_simulated(all) {
         warnings.push(Warning::SeveralMachines { count: machines });
     }

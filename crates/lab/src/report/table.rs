@@ -1,6 +1,7 @@
 //! A report as text, the same for every terminal, because it is compared digit by digit.
 
 use std::fmt::Write;
+use std::iter;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
@@ -9,7 +10,7 @@ use super::findings::{Findings, Mark};
 use super::{BlockReport, Group, Report, Row, SATURATION, TIE, answer};
 use crate::metric::MetricKind;
 use crate::statistics::Mean;
-use crate::statistics::effect::Ratio;
+use crate::statistics::effect::Effect;
 
 /// The figures of the second table, from the engine; those of the first are the workload's.
 const ENGINE: [&str; 21] = [
@@ -37,17 +38,31 @@ const ENGINE: [&str; 21] = [
 ];
 /// The mark of an unknown figure.
 const ABSENT: &str = "-";
-/// Maximum number of reversed pairs that are named.
-const SWAPPED_MAX: usize = 4;
+/// Pairs of one kind that are named.
+const PAIRS_MAX: usize = 4;
+/// The mark of a published figure outside of the interval of runs.
+const OUTSIDE: &str = " *";
+/// The mark of a gain that may be chance.
+const UNCERTAIN: &str = " ?";
+/// Width of the text.
+const COLUMNS_MAX: usize = 100;
 const INFALLIBLE: &str = "writing to a string does not fail";
 
-pub(super) fn render(report: &Report) -> String {
-    let mut text = format!("{}: {}\n", report.plan, report.question);
-    for block in &report.blocks {
-        render_block(&mut text, block);
+pub(super) fn render(report: &Report, has_counters: bool) -> String {
+    let mut text = String::new();
+    let question = format!("{}: {}", report.plan, report.question);
+    for line in wrapped(&question, COLUMNS_MAX) {
+        writeln!(text, "{line}").expect(INFALLIBLE);
     }
+    for block in &report.blocks {
+        render_block(&mut text, block, has_counters);
+    }
+    render_marks(&mut text, report);
     for warning in &report.warnings {
-        writeln!(text, "\nwarning: {warning}").expect(INFALLIBLE);
+        text.push('\n');
+        for line in wrapped(&format!("warning: {warning}"), COLUMNS_MAX) {
+            writeln!(text, "{line}").expect(INFALLIBLE);
+        }
     }
     if report.missing > 0 {
         let trials = if report.missing == 1 {
@@ -60,10 +75,34 @@ pub(super) fn render(report: &Report) -> String {
     text
 }
 
-fn render_block(text: &mut String, block: &BlockReport) {
+/// Explains the marks that the tables have.
+fn render_marks(text: &mut String, report: &Report) {
+    let groups = || report.blocks.iter().flat_map(|block| &block.groups);
+    let is_outside = |group: &Group, row: &Row| row.is_predicted(group.primary.name) == Some(false);
+    let has_outside = groups().any(|group| group.rows.iter().any(|row| is_outside(group, row)));
+    let effects = || {
+        groups()
+            .flat_map(|group| &group.rows)
+            .filter_map(|row| row.effect)
+    };
+    let mut say = |line: &str| writeln!(text, "{line}").expect(INFALLIBLE);
+    if has_outside || effects().any(|effect| !effect.is_certain()) {
+        say("");
+    }
+    if effects().any(|effect| !effect.is_certain()) {
+        say(
+            "?  may be chance: p, corrected by Holm for the table, is 5 % or more, or there is one trial",
+        );
+    }
+    if has_outside {
+        say("*  the published run lies outside of 95 % of runs here");
+    }
+}
+
+fn render_block(text: &mut String, block: &BlockReport, has_counters: bool) {
     writeln!(text, "\n{}", block.title).expect(INFALLIBLE);
     if !block.why.is_empty() {
-        for line in wrapped(&block.why, 118) {
+        for line in wrapped(&block.why, COLUMNS_MAX - 2) {
             writeln!(text, "  {line}").expect(INFALLIBLE);
         }
     }
@@ -71,102 +110,186 @@ fn render_block(text: &mut String, block: &BlockReport) {
         for (factor, label) in &group.common {
             writeln!(text, "\n{factor} = {label}").expect(INFALLIBLE);
         }
-        writeln!(text, "{}", results(group)).expect(INFALLIBLE);
-        writeln!(text, "{}", engine(group)).expect(INFALLIBLE);
+        results(group).render(text);
+        if let Some(grid) = beside_primary(group) {
+            grid.render(text);
+        }
+        if has_counters {
+            engine(group).render(text);
+        }
         render_findings(text, group);
     }
     for source in &block.sources {
-        writeln!(text, "  Published: {source}.").expect(INFALLIBLE);
+        for line in wrapped(&format!("Published: {source}."), COLUMNS_MAX - 2) {
+            writeln!(text, "  {line}").expect(INFALLIBLE);
+        }
     }
 }
 
-/// Builds the table of figures with the published ones and the gain over the baseline.
-fn results(group: &Group) -> Table {
-    let (kinds, primary) = (&group.shown, group.primary);
-    let ratio = Ratio::of(primary.better);
-    let is_published = |kind: &MetricKind| {
-        group
-            .rows
-            .iter()
-            .any(|row| row.published.contains_key(kind.name))
-    };
-    let baseline = group.rows.iter().find(|row| row.is_baseline);
-    let mut head: Vec<String> = heads_of_factors(group);
-    for kind in kinds {
-        head.push(two_lines(kind));
-        if is_published(kind) {
-            head.extend(["published".to_owned(), "error".to_owned()]);
-        }
+/// Returns the table of the primary figure: its mean, the interval of runs, the published figure,
+/// and the gain over the baseline.
+fn results(group: &Group) -> Grid<'_> {
+    let primary = group.primary;
+    let is_published = is_published(group, primary);
+    let has_runs = group.rows.iter().any(|row| row.runs.is_some());
+    let mut grid = Grid::new(group);
+    grid.add(two_lines(primary), |row| figure(primary, row));
+    if has_runs {
+        grid.add("95 % of runs\nlie within".to_owned(), |row| {
+            row.runs.map_or_else(absent, |runs| {
+                format!("{} to {}", primary.text(runs.low), primary.text(runs.high))
+            })
+        });
     }
-    if baseline.is_some() {
-        head.push("gain".to_owned());
-        if is_published(primary) {
-            head.push("published\ngain".to_owned());
-        }
-    }
-    let mut table = table(head, group.factors.len());
-    for row in &group.rows {
-        let mut cells = labels(group, row);
-        for kind in kinds {
-            cells.push(figure(kind, row));
-            if is_published(kind) {
-                cells.push(
-                    row.published
-                        .get(kind.name)
-                        .map_or_else(absent, |v| kind.text(*v)),
-                );
-                cells.push(row.error(kind.name).map_or_else(absent, percent));
-            }
-        }
-        if let Some(baseline) = baseline {
-            let own = |of: &dyn Fn(&Row) -> Option<f64>| {
-                if row.is_baseline {
-                    return absent();
-                }
-                let share = of(baseline)
-                    .zip(of(row))
-                    .and_then(|(base, own)| ratio.share(base, own));
-                share.map_or_else(absent, percent)
+    if is_published {
+        grid.add("published".to_owned(), |row| published(primary, row));
+        grid.add("error".to_owned(), |row| {
+            let mark = match row.is_predicted(primary.name) {
+                Some(false) => OUTSIDE,
+                _ => "",
             };
-            cells.push(own(&|row| row.value(primary.name)));
-            if is_published(primary) {
-                cells.push(own(&|row| row.published.get(primary.name).copied()));
-            }
-        }
-        add(&mut table, cells, group.factors.len());
+            row.error(primary.name)
+                .map_or_else(absent, |error| percent(error) + mark)
+        });
     }
-    table
+    if group.rows.iter().any(|row| row.effect.is_some()) {
+        grid.add("gain".to_owned(), |row| {
+            row.effect.map_or_else(absent, |effect| gain(&effect))
+        });
+    }
+    grid
 }
 
-/// Builds the table of the engine's work and of its callers' waits.
-fn engine(group: &Group) -> Table {
-    let is_known = |kind: &&MetricKind| {
-        group
-            .rows
-            .iter()
-            .any(|row| row.figures.contains_key(kind.name))
-    };
-    let kinds: Vec<&MetricKind> = ENGINE
-        .iter()
-        .filter_map(|name| MetricKind::named(name))
-        .filter(is_known)
-        .collect();
-    let mut head = heads_of_factors(group);
-    head.extend(kinds.iter().map(|kind| {
-        let stalled = kind.name.starts_with("stalled_");
-        if stalled {
-            format!("s stalled by\n{}", kind.title)
-        } else {
-            two_lines(kind)
+/// Returns the table of the other figures that say most of the workload.
+fn beside_primary(group: &Group) -> Option<Grid<'_>> {
+    let mut grid = Grid::new(group);
+    let others = group.shown.iter().filter(|kind| **kind != group.primary);
+    for kind in others {
+        grid.add(two_lines(kind), |row| figure(kind, row));
+        if is_published(group, kind) {
+            grid.add("published".to_owned(), |row| published(kind, row));
+            grid.add("error".to_owned(), |row| {
+                row.error(kind.name).map_or_else(absent, percent)
+            });
         }
-    }));
-    let mut table = table(head, group.factors.len());
-    for row in &group.rows {
-        let figures = kinds.iter().map(|kind| figure(kind, row));
-        let cells = labels(group, row).into_iter().chain(figures).collect();
-        add(&mut table, cells, group.factors.len());
     }
-    table
+    grid.has_columns().then_some(grid)
+}
+
+/// Returns the table of the engine's work and of the waits that it caused; figures that are zero in
+/// all rows are left out.
+fn engine(group: &Group) -> Grid<'_> {
+    let is_known = |kind: &&MetricKind| {
+        let mut rows = group.rows.iter();
+        rows.any(|row| row.value(kind.name).is_some_and(|value| value != 0.0))
+    };
+    let kinds = ENGINE.iter().filter_map(|name| MetricKind::named(name));
+    let mut grid = Grid::new(group);
+    for kind in kinds.filter(is_known) {
+        let head = match kind.name.starts_with("stalled_") {
+            true => format!("s stalled by\n{}", kind.title),
+            false => two_lines(kind),
+        };
+        grid.add(head, |row| figure(kind, row));
+    }
+    grid
+}
+
+fn is_published(group: &Group, kind: &MetricKind) -> bool {
+    let mut rows = group.rows.iter();
+    rows.any(|row| row.published.contains_key(kind.name))
+}
+
+fn published(kind: &MetricKind, row: &Row) -> String {
+    let value = row.published.get(kind.name);
+    value.map_or_else(absent, |value| kind.text(*value))
+}
+
+/// Returns a gain with its interval, and a mark if it may be chance.
+fn gain(effect: &Effect) -> String {
+    let mut text = percent(effect.share);
+    if let Some(interval) = effect.interval {
+        let bound = |share: f64| format!("{:.1}", share * 100.0 + 0.0);
+        text.push_str(&format!(
+            " [{}, {}]",
+            bound(interval.low),
+            bound(interval.high)
+        ));
+    }
+    if !effect.is_certain() {
+        text.push_str(UNCERTAIN);
+    }
+    text
+}
+
+/// Columns with a group's rows, printed as tables of at most [`COLUMNS_MAX`] columns of text.
+struct Grid<'g> {
+    group: &'g Group,
+    /// Head and cells of each column; those of the labels come first.
+    columns: Vec<Vec<String>>,
+    labels: usize,
+}
+
+impl<'g> Grid<'g> {
+    /// Returns the columns of a group's labels.
+    fn new(group: &'g Group) -> Self {
+        let heads = heads_of_factors(group);
+        let columns = heads.into_iter().enumerate().map(|(index, head)| {
+            let cells = group
+                .rows
+                .iter()
+                .map(|row| labels(group, row)[index].clone());
+            iter::once(head).chain(cells).collect()
+        });
+        let columns: Vec<Vec<String>> = columns.collect();
+        Self {
+            group,
+            labels: columns.len(),
+            columns,
+        }
+    }
+
+    fn add(&mut self, head: String, cell: impl Fn(&Row) -> String) {
+        let cells = self.group.rows.iter().map(cell);
+        self.columns.push(iter::once(head).chain(cells).collect());
+    }
+
+    fn has_columns(&self) -> bool {
+        self.columns.len() > self.labels
+    }
+
+    /// Appends the tables. Columns that do not fit beside the labels go to the next one.
+    fn render(&self, text: &mut String) {
+        let (labels, figures) = self.columns.split_at(self.labels);
+        let base: usize = 1 + labels.iter().map(|column| width(column)).sum::<usize>();
+        let mut rest = figures;
+        while !rest.is_empty() {
+            let mut total = base + width(&rest[0]);
+            let mut count = 1;
+            while let Some(next) = rest.get(count).map(|column| width(column)) {
+                if total + next > COLUMNS_MAX {
+                    break;
+                }
+                total += next;
+                count += 1;
+            }
+            let (now, later) = rest.split_at(count);
+            let chosen: Vec<&Vec<String>> = labels.iter().chain(now).collect();
+            let line = |row: usize| chosen.iter().map(|column| column[row].clone()).collect();
+            let mut table = table(line(0), self.labels);
+            for row in 0..self.group.rows.len() {
+                add(&mut table, line(row + 1), self.labels);
+            }
+            writeln!(text, "{table}").expect(INFALLIBLE);
+            rest = later;
+        }
+    }
+}
+
+/// Returns the width of a column with its spaces and one border.
+fn width(column: &[String]) -> usize {
+    let lines = column.iter().flat_map(|cell| cell.lines());
+    3 + lines.map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
 fn render_findings(text: &mut String, group: &Group) {
@@ -186,7 +309,15 @@ fn render_findings(text: &mut String, group: &Group) {
     if !is_complete || group.rows.len() < 2 {
         return;
     }
-    let mut say = |line: String| writeln!(text, "  {line}.").expect(INFALLIBLE);
+    let mut say = |line: String| {
+        for (index, line) in wrapped(&format!("{line}."), COLUMNS_MAX - 4)
+            .iter()
+            .enumerate()
+        {
+            let indent = if index == 0 { "  " } else { "    " };
+            writeln!(text, "{indent}{line}").expect(INFALLIBLE);
+        }
+    };
     let baseline = baseline.label();
     let theirs = beside(published.first_gain.as_ref());
     say(match &ours.first_gain {
@@ -196,7 +327,7 @@ fn render_findings(text: &mut String, group: &Group) {
                 percent(*share)
             )
         }
-        None => format!("None beats {baseline}{theirs}"),
+        None => format!("None is certain to beat {baseline}{theirs}"),
     });
     // Levels without an order have no next level.
     let has_order = answer::is_ordered(group.rows.iter().filter(|row| !row.is_baseline));
@@ -238,23 +369,39 @@ fn beside(mark: Option<&Mark>) -> String {
 
 /// Compares the order of the rows with the published one, as a sentence.
 fn order(findings: &Findings) -> Option<String> {
-    let Findings { pairs, swapped, .. } = findings;
-    if *pairs == 0 {
+    let order = &findings.order;
+    if order.pairs == 0 {
         return None;
     }
-    let (kept, tie) = (pairs - swapped.len(), TIE * 100.0);
-    let named: Vec<String> = swapped
-        .iter()
-        .take(SWAPPED_MAX)
-        .map(|(a, b)| format!("{a} and {b}"))
-        .collect();
-    let not = match named.is_empty() {
-        true => String::new(),
-        false => format!("; not: {}", named.join(", ")),
-    };
-    Some(format!(
-        "Order as published in {kept} of {pairs} pairs that differ by more than {tie:.0} %{not}"
-    ))
+    let mut text = format!(
+        "Of {} pairs that differ by more than {:.0} % where published, {} are in that order here",
+        order.pairs,
+        TIE * 100.0,
+        order.kept()
+    );
+    for (pairs, what) in [
+        (&order.reversed, "reversed"),
+        (&order.undecided, "undecided"),
+    ] {
+        let named: Vec<String> = pairs
+            .iter()
+            .take(PAIRS_MAX)
+            .map(|(a, b)| format!("{a} and {b}"))
+            .collect();
+        let more = if pairs.len() > PAIRS_MAX { ", ..." } else { "" };
+        match named.is_empty() {
+            true => text.push_str(&format!(", none {what}")),
+            false => text.push_str(&format!(
+                ", {} {what} ({}{more})",
+                pairs.len(),
+                named.join(", ")
+            )),
+        }
+    }
+    if let Some(tau) = order.tau {
+        text.push_str(&format!("; Kendall's tau {tau:+.2}"));
+    }
+    Some(text)
 }
 
 fn heads_of_factors(group: &Group) -> Vec<String> {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::plan::Trial;
 use crate::record::Measured;
+use crate::statistics::paired::LogRatio;
 
 const PLAN: &str = r#"
 [plan]
@@ -70,9 +71,18 @@ fn records(plan: &Plan, times: &[f64]) -> Vec<Record> {
     trials.iter().zip(times).map(record).collect()
 }
 
+/// Reports three repetitions of each trial. What differs between repetitions is the same in all
+/// rows, so that every difference of rows is certain.
 fn report(times: &[f64]) -> Report {
-    let plan = Plan::parse("p.toml", PLAN).expect("the plan is right");
-    Report::new(&plan, &records(&plan, times))
+    let text = PLAN.replace("question", "repetitions = 3\nquestion");
+    let plan = Plan::parse("p.toml", &text).expect("the plan is right");
+    Report::new(&plan, &records(&plan, &spread(times)))
+}
+
+fn spread(values: &[f64]) -> Vec<f64> {
+    let all = values.iter();
+    all.flat_map(|value| [0.98, 1.0, 1.02].map(|factor| value * factor))
+        .collect()
 }
 
 #[test]
@@ -91,8 +101,8 @@ fn findings_follow_the_published_rules() {
         Some("8 MB")
     );
     assert_eq!(
-        (findings.pairs, findings.swapped.len()),
-        (5, 0),
+        (findings.order.pairs, findings.order.kept()),
+        (5, 5),
         "8 and 16 MB are a tie"
     );
     let (label, share) = findings.furthest.clone().expect("there are errors");
@@ -105,19 +115,19 @@ fn rows_in_another_order_are_named() {
     let report = report(&[100.0, 99.0, 95.0, 80.0]);
     let findings = &report.blocks[0].groups[0].findings;
     assert_eq!(
-        findings.swapped,
+        findings.order.reversed,
         [("internal".to_owned(), "4 MB".to_owned())]
     );
     assert!(
         report
-            .text()
-            .contains("4 of 5 pairs that differ by more than 2 %; not: internal and 4 MB.")
+            .text(false)
+            .contains("4 are in that order here, 1 reversed (internal and 4 MB), none undecided")
     );
 }
 
 #[test]
 fn the_table_is_what_it_is() {
-    let text = report(&[100.0, 110.0, 95.0, 80.0]).text();
+    let text = report(&[100.0, 110.0, 95.0, 80.0]).text(false);
     let expected = "\
 sizes: How large?
 
@@ -151,8 +161,8 @@ sizes
 #[test]
 fn missing_records_are_said() {
     let report = report(&[100.0, 110.0]);
-    assert_eq!(report.missing, 2);
-    assert!(report.text().contains("2 trials have no record yet."));
+    assert_eq!(report.missing, 6);
+    assert!(report.text(false).contains("6 trials have no record yet."));
 }
 
 #[test]
@@ -163,7 +173,7 @@ fn repetitions_have_intervals() {
     let row = &report.blocks[0].groups[0].rows[0];
     assert_eq!((row.count, row.value("elapsed")), (2, Some(100.0)));
     // 12.706 x sqrt(2) / sqrt(2)
-    assert!(report.text().contains("100.0 ± 12.7"));
+    assert!(report.text(false).contains("100.0 ± 12.7"));
 }
 
 #[test]
@@ -184,7 +194,7 @@ fn a_ballast_that_follows_the_journal_is_warned_of() {
         ),
         "{warnings:?}"
     );
-    let said = Report::new(&plan, &[]).text();
+    let said = Report::new(&plan, &[]).text(false);
     assert!(
         said.contains("warning: the factor journal changes the memory that remains for caching"),
         "{said}"
@@ -236,7 +246,7 @@ fn the_answer_is_said_in_words_with_intervals() {
     assert_eq!(said[2], "More than 8 MB gains less than 5 %.");
     assert_eq!(said[3], "The curve bends at 8 MB.");
     assert!(
-        report.text().contains(&said[0]),
+        report.text(false).contains(&said[0]),
         "the terminal has them too"
     );
     assert_eq!(report.warnings, []);
@@ -250,6 +260,74 @@ fn where_all_are_alike_that_is_all_there_is_to_say() {
 }
 
 #[test]
+fn single_trials_name_no_winner() {
+    let plan = Plan::parse("p.toml", PLAN).expect("the plan is right");
+    let report = Report::new(&plan, &records(&plan, &[100.0, 50.0, 95.0, 200.0]));
+    let group = &report.blocks[0].groups[0];
+    assert_eq!(group.findings.ours.first_gain, None);
+    assert_eq!(
+        answer::sentences(group),
+        [
+            "One trial each decides nothing; the gains over internal in it are 4 MB +100.0 %, 8 MB +5.3 %, 16 MB -50.0 %."
+        ]
+    );
+    assert_eq!(report.warnings, [Warning::NotRepeated]);
+    let text = report.text(false);
+    assert!(
+        text.contains("+100.0 % ?") && text.contains("?  may be chance"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_published_run_is_compared_with_single_runs() {
+    // 12.706 x sqrt(1 + 1/2) x the deviation of ln 99 and ln 101 is 0.22.
+    let text = PLAN.replace("question", "repetitions = 2\nquestion");
+    let plan = Plan::parse("p.toml", &text).expect("the plan is right");
+    let times = [99.0, 101.0, 99.0, 101.0, 99.0, 101.0, 150.0, 150.1];
+    let report = Report::new(&plan, &records(&plan, &times));
+    let rows = &report.blocks[0].groups[0].rows;
+    let predicted: Vec<_> = rows.iter().map(|row| row.is_predicted("elapsed")).collect();
+    assert_eq!(predicted, [Some(true), Some(true), Some(true), Some(false)]);
+    let text = report.text(false);
+    assert!(text.contains("80.1 to 124.9"), "{text}");
+    assert!(
+        text.contains("+68.6 % *") && text.contains("*  the published run"),
+        "{text}"
+    );
+}
+
+#[test]
+fn trials_without_commits_or_reads_are_warned_of() {
+    let plan = Plan::parse("p.toml", PLAN).expect("the plan is right");
+    let mut records = records(&plan, &[100.0, 110.0, 95.0, 80.0]);
+    for record in &mut records[2..] {
+        record.measured.metrics.insert("commits".to_owned(), 0.0);
+    }
+    records[0]
+        .measured
+        .metrics
+        .insert("home_reads".to_owned(), 0.0);
+    let warnings = Report::new(&plan, &records).warnings;
+    let levels = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let expected = [
+        Warning::NotRepeated,
+        Warning::NoCommit {
+            levels: levels(&["8 MB", "16 MB"]),
+        },
+        Warning::AllInCache {
+            levels: levels(&["internal"]),
+        },
+    ];
+    assert_eq!(warnings, expected);
+    assert!(
+        warnings[1]
+            .to_string()
+            .starts_with("8 MB; 16 MB: no transaction was committed")
+    );
+}
+
+#[test]
 fn effects_are_corrected_for_being_several() {
     let (plan, records) = repeated();
     let report = Report::new(&plan, &records);
@@ -257,14 +335,23 @@ fn effects_are_corrected_for_being_several() {
         .iter()
         .map(|row| row.effect.and_then(|effect| effect.p).expect("five values"))
         .collect();
-    // Two of C(10, 5) orders, three tests; the last value is uncorrected, of the row without a
-    // gain.
-    let extreme = 2.0 / 252.0;
+    let rows = &report.blocks[0].groups[0].rows;
+    let alone = |row: usize| {
+        let ratio = LogRatio::of(&rows[row].trials, &rows[0].trials);
+        ratio.and_then(|ratio| ratio.p).expect("five pairs")
+    };
+    let mut uncorrected = [alone(1), alone(2), alone(3)];
+    let found: Vec<f64> = p.iter().zip(uncorrected).map(|(p, own)| p / own).collect();
+    uncorrected.sort_by(f64::total_cmp);
+    let mut factors = found.clone();
+    factors.sort_by(f64::total_cmp);
     assert!(
-        (p[1] - 3.0 * extreme).abs() < 1e-12 && p[1] == p[2],
-        "{p:?}"
+        factors
+            .iter()
+            .zip([1.0, 2.0, 3.0])
+            .all(|(own, factor)| (own - factor).abs() < 1e-9),
+        "{found:?}"
     );
-    assert!(p[0] > 0.4, "{p:?}");
 }
 
 #[test]
@@ -274,7 +361,12 @@ fn the_page_is_complete_in_itself_and_escapes_what_it_is_given() {
         "is <script>alert(1)</script> & \\\"this\\\" safe?",
     );
     let plan = Plan::parse("p.toml", &text).expect("the plan is right");
-    let report = Report::new(&plan, &records(&plan, &[100.0, 110.0, 95.0, 80.0]));
+    let plan = Plan {
+        repetitions: 3,
+        repetitions_max: 3,
+        ..plan
+    };
+    let report = Report::new(&plan, &records(&plan, &spread(&[100.0, 110.0, 95.0, 80.0])));
     let page = report.html("jext lab run p.toml", &text);
     assert!(
         !page.contains("<script>alert"),
@@ -352,20 +444,21 @@ fn an_interval_that_stays_wide_is_warned_of() {
     let report = Report::new(&plan, &records(&plan, &[99.0, 101.0]));
     assert!(
         report
-            .text()
+            .text(false)
             .contains("internal: after 2 trials the 95 % interval of elapsed is still 12.7 %"),
         "{}",
-        report.text()
+        report.text(false)
     );
 }
 
 /// Returns records of dbench, which has a fixed time: these throughputs in MiB/s.
 fn throughputs(factors: &str, values: &[f64]) -> Report {
     let text = format!(
-        "[plan]\nname = \"load\"\nquestion = \"?\"\n[fixed]\nworkload = \"dbench\"\n\
+        "[plan]\nname = \"load\"\nquestion = \"?\"\nrepetitions = 3\n[fixed]\nworkload = \"dbench\"\n\
          device = \"sim:atlas-v-18\"\n[factors]\n{factors}\n"
     );
     let plan = Plan::parse("p.toml", &text).expect("the plan is right");
+    let values = spread(values);
     let mut records = records(&plan, &vec![600.0; values.len()]);
     for (record, value) in records.iter_mut().zip(values) {
         let metrics = &mut record.measured.metrics;
@@ -388,7 +481,7 @@ fn where_the_time_is_given_a_rate_is_compared() {
     assert_eq!(mark.label, "NVRAM");
     assert!((mark.share - 0.2).abs() < 1e-12);
     assert_eq!(answer::sentences(group), ["NVRAM beats internal: +20.0 %."]);
-    let text = report.text();
+    let text = report.text(false);
     assert!(
         text.contains("throughput") && text.contains("12.00") && !text.contains("write"),
         "only what the workload gives: {text}"
@@ -402,9 +495,9 @@ fn where_the_time_is_given_a_rate_is_compared() {
     let baseline = "[baseline]\nfs.data = \"ordered\"";
     let modes = throughputs(&format!("{modes}\n{baseline}"), &[10.0, 12.0, 9.0]);
     assert!(
-        !modes.text().contains("aturation"),
+        !modes.text(false).contains("aturation"),
         "modes have no order: {}",
-        modes.text()
+        modes.text(false)
     );
     let alone = throughputs(factor, &[10.0, 12.0]);
     assert_eq!(

@@ -64,7 +64,7 @@ fn verdicts(reproduction: &Reproduction) -> Vec<(String, Verdict)> {
 
 #[test]
 fn orders_follow_from_published_figures_and_are_decided_by_ours() {
-    use Verdict::{NotReproduced, NotRun, Reproduced};
+    use Verdict::{DirectionOnly, NotReproduced, NotRun, Reproduced, Undecided};
     let check = |times: [&[f64]; 3], expected: [Verdict; 2]| {
         let found = verdicts(&reproduction(times));
         let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
@@ -80,12 +80,15 @@ fn orders_follow_from_published_figures_and_are_decided_by_ours() {
         assert_eq!([found[0].1, found[1].1], expected, "{times:?}");
         assert!(found[2..].iter().all(|(_, verdict)| *verdict == NotRun));
     };
-    check([&[30.0], &[20.0], &[30.2]], [Reproduced, NotReproduced]);
-    check([&[20.0], &[19.8], &[19.0]], [NotReproduced, Reproduced]);
-    // The means differ, within the noise.
     check(
-        [&[10.0, 30.0, 50.0], &[12.0, 28.0, 47.0], &[1.0, 1.1, 1.2]],
-        [NotReproduced, Reproduced],
+        [&[30.0, 31.0], &[20.0, 20.6], &[31.2, 32.3]],
+        [Reproduced, NotReproduced],
+    );
+    check([&[30.0], &[20.0], &[20.0]], [Undecided, Undecided]);
+    // The means differ, within the noise; or by much more than was published.
+    check(
+        [&[10.0, 30.0, 50.0], &[12.0, 28.0, 47.0], &[1.0, 3.1, 5.2]],
+        [Undecided, DirectionOnly],
     );
     check([&[], &[], &[]], [NotRun, NotRun]);
 }
@@ -98,19 +101,24 @@ fn claims_are_decided_by_their_own_rule() {
         assert_eq!(found.collect::<Vec<_>>(), expected, "{times:?}");
     };
     check(
-        [&[1.0], &[120.0], &[124.0]],
+        [&[1.0, 1.0], &[120.0, 121.0], &[124.0, 125.1]],
         ["reproduced", "reproduced", "not run here"],
     );
     check(
-        [&[1.0], &[160.0], &[120.0]],
+        [&[1.0, 1.0], &[160.0, 161.0], &[120.0, 121.0]],
         ["not reproduced", "not reproduced", "not run here"],
+    );
+    check(
+        [&[1.0], &[120.0], &[120.0]],
+        ["undecided", "undecided", "not run here"],
     );
     check([&[], &[], &[]], ["not run here"; 3]);
 }
 
 #[test]
 fn the_document_has_the_sum_every_figure_and_every_reason() {
-    let reproduction = reproduction([&[30.0], &[20.0], &[21.0]]);
+    let times: [&[f64]; 3] = [&[30.0, 30.3], &[20.0, 20.2], &[20.5, 20.7]];
+    let reproduction = reproduction(times);
     let tally = reproduction.tally();
     assert_eq!(
         (tally.reproduced, tally.not_reproduced, tally.not_run),
@@ -118,16 +126,16 @@ fn the_document_has_the_sum_every_figure_and_every_reason() {
     );
     let document = document(&[reproduction]);
     for part in [
-        "**3 of the 4 claims decided here are reproduced**; 4 more were not run here.",
-        "| [test](#test) | A. Author; B. Author | 3 | 1 | 4 |",
-        "| elapsed, s | 1s | 300 | 30 | 0.10 |",
+        "**3 of the 4 claims that were run here are reproduced**, 0 more in their direction only;",
+        "| [test](#test) | A. Author; B. Author | 3 | 0 | 1 | 0 | 4 | +0.33 |",
+        "| elapsed, s | 1s | 300 | 30.1 ± 1.91 | 0.10 |",
         "| elapsed, s | never | 100 | not run here |  |",
-        "| elapsed, s | 1s > 5s; 1s > 30s |  | 1s > never; 5s > never; 30s > never |",
-        "- *From 5 s on it is all the same.* **reproduced**: elapsed s: 20 (5s) and 21 (30s)",
-        "- *It takes about two minutes.* **not reproduced**: elapsed s: 20 (5s), claimed 100 to 150",
+        "| elapsed, s | 1s > 5s (1.50; 1.50); 1s > 30s (1.51; 1.46) |  |  |  | 1s > never; 5s > never; 30s > never |",
+        "- *From 5 s on it is all the same.* **reproduced**: elapsed s: 20.1 ± 1.27 (5s) and 20.6 ± 1.27 (30s)",
+        "- *It takes about two minutes.* **not reproduced**: elapsed s: 20.1 ± 1.27 (5s), claimed 100 to 150",
         "- *Nobody can tell.* **not run here**. There was no such machine.",
         "Why: Because.",
-        "| test | 3 | 3 | 3 | Which is faster? |",
+        "| test | 6 | 6 | 6 | Which is faster? |",
     ] {
         assert!(document.contains(part), "{part}\n{document}");
     }

@@ -98,7 +98,7 @@ impl Reader<'_> {
                 true => MemoryAccounting::Contents,
                 false => MemoryAccounting::WithOverhead,
             },
-            reuse_inodes: false,
+            ..Tuning::default()
         }
     }
 

@@ -116,7 +116,7 @@ fn acceleration(samples: &[&[f64]], statistic: &impl Fn(&[&[f64]]) -> f64) -> f6
     if squares == 0.0 {
         0.0
     } else {
-        cubes / (6.0 * squares.powf(1.5))
+        cubes / (6.0 * libm::pow(squares, 1.5))
     }
 }
 

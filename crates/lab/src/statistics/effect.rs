@@ -1,10 +1,16 @@
 //! The size of the difference of two samples.
 //!
-//! The effect is the ratio of the means minus one, with its BCa interval; beside it Cliff's delta,
-//! which assumes no distribution: N. Cliff, Dominance Statistics, Psychological Bulletin 114, 1993.
+//! | samples | effect | interval and test |
+//! |---|---|---|
+//! | in pairs: rows of one plan | geometric mean of the ratios, minus one | [`LogRatio`] |
+//! | apart: two machines, two versions | ratio of the means, minus one | BCa; Mann and Whitney |
+//!
+//! Beside it Cliff's delta, which asks for no distribution: N. Cliff, Dominance Statistics,
+//! Psychological Bulletin 114, 1993.
 
-use super::rank::mann_whitney;
-use super::{Interval, Sample, bootstrap, mean, student_quantile};
+use super::paired::{ByRepetition, LogRatio};
+use super::rank::{holm, mann_whitney};
+use super::{Interval, SIGNIFICANCE, Sample, bootstrap, mean, student_quantile};
 use crate::metric::Better;
 
 /// Maximum number of values for the bootstrap. Above it the interval is that of the delta method
@@ -15,16 +21,14 @@ const BOOTSTRAP_VALUES_MAX: usize = 1000;
 /// The difference of a sample from a baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effect {
-    /// The ratio of the means minus one: 0.17 is 17 % more.
+    /// The ratio minus one: 0.17 is 17 % more.
     pub share: f64,
-    /// Its 95 % interval, if both samples have two values.
+    /// Its 95 % interval, if there are two values or pairs.
     pub interval: Option<Interval>,
-    /// The p-value of the Mann-Whitney test, if both samples have two values.
+    /// The p-value of no difference, if there are two values or pairs.
     pub p: Option<f64>,
     /// Cliff's delta: 1 if all values are above all of the baseline's, -1 if all are below.
     pub delta: f64,
-    /// True if both samples are single values; their spread is then unknown.
-    pub is_single: bool,
 }
 
 /// The direction of a ratio.
@@ -59,7 +63,26 @@ impl Ratio {
 }
 
 impl Effect {
-    /// Returns the effect of `sample` against `baseline`; `None` if the divisor is zero.
+    /// Returns the effect of `own` against `baseline` from the repetitions that both have; `None`
+    /// without one, or if a value is not above zero.
+    #[must_use]
+    pub fn paired(baseline: &ByRepetition, own: &ByRepetition, ratio: Ratio) -> Option<Self> {
+        let (top, bottom) = match ratio {
+            Ratio::OverBaseline => (own, baseline),
+            Ratio::UnderBaseline => (baseline, own),
+        };
+        let ratio = LogRatio::of(top, bottom)?;
+        let sample = |values: &ByRepetition| Sample::new(values.values().copied().collect());
+        Some(Self {
+            share: ratio.share(),
+            interval: ratio.share_interval(),
+            p: ratio.p,
+            delta: cliffs_delta(&sample(own)?, &sample(baseline)?),
+        })
+    }
+
+    /// Returns the effect of `sample` against `baseline`, whose values have nothing in common;
+    /// `None` where the divisor is zero.
     #[must_use]
     pub fn of(baseline: &Sample, sample: &Sample, ratio: Ratio, seed: u64) -> Option<Self> {
         let (top, bottom) = match ratio {
@@ -70,8 +93,6 @@ impl Effect {
         if !share.is_finite() {
             return None;
         }
-        let test = mann_whitney(sample, baseline);
-        let pairs = (sample.count() * baseline.count()) as f64;
         let is_repeated = sample.count() > 1 && baseline.count() > 1;
         let is_large = sample.count() + baseline.count() > BOOTSTRAP_VALUES_MAX;
         let interval = match (is_repeated, is_large) {
@@ -82,24 +103,34 @@ impl Effect {
         Some(Self {
             share,
             interval,
-            p: is_repeated.then_some(test.p),
-            delta: 2.0 * test.u / pairs - 1.0,
-            is_single: sample.count() == 1 && baseline.count() == 1,
+            p: is_repeated.then(|| mann_whitney(sample, baseline).p),
+            delta: cliffs_delta(sample, baseline),
         })
     }
 
-    /// Returns true if the interval excludes zero, or if both samples are single values that
-    /// differ.
+    /// Returns true if the difference is more than chance. Single values decide nothing: their
+    /// spread is unknown, also in a simulated world, where each is exact.
     #[must_use]
     pub fn is_certain(&self) -> bool {
-        match self.interval {
-            Some(interval) => !interval.contains(0.0),
-            None => self.is_single && self.share != 0.0,
+        self.p.is_some_and(|p| p < SIGNIFICANCE)
+    }
+
+    /// Corrects the p-values of effects that stand in one table, by Holm.
+    pub fn correct<'e>(effects: impl Iterator<Item = &'e mut Self>) {
+        let mut tests: Vec<&mut f64> = effects.filter_map(|own| own.p.as_mut()).collect();
+        let corrected = holm(&tests.iter().map(|p| **p).collect::<Vec<_>>());
+        for (p, corrected) in tests.iter_mut().zip(corrected) {
+            **p = corrected;
         }
     }
 }
 
-/// Returns the interval of the ratio of the means of large samples, minus one.
+fn cliffs_delta(sample: &Sample, baseline: &Sample) -> f64 {
+    let pairs = (sample.count() * baseline.count()) as f64;
+    2.0 * mann_whitney(sample, baseline).u / pairs - 1.0
+}
+
+/// The interval of the ratio of the means of large samples, minus one.
 fn delta_interval(top: &Sample, bottom: &Sample) -> Option<Interval> {
     let variance = |sample: &Sample| {
         let relative = sample.deviation()? / sample.mean();
@@ -179,7 +210,7 @@ mod tests {
     fn degenerate_samples() {
         let single = effect(&[100.0], &[50.0], Ratio::UnderBaseline).expect("no zero");
         assert_eq!((single.share, single.interval, single.p), (1.0, None, None));
-        assert!(single.is_certain(), "a simulated trial is exact");
+        assert!(!single.is_certain(), "one trial decides nothing");
         assert_eq!(effect(&[1.0], &[0.0], Ratio::UnderBaseline), None);
         assert_eq!(effect(&[0.0], &[1.0], Ratio::OverBaseline), None);
         let one_sided = effect(&[100.0, 102.0], &[50.0], Ratio::UnderBaseline).expect("no zero");

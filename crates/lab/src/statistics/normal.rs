@@ -17,7 +17,7 @@ pub(super) fn cumulative(x: f64) -> f64 {
 
 /// Returns the probability of a value of at least `x`, for `x` not below zero.
 pub(super) fn upper(x: f64) -> f64 {
-    let density = (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    let density = libm::exp(-x * x / 2.0) / (2.0 * std::f64::consts::PI).sqrt();
     if x > TAIL_END {
         return 0.0;
     }

@@ -36,7 +36,14 @@ pub fn student_quantile(freedom: u32) -> f64 {
     (low + high) / 2.0
 }
 
-/// Returns the quantile for many degrees of freedom, from that of the normal distribution.
+/// Returns the probability that Student's t with so many degrees of freedom lies outside `-t..t`.
+#[must_use]
+pub(super) fn student_tails(t: f64, freedom: u32) -> f64 {
+    let freedom = f64::from(freedom);
+    incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
+}
+
+/// The quantile for many degrees of freedom, from that of the normal distribution.
 fn expansion(freedom: u32) -> f64 {
     static Z: OnceLock<f64> = OnceLock::new();
     let z = *Z.get_or_init(|| normal::quantile(f64::midpoint(1.0, CONFIDENCE)));
@@ -54,8 +61,7 @@ fn expansion(freedom: u32) -> f64 {
 
 /// Returns the probability that Student's t lies within `-t..t`.
 fn within(t: f64, freedom: u32) -> f64 {
-    let freedom = f64::from(freedom);
-    1.0 - incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
+    1.0 - student_tails(t, freedom)
 }
 
 /// Returns the regularised incomplete beta function.
@@ -66,11 +72,12 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x >= 1.0 {
         return 1.0;
     }
-    let ln_front = ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (-x).ln_1p();
+    let ln_front =
+        ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * libm::log(x) + b * libm::log1p(-x);
     if x < (a + 1.0) / (a + b + 2.0) {
-        ln_front.exp() * fraction(x, a, b) / a
+        libm::exp(ln_front) * fraction(x, a, b) / a
     } else {
-        1.0 - ln_front.exp() * fraction(1.0 - x, b, a) / b
+        1.0 - libm::exp(ln_front) * fraction(1.0 - x, b, a) / b
     }
 }
 
@@ -105,10 +112,10 @@ fn ln_gamma(x: f64) -> f64 {
     let (mut at, mut sum) = if is_whole {
         (1.0, 0.0)
     } else {
-        (0.5, std::f64::consts::PI.ln() / 2.0)
+        (0.5, libm::log(std::f64::consts::PI) / 2.0)
     };
     while at + 0.25 < x {
-        sum += f64::ln(at);
+        sum += libm::log(at);
         at += 1.0;
     }
     sum

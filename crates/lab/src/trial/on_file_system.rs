@@ -1,13 +1,21 @@
 //! A trial on a file system that is created for it, in the caller's world.
 
 use anyhow::Result;
+use rt::Nanos;
 
 use super::Work;
+use super::perturbation::Perturbation;
 use crate::file_system::FileSystem;
 use crate::record::Measured;
 
-pub(super) fn run(file_system: &dyn FileSystem, work: &Work) -> Result<Measured> {
-    let mut instance = file_system.make()?;
+pub(super) fn run(
+    file_system: &dyn FileSystem,
+    work: &Work,
+    perturbation: &Perturbation,
+) -> Result<Measured> {
+    pass(perturbation.before_mkfs);
+    let mut instance = file_system.make(perturbation.allocation_start)?;
+    pass(perturbation.before_workload);
     instance.begin()?;
     let mut measured = work.run(instance.target(), instance.counts())?;
     instance.measure(&mut measured)?;
@@ -21,4 +29,11 @@ pub(super) fn run(file_system: &dyn FileSystem, work: &Work) -> Result<Measured>
         metrics.insert("memory_left".to_owned(), left as f64);
     }
     Ok(measured)
+}
+
+/// Lets time pass. A sleep of no length would still be a step of the world.
+fn pass(span: Nanos) {
+    if span > Nanos::ZERO {
+        rt::sleep(span);
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 
+use super::perturbation::Perturbation;
 use super::{Work, on_file_system};
 use crate::file_system::FileSystem;
 use crate::record::Measured;
@@ -12,10 +13,17 @@ pub(super) fn run(
     config: sim::Config,
     file_system: &Arc<dyn FileSystem>,
     work: Work,
+    is_perturbed: bool,
 ) -> Result<Measured> {
     let file_system = Arc::clone(file_system);
-    let report = sim::run(config, move || on_file_system::run(&*file_system, &work))
-        .map_err(|error| anyhow!(error))?;
+    let run = move || {
+        let perturbation = match is_perturbed {
+            true => Perturbation::draw(),
+            false => Perturbation::default(),
+        };
+        on_file_system::run(&*file_system, &work, &perturbation)
+    };
+    let report = sim::run(config, run).map_err(|error| anyhow!(error))?;
     let mut measured = report.value?;
     let seconds = [
         ("virtual_time", report.elapsed),

@@ -81,7 +81,7 @@ fn simulated_trials_are_the_same_each_time_and_are_not_repeated() {
         assert_eq!(a.measured, b.measured, "{}", a.trial());
         assert!(a.measured.trace_hash.is_some());
     }
-    let text = |records: &[Record]| Report::new(&plan, records).text();
+    let text = |records: &[Record]| Report::new(&plan, records).text(true);
     assert_eq!(text(&first.records), text(&fresh.records));
     assert_eq!(text(&first.records), text(&again.records));
     let read = runner::recorded(&plan, one.path());

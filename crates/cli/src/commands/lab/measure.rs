@@ -168,7 +168,8 @@ fn alike(trial: &Trial, template: &Record, index: u64) -> Record {
     let metrics = &mut record.measured.metrics;
     metrics.values_mut().for_each(|value| *value *= off);
     record.repetition = trial.repetition;
-    record.seed = trial.seed;
+    record.seed = trial.replica.seed;
+    record.workload_seed = trial.replica.workload_seed;
     if record.repetition > 0 {
         // Only the first repetition has one.
         record.measured.timeline = None;

@@ -52,10 +52,7 @@ fn row(row: &Row) -> Value {
             ((*name).to_owned(), value)
         })
         .collect();
-    let trials = row
-        .sample
-        .as_ref()
-        .map_or(&[][..], |sample| sample.values());
+    let trials: Vec<f64> = row.trials.values().copied().take(TRIALS_MAX).collect();
     let latencies: Map<String, Value> = row
         .latencies
         .iter()
@@ -67,7 +64,8 @@ fn row(row: &Row) -> Value {
         "baseline": row.is_baseline,
         "figures": figures,
         "published": row.published,
-        "trials": &trials[..trials.len().min(TRIALS_MAX)],
+        "trials": trials,
+        "runs": row.runs.map(|runs| [runs.low, runs.high]),
         "latencies": latencies,
         "timeline": row.timeline.as_ref().map(timeline),
     })
