@@ -1,6 +1,6 @@
-//! Prints the records of a small plan without the fields that may differ: start time, real
-//! duration, machine and build. Debug builds, release builds and other machines must print the
-//! same.
+//! The records of a small plan: its unperturbed repetition and a perturbed one. What may differ
+//! between runs is left out: date, real time, machine and build. Debug builds, release builds and
+//! other machines must print the same.
 //!
 //! ```text
 //! cargo run -p lab --example records > debug.txt
@@ -26,13 +26,17 @@ fn main() -> Result<()> {
     let progress: Arc<dyn Progress> = Arc::new(NoProgress);
     let outcome = runner::run(&plan, &options, &progress)?;
     ensure!(outcome.failures.is_empty(), "{:?}", outcome.failures);
-    let lines = outcome.records.iter().map(|record| {
+    let compared = [0, 3];
+    let records = outcome.records.iter();
+    let records = records.filter(|record| compared.contains(&record.repetition));
+    let lines = records.map(|record| {
         let measured = serde_json::to_string(&record.measured)?;
         let settings = serde_json::to_string(&record.context.settings)?;
         Ok(format!(
-            "{} {} {settings} {measured}",
+            "{} {} {:?} {settings} {measured}",
             record.trial(),
-            record.seed
+            record.seed,
+            record.workload_seed
         ))
     });
     // Trials run in parallel, so records arrive in any order.

@@ -68,6 +68,8 @@ pub struct Order {
     pub lower: String,
     /// The verdict of our records.
     pub verdict: Verdict,
+    /// The ratio of the published figures; `None` if the lower one is zero.
+    pub published: Option<f64>,
     /// The ratio of our figures: the one claimed to be higher over the other.
     pub ratio: Option<f64>,
 }
@@ -128,6 +130,22 @@ impl Reproduction {
         orders
             .chain(self.claims.iter().map(|own| own.verdict))
             .collect()
+    }
+
+    /// Returns Kendall's tau over the pairs of all tables: 1 if ours have the published order, -1 if
+    /// they have its reverse; `None` if no pair was run.
+    #[must_use]
+    pub fn tau(&self) -> Option<f64> {
+        let signs: Vec<f64> = self
+            .orders
+            .iter()
+            .filter_map(|order| match order.ratio? {
+                1.0 => Some(0.0),
+                ratio => Some((ratio - 1.0).signum()),
+            })
+            .collect();
+        let count = signs.len() as f64;
+        (count > 0.0).then(|| signs.iter().sum::<f64>() / count)
     }
 }
 
@@ -203,6 +221,7 @@ impl Found<'_> {
                     higher: (*higher).to_owned(),
                     lower: (*lower).to_owned(),
                     verdict: Verdict::of_order(ours, published),
+                    published,
                     ratio: ours.map(|ours| 1.0 + ours.share()),
                 });
             }

@@ -4,6 +4,7 @@ mod all;
 mod bar;
 mod compare;
 mod devices;
+mod keys;
 mod measure;
 mod reproductions;
 
@@ -53,6 +54,8 @@ enum Command {
     Compare(compare::Arguments),
     /// List the device models and hosts for simulated trials, or show the properties of one.
     Devices(devices::Arguments),
+    /// List the keys of a plan.
+    Keys(keys::Arguments),
     /// Compare published figures with the records.
     Reproductions(reproductions::Arguments),
     /// Measure the time to load and report a large number of records.
@@ -123,6 +126,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Report(arguments) => report(arguments),
         Command::Compare(arguments) => compare::run(arguments),
         Command::Devices(arguments) => devices::run(arguments),
+        Command::Keys(arguments) => keys::run(arguments),
         Command::Reproductions(arguments) => reproductions::run(arguments),
         Command::Measure(arguments) => measure::run(arguments),
     }

@@ -208,7 +208,7 @@ fn a_repetition_meets_the_same_chance_in_every_combination() {
     assert_eq!(format!("{:016x}", world[1].seed), SEED_OF_REPETITION_1);
 }
 
-const SEED_OF_REPETITION_1: &str = "?";
+const SEED_OF_REPETITION_1: &str = "2a94c67c1b94bd20";
 
 #[test]
 fn the_hash_is_over_what_decides_results() {

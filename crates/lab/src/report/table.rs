@@ -437,7 +437,7 @@ fn figure(kind: &MetricKind, row: &Row) -> String {
 
 /// Formats a mean with half of its interval, if there is one.
 pub(super) fn mean_text(kind: &MetricKind, mean: Mean) -> String {
-    match mean.half_interval {
+    match mean.half_interval.filter(|half| *half > 0.0) {
         Some(half) => format!("{} ± {}", kind.text(mean.value), kind.text(half)),
         None => kind.text(mean.value),
     }

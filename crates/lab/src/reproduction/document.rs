@@ -20,11 +20,12 @@ Published results about journalling file systems, compared with those of jext's 
 page is generated from records by `jext lab reproductions --out docs/reproductions.md`; repeat an experiment with
 `jext lab run NAME`, all of them with `jext lab run --all`.
 
-If one published figure is higher than another, that is a claim: this configuration is faster than that one. It is *reproduced*
-if our figures have the same order and differ by more than 2 %, and, for repeated trials, if the 95 % interval of their
-ratio confirms it; *not reproduced* if they are about the same or in reverse order; *not run here* if no run
-decides it. Published figures that differ by less than 2 % make no claim. Nearly all published figures are of one
-run each, on machines that no longer exist: the directions can be tested, the figures themselves are for orientation.
+If one published figure is higher than another by more than 2 %, that is a claim of a direction and a size. It is
+*reproduced* if the 95 % interval of the ratio of our figures, in pairs of repetitions, excludes 1 on the same side, and the
+logarithm of our ratio is between half and double that of the published one; *direction only* if the size differs by more;
+*not reproduced* if the interval lies on the other side; *undecided* if it includes 1, or with a single trial; *not run here* if
+no run decides it. Pairs of one table are not independent: Kendall's tau, 1 for the published order and -1 for its reverse, is
+the summary of a table. Nearly all published figures are of one run each, on machines that no longer exist.
 ";
 
 pub(super) fn render(all: &[Reproduction]) -> String {
@@ -44,13 +45,14 @@ fn line(text: &mut String, line: impl AsRef<str>) {
 fn summary(text: &mut String, all: &[Reproduction]) {
     let mut total = Tally::default();
     all.iter().for_each(|own| total += own.tally());
-    let (reproduced, decided) = (total.reproduced, total.decided());
+    let (reproduced, run) = (total.reproduced, total.run());
     line(text, "\n## Summary\n");
     line(
         text,
         format!(
-            "**{reproduced} of the {decided} claims decided here are reproduced**; {} more were not run here.\n",
-            total.not_run
+            "**{reproduced} of the {run} claims that were run here are reproduced**, {} more in their direction only; {} are \
+             not reproduced, {} undecided. {} more were not run here.\n",
+            total.direction_only, total.not_reproduced, total.undecided, total.not_run
         ),
     );
     let (simulated, mounted) = (share(all, false), share(all, true));
@@ -61,34 +63,36 @@ fn summary(text: &mut String, all: &[Reproduction]) {
         ),
     );
     line(text, provenance(all));
+    let heads = Verdict::ALL.map(Verdict::name).join(" | ");
     line(
         text,
-        "\n| experiment | published by | reproduced | not reproduced | not run here |",
+        format!("\n| experiment | published by | {heads} | Kendall's tau |"),
     );
-    line(text, "|---|---|---|---|---|");
+    line(text, "|---|---|---|---|---|---|---|---|");
     for own in all.iter().filter(|own| own.has_claims()) {
         let (name, tally) = (&own.plan.name, own.tally());
+        let counts = Verdict::ALL.map(|verdict| tally.of(verdict).to_string());
+        let tau = own.tau();
         line(
             text,
             format!(
-                "| [{name}](#{}) | {} | {} | {} | {} |",
+                "| [{name}](#{}) | {} | {} | {} |",
                 name.replace('.', ""),
                 sources(own).join("; "),
-                tally.reproduced,
-                tally.not_reproduced,
-                tally.not_run
+                counts.join(" | "),
+                tau.map_or_else(String::new, |tau| format!("{tau:+.2}"))
             ),
         );
     }
 }
 
-/// Returns the share of confirmed claims among those that were decided by plans that mount
-/// something, or by those that do not.
+/// Returns the share of reproduced claims among those that were run by plans that mount something,
+/// or by those that do not.
 fn share(all: &[Reproduction], is_mounted: bool) -> String {
     let mut tally = Tally::default();
     let own = all.iter().filter(|own| own.plan.mounts() == is_mounted);
     own.for_each(|own| tally += own.tally());
-    format!("{} of {}", tally.reproduced, tally.decided())
+    format!("{} of {}", tally.reproduced, tally.run())
 }
 
 /// Names the programs, the machines and the dates of the records.
@@ -211,9 +215,12 @@ fn head(set: &PublishedSet) -> String {
 fn orders(text: &mut String, own: &Reproduction) {
     line(
         text,
-        "\n| higher than another | reproduced | not reproduced | not run here |",
+        format!(
+            "\nPairs, each with the published ratio and ours.\n\n| higher than another | {} |",
+            Verdict::ALL.map(Verdict::name).join(" | ")
+        ),
     );
-    line(text, "|---|---|---|---|");
+    line(text, "|---|---|---|---|---|---|");
     for (index, set) in own.plan.published_sets.iter().enumerate() {
         let mine: Vec<&Order> = own
             .orders
@@ -223,7 +230,7 @@ fn orders(text: &mut String, own: &Reproduction) {
         if mine.is_empty() {
             continue;
         }
-        let cells = [Verdict::Reproduced, Verdict::NotReproduced, Verdict::NotRun].map(|verdict| {
+        let cells = Verdict::ALL.map(|verdict| {
             let those = mine.iter().filter(|order| order.verdict == verdict);
             those
                 .map(|order| pair(order))
@@ -236,9 +243,9 @@ fn orders(text: &mut String, own: &Reproduction) {
 
 fn pair(order: &Order) -> String {
     let (higher, lower) = (&order.higher, &order.lower);
-    match (order.verdict, order.ratio) {
-        (Verdict::NotReproduced, Some(ratio)) => {
-            format!("{higher} > {lower} (ours: {ratio:.2} times)")
+    match (order.published, order.ratio) {
+        (Some(published), Some(ratio)) => {
+            format!("{higher} > {lower} ({published:.2}; {ratio:.2})")
         }
         _ => format!("{higher} > {lower}"),
     }
@@ -350,6 +357,7 @@ pub(super) fn json(all: &[Reproduction]) -> Value {
         json!({
             "plan": own.plan.name,
             "tally": tally_json(own.tally()),
+            "kendalls_tau": own.tau(),
             "figures": own.figures.iter().map(|figure| figure_json(own, figure)).collect::<Vec<_>>(),
             "orders": own.orders.iter().map(|order| json!({
                 "metric": own.plan.published_sets[order.set].metric,
@@ -357,6 +365,7 @@ pub(super) fn json(all: &[Reproduction]) -> Value {
                 "higher": order.higher,
                 "lower": order.lower,
                 "verdict": order.verdict.name(),
+                "published_ratio": order.published,
                 "ratio": order.ratio,
             })).collect::<Vec<_>>(),
             "claims": own.claims.iter().map(|decided| json!({
@@ -374,7 +383,9 @@ pub(super) fn json(all: &[Reproduction]) -> Value {
 fn tally_json(tally: Tally) -> Value {
     json!({
         "reproduced": tally.reproduced,
+        "direction_only": tally.direction_only,
         "not_reproduced": tally.not_reproduced,
+        "undecided": tally.undecided,
         "not_run": tally.not_run,
     })
 }

@@ -127,7 +127,7 @@ fn the_document_has_the_sum_every_figure_and_every_reason() {
     let document = document(&[reproduction]);
     for part in [
         "**3 of the 4 claims that were run here are reproduced**, 0 more in their direction only;",
-        "| [test](#test) | A. Author; B. Author | 3 | 0 | 1 | 0 | 4 | +0.33 |",
+        "| [test](#test) | A. Author; B. Author | 3 | 0 | 1 | 0 | 4 | +1.00 |",
         "| elapsed, s | 1s | 300 | 30.1 ± 1.91 | 0.10 |",
         "| elapsed, s | never | 100 | not run here |  |",
         "| elapsed, s | 1s > 5s (1.50; 1.50); 1s > 30s (1.51; 1.46) |  |  |  | 1s > never; 5s > never; 30s > never |",
