@@ -87,6 +87,7 @@ mod published;
 mod reader;
 mod replica;
 pub mod settings;
+mod shard;
 pub mod value;
 
 use crate::hash::StableHash;
@@ -99,6 +100,7 @@ pub use error::{PlanError, Spot};
 pub use product::{Combination, Trial, split_id, trial_id};
 pub use published::{Absent, Cell, Claim, ClaimRule, ClaimTest, Published, PublishedSet};
 pub use replica::{Replica, Vary};
+pub use shard::{Shard, ShardError};
 
 /// Version of the hash. Increment it if the meaning of recorded figures changes, so that old
 /// records are not reused.

@@ -25,7 +25,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use workload::Control;
 
-use crate::plan::{Plan, Trial};
+use crate::plan::{Plan, Shard, Trial};
 use crate::record::Record;
 use crate::report::headline;
 use crate::setup::Setup;
@@ -44,8 +44,22 @@ pub struct RunOptions {
     pub jobs: usize,
     /// True to run recorded trials again.
     pub fresh: bool,
+    /// The part of the plan's trials to run, and no more than the plan's repetitions of each; `None`
+    /// for all. Its records are in a file of its own.
+    pub shard: Option<Shard>,
     /// Ends the run early.
     pub stop: Stop,
+}
+
+impl RunOptions {
+    /// Returns the store of the records that a run makes.
+    #[must_use]
+    pub fn store(&self, plan: &Plan) -> Store {
+        match self.shard {
+            Some(shard) => Store::of_shard(&self.folder, plan, shard),
+            None => Store::new(&self.folder, plan),
+        }
+    }
 }
 
 impl Default for RunOptions {
@@ -54,6 +68,7 @@ impl Default for RunOptions {
             folder: PathBuf::from(store::FOLDER),
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             fresh: false,
+            shard: None,
             stop: Stop::default(),
         }
     }
@@ -116,7 +131,8 @@ pub struct Failure {
 /// Fails if records cannot be read or written. A failed trial is not an error of the run: see
 /// [`RunOutcome::failures`].
 pub fn run(plan: &Plan, options: &RunOptions, progress: &Arc<dyn Progress>) -> Result<RunOutcome> {
-    let store = Store::new(&options.folder, plan);
+    let store = options.store(plan);
+    let is_own = |trial: &Trial| options.shard.is_none_or(|shard| shard.has(trial));
     let known = store::latest(store::of_this_program(store.read()?));
     let mut rounds = Rounds::new(plan, known.values().filter(|_| !options.fresh));
     let crew = Crew {
@@ -126,8 +142,10 @@ pub fn run(plan: &Plan, options: &RunOptions, progress: &Arc<dyn Progress>) -> R
         stop: &options.stop,
         results: Mutex::new(Results::default()),
     };
-    let first = rounds.first();
-    let recorded = plan.trials().len() - first.len();
+    let mut first = rounds.first();
+    first.retain(is_own);
+    let own = plan.trials().iter().filter(|trial| is_own(trial)).count();
+    let recorded = own - first.len();
     progress.begin(first.len(), recorded);
     let mut begun = 0;
     let mut open = first;
@@ -148,7 +166,11 @@ pub fn run(plan: &Plan, options: &RunOptions, progress: &Arc<dyn Progress>) -> R
         crew.work(&real, 1, begun + simulated.len())?;
         begun += count;
         rounds.learn(&mut crew.results().finished);
-        open = rounds.next();
+        // More repetitions depend on those of the other shards.
+        open = match options.shard {
+            Some(_) => Vec::new(),
+            None => rounds.next(),
+        };
         if open.is_empty() || options.stop.is_requested() {
             break;
         }

@@ -11,17 +11,19 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::plan::Plan;
+use crate::plan::{Plan, Shard};
 use crate::program::Program;
 use crate::record::{Context, Measured, Record};
 
 mod brief;
 mod line;
 mod lines;
+mod merge;
 
 pub use brief::{Brief, Figures, MeasuredBrief};
 use line::Entry;
 pub use line::Lines;
+pub use merge::{MergeError, merge};
 
 /// The default folder of records.
 pub const FOLDER: &str = "lab-results";
@@ -74,6 +76,14 @@ impl Store {
             .join(&plan.name)
             .join(format!("{:016x}.jsonl", plan.hash()));
         Self::at(&path)
+    }
+
+    /// Returns the store of a shard of a plan, which is a file of its own.
+    #[must_use]
+    pub fn of_shard(folder: &Path, plan: &Plan, shard: Shard) -> Self {
+        let shard = shard.to_string().replace('/', "-of-");
+        let name = format!("{:016x}-{shard}.jsonl", plan.hash());
+        Self::at(&folder.join(&plan.name).join(name))
     }
 
     /// Returns the store in a file, of any plan.

@@ -6,6 +6,7 @@ mod compare;
 mod devices;
 mod keys;
 mod measure;
+mod merge;
 mod reproductions;
 
 use std::fs;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use lab::plan::builtin;
+use lab::plan::{Shard, builtin};
 use lab::record::csv;
 use lab::runner::{self, Failure, RunOptions, RunOutcome};
 use lab::store::Store;
@@ -56,6 +57,8 @@ enum Command {
     Devices(devices::Arguments),
     /// List the keys of a plan.
     Keys(keys::Arguments),
+    /// Merge the records of shards.
+    Merge(merge::Arguments),
     /// Compare published figures with the records.
     Reproductions(reproductions::Arguments),
     /// Measure the time to load and report a large number of records.
@@ -79,6 +82,10 @@ struct RunArguments {
     /// option, a run without records is an error.
     #[arg(long)]
     resume: bool,
+    /// Run only a part of the trials: shard I of N, such as 2/8. `jext lab merge` merges the records
+    /// of all shards; `jext lab run` then adds repetitions where intervals are too wide.
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["all", "json"])]
+    shard: Option<Shard>,
     /// Repeat trials that are already recorded.
     #[arg(long, conflicts_with = "resume")]
     fresh: bool,
@@ -127,6 +134,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Compare(arguments) => compare::run(arguments),
         Command::Devices(arguments) => devices::run(arguments),
         Command::Keys(arguments) => keys::run(arguments),
+        Command::Merge(arguments) => merge::run(arguments),
         Command::Reproductions(arguments) => reproductions::run(arguments),
         Command::Measure(arguments) => measure::run(arguments),
     }
@@ -136,12 +144,18 @@ fn run_plan(name: &str, arguments: &RunArguments) -> Result<ExitCode> {
     let (plan, _) = read_plan(name)?;
     let results = &arguments.records.results;
     let defaults = RunOptions::default();
+    let mut options = RunOptions {
+        folder: results.clone(),
+        fresh: arguments.fresh,
+        shard: arguments.shard,
+        ..defaults
+    };
     let bar = Arc::new(Bar::default());
-    stop_at_interrupt(&defaults.stop, &bar)?;
+    stop_at_interrupt(&options.stop, &bar)?;
     if !arguments.inside {
         warn_of_rounding(name, &plan);
         preflight::check(&plan, name)?;
-        let store = Store::new(results, &plan);
+        let store = options.store(&plan);
         if arguments.resume && !store.path().exists() {
             let folder = results.display();
             bail!("{name}: nothing to resume: no records of this plan in {folder}");
@@ -153,19 +167,16 @@ fn run_plan(name: &str, arguments: &RunArguments) -> Result<ExitCode> {
             return Err(namespace::enter("--inside"));
         }
     }
-    let jobs = arguments.jobs.map_or(defaults.jobs, |jobs| jobs as usize);
-    let options = RunOptions {
-        folder: results.clone(),
-        jobs: preflight::jobs_in_memory(&plan, jobs),
-        fresh: arguments.fresh,
-        stop: defaults.stop,
-    };
+    let jobs = arguments.jobs.map_or(options.jobs, |jobs| jobs as usize);
+    options.jobs = preflight::jobs_in_memory(&plan, jobs);
     let watcher: Arc<dyn Progress> = Arc::<Bar>::clone(&bar);
     let outcome = runner::run(&plan, &options, &watcher);
     bar.end();
     let outcome = outcome?;
     let report = Report::new(&plan, &outcome.records);
-    arguments.records.print(&report)?;
+    if arguments.shard.is_none() {
+        arguments.records.print(&report)?;
+    }
     if !arguments.records.json {
         output::print(&summary(&outcome, &report))?;
     }

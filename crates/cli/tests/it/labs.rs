@@ -25,6 +25,66 @@ journal = \"internal\"
 ";
 
 #[test]
+fn shards_are_merged_to_what_one_run_gives() {
+    let folder = Folder::new();
+    let plan = PLAN.replace("question", "repetitions = 4\nquestion");
+    folder.write("tiny.toml", plan.as_bytes());
+    let whole = folder.good("lab run tiny.toml --results whole");
+    let mut files = Vec::new();
+    for number in 1..=3 {
+        let said = folder.good(&format!("lab run tiny.toml --shard {number}/3"));
+        let path = said.trim().rsplit(' ').next().unwrap().to_owned();
+        assert!(path.ends_with(&format!("-{number}-of-3.jsonl")), "{said}");
+        files.push(path);
+    }
+    let merged = folder.good(&format!("lab merge {}", files.join(" ")));
+    assert!(merged.starts_with("8 trials of 3 files"), "{merged}");
+    let bytes = |path: &str| std::fs::read(folder.path().join(path)).unwrap();
+    let path = merged.trim().rsplit(' ').next().unwrap();
+    let once = bytes(path);
+    files.reverse();
+    folder.good(&format!("lab merge {}", files.join(" ")));
+    assert_eq!(bytes(path), once, "in any order, and again");
+    let again = folder.good("lab run tiny.toml");
+    assert!(again.contains("0 trials run, 8 recorded before"), "{again}");
+    let table = |text: &str| text.split("\n\n").next().unwrap().to_owned();
+    assert_eq!(table(&again), table(&whole), "to the digit");
+    let error = folder.bad("lab run tiny.toml --shard 4/3");
+    assert!(error.contains("is not a shard: write I/N"), "{error}");
+    folder.write("tiny.toml", plan.replace("= 100", "= 101").as_bytes());
+    folder.good("lab run tiny.toml --shard 1/1 --results other");
+    let hash = std::fs::read_dir(folder.path().join("other/tiny")).unwrap();
+    let other = hash.map(|entry| entry.unwrap().file_name()).next().unwrap();
+    let other = format!("other/tiny/{}", other.to_str().unwrap());
+    let error = folder.bad(&format!("lab merge {path} {other}"));
+    assert!(error.contains("is of plan tiny ("), "{error}");
+}
+
+#[test]
+fn keys_are_listed_with_values_and_defaults() {
+    let folder = Folder::new();
+    let all = folder.good("lab keys");
+    assert!(
+        all.contains("fs.data = ordered: ") && all.contains("\n    one of \"ordered\""),
+        "{all}"
+    );
+    let some = folder.good("lab keys postmark.");
+    assert!(
+        some.lines()
+            .step_by(2)
+            .all(|line| line.starts_with("postmark.")),
+        "{some}"
+    );
+    let json = folder.json("lab keys --json journal");
+    assert_eq!(json[0]["name"], "journal");
+    assert!(
+        folder
+            .bad("lab keys nonsense")
+            .contains("no key has this in its name")
+    );
+}
+
+#[test]
 fn a_plan_is_run_once_and_reported_again() {
     let folder = Folder::new();
     folder.write("tiny.toml", PLAN.as_bytes());
