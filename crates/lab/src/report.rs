@@ -341,7 +341,8 @@ fn group(
     }
 }
 
-/// Computes the gains of a group's rows over its baseline, with p-values corrected for their number.
+/// Computes the gains of a group's rows over its baseline, with p-values corrected for their
+/// number.
 fn add_effects(rows: &mut [Row], primary: &MetricKind) {
     let baseline = rows.iter().find(|row| row.is_baseline);
     let Some(baseline) = baseline.map(|row| row.trials.clone()) else {

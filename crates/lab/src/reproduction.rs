@@ -132,8 +132,8 @@ impl Reproduction {
             .collect()
     }
 
-    /// Returns Kendall's tau over the pairs of all tables: 1 if ours have the published order, -1 if
-    /// they have its reverse; `None` if no pair was run.
+    /// Returns Kendall's tau over the pairs of all tables: 1 if ours have the published order, -1
+    /// if they have its reverse; `None` if no pair was run.
     #[must_use]
     pub fn tau(&self) -> Option<f64> {
         let signs: Vec<f64> = self

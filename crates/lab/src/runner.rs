@@ -44,8 +44,8 @@ pub struct RunOptions {
     pub jobs: usize,
     /// True to run recorded trials again.
     pub fresh: bool,
-    /// The part of the plan's trials to run, and no more than the plan's repetitions of each; `None`
-    /// for all. Its records are in a file of its own.
+    /// The part of the plan's trials to run, and no more than the plan's repetitions of each;
+    /// `None` for all. Its records are in a file of its own.
     pub shard: Option<Shard>,
     /// Ends the run early.
     pub stop: Stop,

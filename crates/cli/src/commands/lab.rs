@@ -82,8 +82,8 @@ struct RunArguments {
     /// option, a run without records is an error.
     #[arg(long)]
     resume: bool,
-    /// Run only a part of the trials: shard I of N, such as 2/8. `jext lab merge` merges the records
-    /// of all shards; `jext lab run` then adds repetitions where intervals are too wide.
+    /// Run only a part of the trials: shard I of N, such as 2/8. `jext lab merge` merges the
+    /// records of all shards; `jext lab run` then adds repetitions where intervals are too wide.
     #[arg(long, value_name = "I/N", conflicts_with_all = ["all", "json"])]
     shard: Option<Shard>,
     /// Repeat trials that are already recorded.

@@ -109,6 +109,32 @@ mod tests {
         );
     }
 
+    /// Checks that the documents of results are of the present plans.
+    #[test]
+    fn documents_of_results_are_of_these_plans() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results");
+        let mut count = 0;
+        for entry in std::fs::read_dir(folder).expect("the folder is there") {
+            let path = entry.expect("it can be listed").path();
+            let text = std::fs::read_to_string(&path).expect("a document is UTF-8");
+            let Some((_, stamp)) = text.split_once("Written by `scripts/lab-results ") else {
+                continue;
+            };
+            let (name, rest) = stamp.split_once("`: plan ").expect("a name");
+            let (hash, _) = rest.split_once(',').expect("a hash");
+            let plan = named(name).expect("built in").plan().expect("right");
+            let expected = format!("{:016x}", plan.hash());
+            assert_eq!(
+                hash,
+                expected,
+                "{}: scripts/lab-results {name}",
+                path.display()
+            );
+            count += 1;
+        }
+        assert!(count > 0, "no document of results in {folder}");
+    }
+
     #[test]
     fn a_plan_that_is_written_out_is_the_same_plan() {
         let mut count = 0;

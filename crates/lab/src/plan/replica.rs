@@ -8,7 +8,7 @@
 //! | part | what differs |
 //! |---|---|
 //! | `workload` | the seed of the workload's random numbers |
-//! | `world` | phases of platters and timers, the place where allocation starts, the host's jitter |
+//! | `world` | phases of platters and timers, the first block to allocate, the host's jitter |
 //!
 //! - Repetition 0 is unperturbed: the workload has the seed that the plan says.
 //! - Each part has a stream of its own, from the plan's seed and the repetition. Levels and blocks

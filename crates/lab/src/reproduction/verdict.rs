@@ -6,10 +6,10 @@
 //! | about the same | the ratio certainly differs by less than a share | by more |
 //! | within limits | the mean is certainly within | certainly outside |
 //!
-//! *Certainly* is by the 95 % interval over repetitions; what is not certain is undecided, and so is
-//! every claim of single trials. The size agrees where the logarithm of our ratio is between half
-//! and double that of the published one; a claim whose size does not is reproduced in its direction
-//! only. A source that gives no figures claims a direction, and has it reproduced.
+//! *Certainly* is by the 95 % interval over repetitions; what is not certain is undecided, and so
+//! is every claim of single trials. The size agrees where the logarithm of our ratio is between
+//! half and double that of the published one; a claim whose size does not is reproduced in its
+//! direction only. A source that gives no figures claims a direction, and has it reproduced.
 
 use std::ops::AddAssign;
 
