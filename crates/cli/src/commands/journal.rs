@@ -59,7 +59,7 @@ struct SettleArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArguments {
-    /// Device, all of which becomes the journal.
+    /// The device. All of it becomes the journal, unless a size is given.
     #[arg(value_name = "DEVICE")]
     pub(super) device: String,
     /// Size: 4M, or in blocks without a unit. A missing file is created with this size.
@@ -153,15 +153,15 @@ pub(super) fn create(arguments: &CreateArguments) -> Result<()> {
     let block_bytes = Some(arguments.block_bytes);
     let place = open_or_make("journal create", text, size, block_bytes)?;
     let device = &place.device;
-    if place.less.is_some() {
-        bail!("{text}: all of the device becomes the journal; leave out the size");
-    }
     if !arguments.force {
         refuse_used(text, device)?;
     }
     let uuid = arguments.uuid.unwrap_or_else(random_uuid);
     let options = JournalDeviceOptions {
         block_bytes: arguments.block_bytes,
+        block_count: place
+            .less
+            .and_then(|bytes| bytes.checked_div(arguments.block_bytes.into())),
         uuid,
         label: arguments.label.clone().unwrap_or_default(),
         seconds: source_date()?,

@@ -1,5 +1,7 @@
 //! journal show, replay and create.
 
+use std::ffi::OsStr;
+
 use testkit::tool;
 
 use crate::support::Folder;
@@ -63,7 +65,8 @@ fn mkfs_makes_a_journal_device() {
             "-O journal_dev,dir_index a.img 4M",
             "only -b, -U, -L and a size",
         ),
-        ("-O journal_dev -F log.img 2M", "leave out the size"),
+        ("-O journal_dev -F log.img 2M", "at least 1024 blocks"),
+        ("-O journal_dev -F log.img 8M", "less than 8388608"),
         ("-O journal_dev a.img", "give a size"),
         ("-O journal_dev log.img", "-F replaces it"),
     ] {
@@ -140,6 +143,37 @@ const OF_INODES: [&str; 5] = [
     "Default directory hash",
     "Directory Hash Seed",
 ];
+
+/// A size smaller than the device makes a journal of its first blocks, as with mke2fs.
+#[test]
+fn a_journal_takes_less_than_its_device() {
+    let folder = Folder::new();
+    let at = |name: &str| folder.path().join(name);
+    for size in ["4096", "4M"] {
+        for name in ["ours.img", "theirs.img"] {
+            folder.write(name, &[0xAA; 8 << 20]);
+        }
+        let theirs = at("theirs.img");
+        let theirs = theirs.to_str().unwrap();
+        let line = format!("-q -F -O journal_dev -b 1024 {theirs} {size}");
+        let words: Vec<&OsStr> = line.split(' ').map(OsStr::new).collect();
+        tool::run_well("mke2fs", &words);
+        folder.good(&format!("mkfs -q -O journal_dev -b 1024 ours.img {size}"));
+        let blocks = |name: &str| {
+            let image = at(name);
+            let said = tool::run_well("dumpe2fs", &["-h".as_ref(), image.as_os_str()]);
+            let line = said.lines().find(|line| line.starts_with("Block count"));
+            line.unwrap().to_owned()
+        };
+        assert_eq!(blocks("ours.img"), "Block count:              4096");
+        assert_eq!(blocks("ours.img"), blocks("theirs.img"));
+        let behind = &folder.read("ours.img")[4 << 20..];
+        assert!(behind.iter().all(|byte| *byte == 0xAA) && behind.len() == 4 << 20);
+    }
+    folder.good("mkfs -q -b 1024 -J device=ours.img disk.img 16M");
+    folder.good("mkdir --journal ours.img disk.img:/a");
+    folder.good("fsck --journal ours.img disk.img");
+}
 
 /// A journal device is what mke2fs makes, its label and its times included.
 #[test]

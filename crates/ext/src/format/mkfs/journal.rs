@@ -115,6 +115,8 @@ pub struct JournalDevice {
 pub struct JournalDeviceOptions {
     /// Size of its blocks in bytes, which must equal that of the volume's blocks.
     pub block_bytes: u32,
+    /// Number of its blocks; as many as the device has if it is `None`.
+    pub block_count: Option<u64>,
     /// Its UUID.
     pub uuid: [u8; 16],
     /// Its label, at most 16 bytes.
@@ -136,6 +138,7 @@ pub fn format_journal_device(
 ) -> Result<JournalDevice> {
     let options = JournalDeviceOptions {
         block_bytes,
+        block_count: None,
         uuid,
         label: String::new(),
         seconds: None,
@@ -143,10 +146,10 @@ pub fn format_journal_device(
     format_journal_device_as(device, &options)
 }
 
-/// Formats a journal device like [`format_journal_device`], with a label and a time.
+/// Formats a journal device like [`format_journal_device`], with a size, a label and a time.
 ///
 /// # Errors
-/// - [`Error::Invalid`] if the label is too long.
+/// - [`Error::Invalid`] if the device has fewer blocks, or if the label is too long.
 /// - Errors of [`format_journal_device`].
 pub fn format_journal_device_as(
     device: &Arc<dyn BlockDevice>,
@@ -159,7 +162,11 @@ pub fn format_journal_device_as(
             "blocks have 1024, 2048 or 4096 bytes, and no less than a sector",
         ));
     }
-    let block_count = device.geometry().size_bytes / u64::from(block_bytes);
+    let device_blocks = device.geometry().size_bytes / u64::from(block_bytes);
+    let block_count = options.block_count.unwrap_or(device_blocks);
+    if block_count > device_blocks {
+        return Err(Error::Invalid("the device has fewer blocks"));
+    }
     if block_count < u64::from(LOG_BLOCKS_MIN) {
         return Err(Error::Invalid("a journal device has at least 1024 blocks"));
     }
