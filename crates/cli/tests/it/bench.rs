@@ -118,6 +118,19 @@ fn loads_print_their_originals_rows_and_say_what_they_take() {
         listed.contains("synctest.tasks") && listed.contains("bench.seed"),
         "{listed}"
     );
+    let mut command = folder.command("bench postmark --parameters --fsync close . --set");
+    let listed = command.arg("number 70").assert().success();
+    let listed = String::from_utf8(listed.get_output().stdout.clone()).unwrap();
+    for (name, value) in [
+        ("postmark.number", "70"),
+        ("postmark.size", "500"),
+        ("postmark.bias_create", "5"),
+        ("postmark.fsync", "close"),
+    ] {
+        let mut rows = listed.lines().map(|line| line.split_whitespace());
+        let mut row = rows.find(|row| row.clone().next() == Some(name)).unwrap();
+        assert_eq!(row.nth(1), Some(value), "{listed}");
+    }
     for (line, expected) in [
         ("bench synctest . --set tasks", "expected NAME=VALUE"),
         ("bench synctest . --set taks=7", "no such parameter"),

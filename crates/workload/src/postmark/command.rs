@@ -113,6 +113,19 @@ pub(super) fn help(prefix: &str) -> String {
     if some.is_empty() { matching("") } else { some }
 }
 
+impl Parameters {
+    /// Sets a parameter as the command `set` does, from its name and value: "number 500".
+    ///
+    /// # Errors
+    /// Fails if there is no such parameter, or if its value is invalid.
+    pub fn set(&mut self, parameter: &str) -> Result<(), ParameterError> {
+        match parse(&format!("set {parameter}")) {
+            Some((Verb::Set(setting), argument)) => assign(self, setting, argument),
+            _ => Err(ParameterError::Unknown),
+        }
+    }
+}
+
 /// Sets a parameter; on an error the parameter keeps its value.
 ///
 /// The exception is an invalid weight: the location gets weight 1, and the error reports that the

@@ -104,10 +104,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// Fails if there is no such parameter, or if its value is invalid.
     pub fn set(&mut self, parameter: &str) -> Result<(), ParameterError> {
-        match parse(&format!("set {parameter}")) {
-            Some((Verb::Set(setting), argument)) => assign(&mut self.parameters, setting, argument),
-            _ => Err(ParameterError::Unknown),
-        }
+        self.parameters.set(parameter)
     }
 
     /// Starts as the program does: prints the banner, then executes the commands of `script`, or of

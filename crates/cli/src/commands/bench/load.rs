@@ -39,12 +39,7 @@ pub(crate) struct Arguments {
 pub(super) fn run(definition: &'static Definition, arguments: &Arguments) -> Result<ExitCode> {
     let load = load(definition, &arguments.set)?;
     if arguments.parameters {
-        let line = |(name, setting): (&str, &Setting)| {
-            let meaning = Key::named(name).map_or("", |key| key.meaning);
-            format!("{name:32} {:16} {meaning}\n", text(setting))
-        };
-        let lines: String = load.values().iter().map(line).collect();
-        output::print(&lines)?;
+        output::print(&parameters_text(&load))?;
         return Ok(ExitCode::SUCCESS);
     }
     let bar = progress::share(1000);
@@ -60,6 +55,15 @@ pub(super) fn run(definition: &'static Definition, arguments: &Arguments) -> Res
     bar.finish_and_clear();
     report(arguments, &load, &result?)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns one line for each parameter: name, value and meaning.
+pub(super) fn parameters_text(load: &Load) -> String {
+    let line = |(name, setting): (&str, &Setting)| {
+        let meaning = Key::named(name).map_or("", |key| key.meaning);
+        format!("{name:32} {:16} {meaning}\n", text(setting))
+    };
+    load.values().iter().map(line).collect()
 }
 
 /// Returns the workload with the given parameters.

@@ -10,12 +10,18 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
+use lab::plan::key::Key;
+use lab::plan::settings::Settings;
 use serde_json::{Value, json};
 use workload::directory::Terminal;
-use workload::postmark::{Console, FinalSync, Flow, Fsync, Options, Session, SessionRun};
-use workload::{Control, Target};
+use workload::postmark::{
+    Console, DEFINITION, FinalSync, Flow, Fsync, Options, ParameterError, Parameters, Session,
+    SessionRun,
+};
+use workload::{Control, Load, Target};
 
 use super::figures::{latencies_json, metrics_json};
+use super::load::parameters_text;
 use super::place::PlaceArguments;
 use crate::{output, progress};
 
@@ -31,6 +37,9 @@ pub(crate) struct Arguments {
     /// Set a parameter as the original's `set` does: "size 1000 100000", "transactions 50000".
     #[arg(long, value_name = "PARAMETER")]
     set: Vec<String>,
+    /// Print the parameters, their values and meanings; run nothing.
+    #[arg(long, conflicts_with_all = ["compat", "script"])]
+    parameters: bool,
     /// File of commands of the original, executed first.
     #[arg(long, value_name = "FILE")]
     script: Option<String>,
@@ -71,9 +80,58 @@ enum FinalSyncArgument {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.parameters {
+        output::print(&parameters_text(&chosen(arguments)?))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     arguments
         .place
         .with_target(|target| bench(arguments, Arc::clone(target)))
+}
+
+/// Returns the workload of the catalogue with the given parameters.
+fn chosen(arguments: &Arguments) -> Result<Load> {
+    let mut given = Parameters::default();
+    for parameter in &arguments.set {
+        set(parameter, |parameter| given.set(parameter))?;
+    }
+    let values = [
+        ("size", format!("{} {}", given.size_low, given.size_high)),
+        ("number", given.number.to_string()),
+        ("transactions", given.transactions.to_string()),
+        ("seed", given.seed.to_string()),
+        ("subdirectories", given.subdirectories.to_string()),
+        ("read", given.read_block.to_string()),
+        ("write", given.write_block.to_string()),
+        ("buffering", given.buffered.to_string()),
+        ("bias_read", given.read_bias.to_string()),
+        ("bias_create", given.create_bias.to_string()),
+        ("threads", arguments.threads.to_string()),
+        ("fsync", word(arguments.fsync)),
+        ("final_sync", word(arguments.final_sync)),
+        ("latencies", (!arguments.no_latencies).to_string()),
+    ];
+    let mut settings = Settings::defaults();
+    for (name, value) in values {
+        let key = Key::named(&format!("postmark.{name}")).context("every parameter is a key")?;
+        let value = key
+            .kind
+            .parse(&value)
+            .map_err(|error| anyhow!("{name}: {error}"))?;
+        settings.set(key.name, value, None);
+    }
+    Ok(lab::setup::load(&DEFINITION, &settings)?)
+}
+
+/// Returns a value as it is given to an option.
+fn word(value: impl ValueEnum) -> String {
+    let value = value.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// Sets a parameter from the text of `--set`.
+fn set(text: &str, set: impl FnOnce(&str) -> Result<(), ParameterError>) -> Result<()> {
+    set(text).map_err(|error| anyhow!("--set {text}: {error}"))
 }
 
 fn bench(arguments: &Arguments, target: Arc<dyn Target>) -> Result<ExitCode> {
@@ -125,9 +183,7 @@ fn converse(arguments: &Arguments, session: &mut Session<'_>) -> Result<Flow> {
         return Ok(flow);
     }
     for parameter in &arguments.set {
-        session
-            .set(parameter)
-            .map_err(|error| anyhow!("--set {parameter}: {error}"))?;
+        set(parameter, |parameter| session.set(parameter))?;
     }
     if arguments.compat && arguments.script.is_none() {
         session.converse(io::stdin().lines().map_while(Result::ok));
