@@ -29,9 +29,11 @@ pub(crate) struct Handle<'c> {
 impl<'c> Handle<'c> {
     /// Starts a handle; callers use [`Core::begin`].
     pub(crate) fn begin(core: &'c Core, credits: Credits) -> Result<Self> {
-        rt::charge(rt::Cost::Handle);
         let handle = match &core.journal {
-            Some(journal) => Some(journal.start(credits)?),
+            Some(journal) => {
+                rt::charge(rt::Cost::Handle);
+                Some(journal.start(credits)?)
+            }
             None => None,
         };
         Ok(Self {
@@ -45,9 +47,11 @@ impl<'c> Handle<'c> {
     /// changed any more.
     pub(crate) fn begin_at_once(core: &'c Core, credits: Credits) -> Option<Self> {
         core.check_writable().ok()?;
-        rt::charge(rt::Cost::Handle);
         let handle = match &core.journal {
-            Some(journal) => Some(journal.try_start(credits).ok()??),
+            Some(journal) => {
+                rt::charge(rt::Cost::Handle);
+                Some(journal.try_start(credits).ok()??)
+            }
             None => None,
         };
         Some(Self {

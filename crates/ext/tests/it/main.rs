@@ -12,6 +12,7 @@ mod attributes;
 mod budget;
 mod cell;
 mod chains;
+mod charges;
 mod claims;
 mod cookies;
 mod crossing;
