@@ -11,7 +11,7 @@ use rt::{Condvar, Mutex, MutexGuard, Nanos};
 use super::flushes::Flushes;
 use super::folio::{Backing, FOLIO_PAGES, Folios, Slot};
 use super::page_counts::PageCounts;
-use super::read_ahead::ReadAhead;
+use super::read_ahead::{Streams, Windows};
 
 /// The pages of one file.
 pub(crate) struct FilePages {
@@ -45,8 +45,10 @@ pub(crate) struct Inner {
     pub(crate) written_at: Nanos,
     pub(crate) written_count: u64,
     pub(crate) flushed_count: u64,
-    /// State of the readahead.
-    pub(crate) ahead: ReadAhead,
+    /// Readers without an open file.
+    pub(crate) streams: Streams,
+    /// Windows that are read ahead.
+    pub(crate) windows: Windows,
 }
 
 /// The age of a dirty page, and the transaction that waits for it.
@@ -96,7 +98,7 @@ impl FilePages {
     /// Returns true if no page is dirty, being written or being read ahead.
     pub(crate) fn is_idle(&self) -> bool {
         let inner = self.inner.lock();
-        inner.dirty == 0 && inner.batches.is_empty() && inner.ahead.is_idle()
+        inner.dirty == 0 && inner.batches.is_empty() && inner.windows.is_empty()
     }
 
     /// Forgets all pages, none of which may be dirty.
@@ -169,8 +171,10 @@ impl Inner {
         Some(nr)
     }
 
-    /// Returns the number of consecutive pages that are not in memory, at most `count_max`.
+    /// Returns the number of consecutive pages that are neither in memory nor read ahead, at most
+    /// `count_max`.
     pub(crate) fn absent(&self, first: FileBlock, count_max: u64) -> u64 {
+        let count_max = self.windows.clear_of(first, count_max);
         let is_there = |step: &u64| {
             let slot = self.slot(first + *step);
             slot.is_some_and(|slot| slot.image.is_some())

@@ -1,21 +1,60 @@
 //! Readahead: while a file is read sequentially, the following blocks are requested before a caller
 //! needs them.
 //!
-//! The window doubles with every step from 16 KiB to 128 KiB and is reset by a read that is not
-//! sequential. The first window is read together with the requested blocks. When half of it is used
-//! up, the next window is submitted without waiting. A pending window belongs to the file: a reader
-//! that needs a part of it waits for all of it, and a writer waits for it before it changes the
-//! file (two requests for one block must not be in flight).
+//! The window doubles with every step from 16 KiB to 128 KiB and closes when a read does not follow
+//! the one before. The first window is read together with the requested blocks. When half of it is
+//! used up, the next window is submitted without waiting.
+//!
+//! The pattern of reads and the size of the window belong to the open file, so that several readers
+//! of a file do not disturb each other. Pending windows belong to the inode: a reader that needs a
+//! part of one waits for all of it, whoever submitted it, and a writer waits for all of them before
+//! it changes the file (two requests on one block must not be in flight).
 
 use std::sync::Arc;
 
 use block::Outcome;
+use layout::FileBlock;
+use rt::Mutex;
 
 use crate::cache::inode::Inode;
-use crate::cache::read_ahead::Pending;
+use crate::cache::read_ahead::{Pending, ReadAhead};
 use crate::core::Core;
 use crate::disk::inode::InodeState;
 use crate::file::spans::{map_spans, mask_tail};
+
+/// The readahead state of a read.
+#[derive(Clone, Copy)]
+pub(super) enum Reader<'r> {
+    /// That of an open file.
+    Open(&'r Mutex<ReadAhead>),
+    /// A stream of the inode, for a reader without an open file.
+    Stream(usize),
+}
+
+impl<'r> Reader<'r> {
+    /// Notes the start of a read of these blocks, both ends included. Returns its reader.
+    pub(super) fn note(
+        inode: &Inode,
+        open: Option<&'r Mutex<ReadAhead>>,
+        (first, last): (FileBlock, FileBlock),
+        block_bytes: u64,
+    ) -> Self {
+        if let Some(open) = open {
+            open.lock().note(first, last, block_bytes);
+            return Self::Open(open);
+        }
+        let mut inner = inode.pages.lock();
+        Self::Stream(inner.streams.note(first, last, block_bytes))
+    }
+
+    /// Changes the state.
+    pub(super) fn change<T>(self, inode: &Inode, change: impl FnOnce(&mut ReadAhead) -> T) -> T {
+        match self {
+            Self::Open(open) => change(&mut open.lock()),
+            Self::Stream(index) => change(inode.pages.lock().streams.get_mut(index)),
+        }
+    }
+}
 
 /// Waits for a window and puts it into the cache. Ignores failed reads: a caller that needs the
 /// block reads it again.
@@ -40,57 +79,55 @@ pub(super) fn complete(core: &Core, inode: &Inode, state: &InodeState, pending: 
     }
 }
 
-/// Waits for the pending window and drops it, before a change. The caller holds the inode lock
+/// Waits for all pending windows and drops them, before a change. The caller holds the inode lock
 /// exclusively.
 pub(super) fn settle(inode: &Inode) {
-    let pending = inode.pages.lock().ahead.pending.take();
-    if let Some(pending) = pending {
+    let pending = inode.pages.lock().windows.take_all();
+    for pending in pending {
         drop(pending.ticket.wait());
     }
 }
 
-/// Submits the next window after a read, if it is due. Errors of the block map are left for a
-/// reader to find.
-pub(super) fn extend(core: &Core, inode: &Arc<Inode>, state: &InodeState) {
+/// Submits the reader's next window after a read, if it is due. Errors of the block map are left
+/// for a reader to find.
+pub(super) fn extend(core: &Core, inode: &Arc<Inode>, state: &InodeState, reader: Reader<'_>) {
     let blocks = state.size.div_ceil(u64::from(core.geometry().block_bytes));
-    let due = {
-        let inner = inode.pages.lock();
-        let due = inner.ahead.due();
-        let due = due.filter(|(first, _)| first.get() < blocks);
-        due.map(|(first, count)| {
-            let count = count.min(blocks - first.get());
-            (first, inner.absent(first, count))
-        })
-    };
-    let Some((first, count)) = due else { return };
-    if count == 0 {
-        inode.pages.lock().ahead.end = first + 1;
+    let due = reader.change(inode, |ahead| ahead.due());
+    let Some((first, count)) = due.filter(|(first, _)| first.get() < blocks) else {
         return;
+    };
+    let (absent, covered_to) = {
+        let inner = inode.pages.lock();
+        if inner.windows.has_end(first) {
+            // The reader's last window is still pending.
+            return;
+        }
+        let count = count.min(blocks - first.get());
+        (inner.absent(first, count), inner.windows.end_over(first))
+    };
+    let skip_to = |end| reader.change(inode, |ahead| ahead.end = end);
+    if absent == 0 {
+        return skip_to(covered_to.unwrap_or(first + 1));
     }
-    let Ok(spans) = map_spans(core, inode, state, first, count) else {
+    let Ok(spans) = map_spans(core, inode, state, first, absent) else {
         return;
     };
     if spans.is_empty() {
-        inode.pages.lock().ahead.end = first + count;
-        return;
+        return skip_to(first + absent);
     }
     let batch = spans.iter().map(|span| span.request(core)).collect();
     let pending = Pending {
         ticket: core.device.submit(batch),
         spans,
     };
-    let mut inner = inode.pages.lock();
     let end = pending.end();
-    if inner.ahead.pending.is_none() {
-        inner.ahead.plan(
-            first,
-            end.get() - first.get(),
-            u64::from(core.geometry().block_bytes),
-        );
-        inner.ahead.end = end;
-        inner.ahead.pending = Some(pending);
-        return;
+    let oldest = inode.pages.lock().windows.add(pending);
+    let block_bytes = u64::from(core.geometry().block_bytes);
+    reader.change(inode, |ahead| {
+        ahead.plan(first, end.get() - first.get(), block_bytes);
+        ahead.end = end;
+    });
+    if let Some(oldest) = oldest {
+        complete(core, inode, state, oldest);
     }
-    drop(inner);
-    complete(core, inode, state, pending);
 }

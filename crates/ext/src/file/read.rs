@@ -5,12 +5,13 @@ use std::sync::Arc;
 use jbd2::Credits;
 use layout::inode_flags::InodeFlags;
 use layout::{Block, FileBlock};
+use rt::Mutex;
 
-use super::ahead;
+use super::ahead::{self, Reader};
 use super::spans::{fetch_spans, map_spans, mask_tail};
 use crate::cache::file_pages::Which;
 use crate::cache::inode::Inode;
-use crate::cache::read_ahead::Span;
+use crate::cache::read_ahead::{ReadAhead, Span};
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::{InodeState, now};
@@ -33,12 +34,18 @@ const CREDITS_ACCESS: Credits = Credits {
     revokes: 0,
 };
 
-/// Reads at an offset. Returns the number of bytes, fewer than requested only at the end of the
-/// file.
-pub(crate) fn read(core: &Core, inode: &Arc<Inode>, offset: u64, into: &mut [u8]) -> Result<usize> {
+/// Reads; returns the number of bytes, fewer only at the end of the file. `ahead` is the readahead
+/// state of the open file, if the caller has one.
+pub(crate) fn read(
+    core: &Core,
+    inode: &Arc<Inode>,
+    ahead: Option<&Mutex<ReadAhead>>,
+    offset: u64,
+    into: &mut [u8],
+) -> Result<usize> {
     let (count, is_stale) = {
         let state = inode.state.read();
-        let count = read_locked(core, inode, &state, offset, into)?;
+        let count = read_locked(core, inode, &state, ahead, offset, into)?;
         (count, wants_access_time(core, &state))
     };
     memory::balance(core);
@@ -52,13 +59,14 @@ pub(crate) fn read(core: &Core, inode: &Arc<Inode>, offset: u64, into: &mut [u8]
 pub(crate) fn read_direct(
     core: &Core,
     inode: &Arc<Inode>,
+    ahead: Option<&Mutex<ReadAhead>>,
     offset: u64,
     into: &mut [u8],
 ) -> Result<usize> {
     let bytes = core.block_bytes();
     let is_aligned = offset.is_multiple_of(bytes as u64) && into.len().is_multiple_of(bytes);
     if !is_aligned || into.is_empty() || inode.state.read().is_journaled(core) {
-        return read(core, inode, offset, into);
+        return read(core, inode, ahead, offset, into);
     }
     let first = FileBlock::new(offset / bytes as u64);
     let last = first + ((into.len() / bytes) as u64 - 1);
@@ -92,6 +100,7 @@ fn read_locked(
     core: &Core,
     inode: &Arc<Inode>,
     state: &InodeState,
+    open: Option<&Mutex<ReadAhead>>,
     offset: u64,
     into: &mut [u8],
 ) -> Result<usize> {
@@ -104,11 +113,8 @@ fn read_locked(
     let into = &mut into[..length];
     let block_bytes = u64::from(core.geometry().block_bytes);
     let last = FileBlock::new((offset + length as u64 - 1) / block_bytes);
-    inode
-        .pages
-        .lock()
-        .ahead
-        .note(FileBlock::new(offset / block_bytes), last, block_bytes);
+    let first = FileBlock::new(offset / block_bytes);
+    let reader = Reader::note(inode, open, (first, last), block_bytes);
     let mut done = 0;
     while done < length {
         let position = offset + done as u64;
@@ -123,7 +129,7 @@ fn read_locked(
             done += copy_out(images, within, &mut into[done..]);
             continue;
         }
-        match fetch(core, inode, state, block, wanted)? {
+        match fetch(core, inode, state, Some(reader), block, wanted)? {
             Fetched::Images(images) => done += copy_out(images.iter(), within, &mut into[done..]),
             Fetched::Hole(blocks) => {
                 let hole = usize::try_from(blocks * block_bytes).unwrap_or(usize::MAX) - within;
@@ -135,7 +141,7 @@ fn read_locked(
         }
     }
     if !state.is_journaled(core) {
-        ahead::extend(core, inode, state);
+        ahead::extend(core, inode, state, reader);
     }
     Ok(length)
 }
@@ -166,33 +172,26 @@ enum Fetched {
     Again,
 }
 
-/// Reads blocks into the cache: the wanted ones, and readahead.
+/// Reads blocks into the cache: the wanted ones, and readahead if there is a reader.
 fn fetch(
     core: &Core,
     inode: &Arc<Inode>,
     state: &InodeState,
+    reader: Option<Reader<'_>>,
     block: FileBlock,
     wanted: u64,
 ) -> Result<Fetched> {
     let block_bytes = u64::from(core.geometry().block_bytes);
     let blocks = state.size.div_ceil(block_bytes);
-    let (pending, count) = {
-        let mut inner = inode.pages.lock();
-        let pending = inner.ahead.take(block);
-        let count = if pending.is_some() {
-            0
-        } else {
-            inner.ahead.plan(block, wanted, block_bytes)
-        };
-        let count = count
-            .min(blocks - block.get())
-            .min(BLOCKS_AT_A_TIME.max(wanted.min(BLOCKS_AT_A_TIME)));
-        (pending, inner.absent(block, count))
-    };
+    let pending = inode.pages.lock().windows.take(block);
     if let Some(pending) = pending {
         ahead::complete(core, inode, state, pending);
         return Ok(Fetched::Again);
     }
+    let plan = |ahead: &mut ReadAhead| ahead.plan(block, wanted, block_bytes);
+    let count = reader.map_or(wanted, |reader| reader.change(inode, plan));
+    let count = count.min(blocks - block.get()).min(BLOCKS_AT_A_TIME);
+    let count = inode.pages.lock().absent(block, count);
     let found = FileMap::of(state).find(
         core,
         inode,
@@ -295,7 +294,7 @@ pub(super) fn load(
         if block.get() * u64::from(core.geometry().block_bytes) >= state.size {
             return Ok(None);
         }
-        match fetch(core, inode, state, block, 1)? {
+        match fetch(core, inode, state, None, block, 1)? {
             Fetched::Images(images) => return Ok(images.into_iter().next()),
             Fetched::Hole(_) => return Ok(None),
             Fetched::Again => {}

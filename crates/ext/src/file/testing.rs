@@ -141,7 +141,7 @@ impl Bench {
     /// Reads `length` bytes, or up to the end.
     pub(crate) fn read(&self, inode: &Arc<Inode>, offset: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0xEE; length];
-        let count = file::read(&self.core, inode, offset, &mut bytes).expect("it is read");
+        let count = file::read(&self.core, inode, None, offset, &mut bytes).expect("it is read");
         bytes.truncate(count);
         bytes
     }

@@ -11,6 +11,7 @@ use rt::Mutex;
 
 use super::Volume;
 use crate::cache::inode::Inode;
+use crate::cache::read_ahead::ReadAhead;
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::file::{self, WriteOptions};
@@ -75,6 +76,8 @@ struct OpenFile {
     flags: OpenFlags,
     /// Number of write errors of the file at the handle's last check.
     seen_errors: Mutex<u64>,
+    /// The pattern of its reads. A leaf lock, held for memory work only.
+    ahead: Mutex<ReadAhead>,
 }
 
 /// All open files of a volume.
@@ -187,6 +190,7 @@ impl Volume {
             inode,
             flags,
             seen_errors,
+            ahead: Mutex::default(),
         });
         self.open_files.table.lock().insert(file)
     }
@@ -276,10 +280,11 @@ impl Volume {
             FileKind::Directory => return Err(Error::IsDirectory),
             _ => return Err(Error::Invalid("only a regular file has contents here")),
         }
+        let ahead = Some(&opened.ahead);
         if opened.flags.direct {
-            return file::read_direct(&self.core, &opened.inode, offset, into);
+            return file::read_direct(&self.core, &opened.inode, ahead, offset, into);
         }
-        file::read(&self.core, &opened.inode, offset, into)
+        file::read(&self.core, &opened.inode, ahead, offset, into)
     }
 
     /// Writes at an offset, or at the end for a file opened to append. Returns the number of bytes:

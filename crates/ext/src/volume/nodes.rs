@@ -174,9 +174,9 @@ impl Volume {
         let inode = self.core.inode(nr)?;
         file::check_live(&inode.state.read())?;
         if is_direct {
-            file::read_direct(&self.core, &inode, offset, into)
+            file::read_direct(&self.core, &inode, None, offset, into)
         } else {
-            file::read(&self.core, &inode, offset, into)
+            file::read(&self.core, &inode, None, offset, into)
         }
     }
 

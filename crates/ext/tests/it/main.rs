@@ -34,6 +34,7 @@ mod mutations;
 mod oracle;
 mod pins;
 mod races;
+mod readers;
 mod reuse;
 mod rig;
 mod script;

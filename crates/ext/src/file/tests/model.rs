@@ -124,7 +124,8 @@ fn read(bench: &Bench, pair: &Pair, random: &mut Random) {
     let expected = &expected[..expected.len().min(length)];
     if random.below(8) == 0 {
         let mut bytes = vec![0xEE; length];
-        let read = file::read_direct(&bench.core, &pair.inode, start as u64, &mut bytes).unwrap();
+        let read =
+            file::read_direct(&bench.core, &pair.inode, None, start as u64, &mut bytes).unwrap();
         assert!(
             bytes[..read] == *expected,
             "{}: direct, {length} at {start}",
