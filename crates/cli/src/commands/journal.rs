@@ -59,7 +59,7 @@ struct SettleArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArguments {
-    /// The device. All of it becomes the journal, unless a size is given.
+    /// Device, all of which becomes the journal unless a size is given.
     #[arg(value_name = "DEVICE")]
     pub(super) device: String,
     /// Size: 4M, or in blocks without a unit. A missing file is created with this size.

@@ -1,14 +1,14 @@
 //! Readahead: while a file is read sequentially, the following blocks are requested before a caller
 //! needs them.
 //!
-//! The window doubles with every step from 16 KiB to 128 KiB and closes when a read does not follow
-//! the one before. The first window is read together with the requested blocks. When half of it is
-//! used up, the next window is submitted without waiting.
+//! The window doubles with every step from 16 KiB to 128 KiB and is reset by a read that is not
+//! sequential. The first window is read together with the requested blocks. When half of it is used
+//! up, the next window is submitted without waiting.
 //!
 //! The pattern of reads and the size of the window belong to the open file, so that several readers
 //! of a file do not disturb each other. Pending windows belong to the inode: a reader that needs a
-//! part of one waits for all of it, whoever submitted it, and a writer waits for all of them before
-//! it changes the file (two requests on one block must not be in flight).
+//! part of one waits for all of it, whichever open file submitted it, and a writer waits for all of
+//! them before it changes the file (two requests for one block must not be in flight).
 
 use std::sync::Arc;
 

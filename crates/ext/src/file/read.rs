@@ -34,8 +34,8 @@ const CREDITS_ACCESS: Credits = Credits {
     revokes: 0,
 };
 
-/// Reads; returns the number of bytes, fewer only at the end of the file. `ahead` is the readahead
-/// state of the open file, if the caller has one.
+/// Reads at an offset. Returns the number of bytes, fewer than requested only at the end of the
+/// file. `ahead` is the readahead state of the open file, if the caller has one.
 pub(crate) fn read(
     core: &Core,
     inode: &Arc<Inode>,

@@ -53,6 +53,8 @@ pub enum Driver {
 enum Family {
     Ext,
     Xfs,
+    /// Pages of memory without a device: tmpfs and ramfs, which no program makes.
+    Memory,
     Other,
 }
 
@@ -61,17 +63,24 @@ impl MountedSetup {
         match self.kind.as_str() {
             "ext2" | "ext3" | "ext4" => Family::Ext,
             "xfs" => Family::Xfs,
+            "tmpfs" | "ramfs" => Family::Memory,
             _ => Family::Other,
         }
     }
 
-    /// Returns the name of its mkfs program.
+    /// Returns the name of its mkfs program; `None` for a file system in memory.
     #[must_use]
-    pub fn maker(&self) -> String {
+    pub fn maker(&self) -> Option<String> {
         match self.family() {
-            Family::Ext => "mke2fs".to_owned(),
-            _ => format!("mkfs.{}", self.kind),
+            Family::Ext => Some("mke2fs".to_owned()),
+            Family::Memory => None,
+            Family::Xfs | Family::Other => Some(format!("mkfs.{}", self.kind)),
         }
+    }
+
+    /// Returns true if the kernel mounts it from a block device.
+    fn is_on_block_device(&self) -> bool {
+        self.driver == Driver::Kernel && self.family() != Family::Memory
     }
 
     /// Returns the arguments of mkfs, for a device of `bytes` bytes and a journal device.
@@ -111,11 +120,16 @@ impl MountedSetup {
                     add(&["-l", &format!("logdev={log}")]);
                 }
             }
-            Family::Other => {
-                if self.kind == "btrfs" {
-                    add(&["-q", "-f", "-K"]);
-                }
-            }
+            Family::Memory => {}
+            // Without these options they ask for confirmation, or refuse a device that is in use
+            // already.
+            Family::Other => match self.kind.as_str() {
+                "btrfs" => add(&["-q", "-f", "-K"]),
+                "f2fs" => add(&["-q", "-f"]),
+                "jfs" => add(&["-q"]),
+                "reiserfs" => add(&["-q", "-ff"]),
+                _ => {}
+            },
         }
         add(&[device]);
         all
@@ -136,6 +150,12 @@ impl MountedSetup {
         match (log, self.family()) {
             (Some(log), Family::Xfs) => format!("{},logdev={log}", self.options),
             (Some(log), Family::Ext) => format!("{},journal_path={log}", self.options),
+            (_, Family::Memory) if self.driver == Driver::Kernel => match &self.device {
+                DeviceText::Memory { size } if self.kind == "tmpfs" => {
+                    format!("{},size={}", self.options, size.bytes())
+                }
+                _ => self.options.clone(),
+            },
             _ => self.options.clone(),
         }
     }

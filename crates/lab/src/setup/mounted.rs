@@ -42,6 +42,11 @@ const JOURNALING_KEYS: [&str; 5] = [
     "fs.dirsync",
 ];
 
+/// Returns true for the types that have no device and need no mkfs.
+fn is_in_memory(kind: &str) -> bool {
+    matches!(kind, "tmpfs" | "ramfs")
+}
+
 impl Reader<'_> {
     /// Returns the mounted file system, if the target is one.
     pub(super) fn mounted(&self) -> Result<Option<MountedSetup>, SetupError> {
@@ -63,9 +68,10 @@ impl Reader<'_> {
             ));
         };
         let device = self.mountable("device", text)?;
-        if driver == Driver::Passthrough && !matches!(device, DeviceText::Memory { .. }) {
-            let message = "device: fuse:passthrough serves a folder in memory; use mem:SIZE";
-            return Err(wrong(&["target", "device"], message));
+        if is_in_memory(kind) && !matches!(device, DeviceText::Memory { .. }) {
+            let target = self.text("target");
+            let message = format!("device: {target} keeps files in memory; use mem:SIZE");
+            return Err(wrong(&["target", "device"], &message));
         }
         let setup = MountedSetup {
             driver,
@@ -88,8 +94,9 @@ impl Reader<'_> {
             let is_ext_key = EXT_KEYS.contains(&key) && !is_ext;
             let is_ext2s = kind == "ext2" && ["fs.data", "fs.commit", "fs.barrier"].contains(&key);
             let is_journaling = JOURNALING_KEYS.contains(&key) && driver == Driver::Fuse2fs;
-            // `passthrough` has no file system that mkfs or mount options could change.
-            let is_file_systems = key.starts_with("fs.") && driver == Driver::Passthrough;
+            // No file system is made that mkfs or mount options could change.
+            let is_file_systems = key.starts_with("fs.") && driver == Driver::Passthrough
+                || key == "fs.block_size" && is_in_memory(kind);
             if is_engines || is_ext_key || is_ext2s || is_journaling || is_file_systems {
                 return Err(wrong(&[key], &format!("{key}: has no effect for {target}")));
             }
@@ -106,7 +113,7 @@ impl Reader<'_> {
         let text = self.text("journal");
         match text {
             "none" if kind == "ext2" => Ok(JournalPlace::None),
-            "none" | "internal" if driver == Driver::Passthrough => Ok(JournalPlace::None),
+            "none" | "internal" if is_in_memory(kind) => Ok(JournalPlace::None),
             "none" => Err(wrong(
                 &["journal"],
                 &format!("journal: {kind} has one; without a journal it is kernel:ext2"),

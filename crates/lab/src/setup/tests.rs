@@ -166,7 +166,7 @@ fn keys_become_arguments_of_mkfs_and_mount() {
     ]);
     let ext3 = ext3.expect("nothing is wrong");
     let words = |words: Vec<String>| words.join(" ");
-    assert_eq!(ext3.maker(), "mke2fs");
+    assert_eq!(ext3.maker().as_deref(), Some("mke2fs"));
     assert_eq!(
         words(ext3.maker_arguments(large, "HOME", Some("LOG"))),
         "-q -F -t ext3 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard -m 5 -b 4096 -J device=LOG HOME"
@@ -186,13 +186,54 @@ fn keys_become_arguments_of_mkfs_and_mount() {
         ("fs.access_time", text("noatime")),
     ]);
     let xfs = xfs.expect("nothing is wrong");
-    assert_eq!(xfs.maker(), "mkfs.xfs");
+    assert_eq!(xfs.maker().as_deref(), Some("mkfs.xfs"));
     assert_eq!(
         words(xfs.maker_arguments(large, "HOME", Some("LOG"))),
         "-q -f -K -l logdev=LOG HOME"
     );
     assert_eq!(xfs.journal_arguments(large, "LOG"), None);
     assert_eq!(xfs.mount_options(None), "noatime");
+}
+
+/// Returns the arguments of mkfs for a type.
+fn maker_arguments(kind: &str) -> String {
+    let made = mounted(&[("target", text(&format!("kernel:{kind}")))]);
+    let made = made.expect("nothing is wrong");
+    made.maker_arguments(1 << 30, "HOME", None).join(" ")
+}
+
+#[test]
+fn programs_that_make_file_systems_ask_and_print_nothing() {
+    assert_eq!(maker_arguments("jfs"), "-q HOME");
+    assert_eq!(maker_arguments("reiserfs"), "-q -ff HOME");
+    assert_eq!(maker_arguments("f2fs"), "-q -f HOME");
+    assert_eq!(maker_arguments("btrfs"), "-q -f -K HOME");
+    assert_eq!(maker_arguments("minix"), "HOME");
+}
+
+#[test]
+fn file_systems_in_memory_are_not_made() {
+    let tmpfs = mounted(&[
+        ("target", text("kernel:tmpfs")),
+        ("device", text("mem:8MiB")),
+    ]);
+    let tmpfs = tmpfs.expect("nothing is wrong");
+    assert_eq!(tmpfs.maker(), None);
+    assert_eq!(tmpfs.mount_options(None), "relatime,size=8388608");
+    let ramfs = mounted(&[("target", text("kernel:ramfs"))]).expect("nothing is wrong");
+    assert_eq!(
+        (ramfs.maker(), &*ramfs.mount_options(None)),
+        (None, "relatime")
+    );
+    let on_disk = mounted(&[
+        ("target", text("kernel:tmpfs")),
+        ("device", text("/dev/sda")),
+    ]);
+    let error = on_disk.expect_err("a disk is not used");
+    assert!(
+        error.contains("kernel:tmpfs keeps all in memory"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -230,7 +271,7 @@ fn what_means_nothing_to_a_mounted_file_system_is_refused() {
                 ("target", text("fuse:passthrough")),
                 ("device", text("/nowhere/image")),
             ],
-            "serves a folder in memory",
+            "fuse:passthrough keeps all in memory; it takes mem:SIZE",
         ),
         (
             &[kernel("xfs"), ("fs.type", text("ext3"))],

@@ -70,8 +70,8 @@ impl MountedFileSystem {
     pub fn make(setup: &MountedSetup) -> Result<Self> {
         check_system(setup)?;
         let folder = Folder::make()?;
-        let is_kernels = setup.driver == Driver::Kernel;
-        let make = |text, kind| Device::make(text, &folder, kind, is_kernels);
+        let is_attached = setup.is_on_block_device();
+        let make = |text, kind| Device::make(text, &folder, kind, is_attached);
         let home = make(&setup.device, "home")?;
         let log = match &setup.journal {
             JournalPlace::External(text) => Some(make(text, "log")?),
@@ -144,8 +144,8 @@ pub(super) fn check_system(setup: &MountedSetup) -> Result<()> {
     let maker = setup.maker();
     let is_fuse = setup.driver != Driver::Kernel;
     let needed = match setup.driver {
-        Driver::Kernel | Driver::Jext => vec![maker.as_str()],
-        Driver::Fuse2fs => vec![maker.as_str(), "fuse2fs"],
+        Driver::Kernel | Driver::Jext => maker.as_deref().into_iter().collect(),
+        Driver::Fuse2fs => maker.as_deref().into_iter().chain(["fuse2fs"]).collect(),
         Driver::Passthrough => {
             ensure!(
                 tool::find(PASSTHROUGH).is_some(),
@@ -186,9 +186,9 @@ pub(super) fn check_system(setup: &MountedSetup) -> Result<()> {
 }
 
 fn format(setup: &MountedSetup, home: &Device, log: Option<&Device>) -> Result<()> {
-    if setup.driver == Driver::Passthrough {
+    let Some(maker) = setup.maker() else {
         return Ok(());
-    }
+    };
     let call = |tool: &str, arguments: Vec<String>| {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         tool::call(tool, &arguments)
@@ -198,7 +198,7 @@ fn format(setup: &MountedSetup, home: &Device, log: Option<&Device>) -> Result<(
         call("mke2fs", arguments).context("journal device")?;
     }
     let arguments = setup.maker_arguments(home.bytes, home.path(), log);
-    call(&setup.maker(), arguments)
+    call(&maker, arguments)
 }
 
 /// A folder for the mount points of a trial, removed on drop.
@@ -237,7 +237,7 @@ struct Device {
 impl Device {
     /// Attaches a device. A device in memory is a file on a tmpfs in a trial's folder; the file has
     /// the folder's name.
-    fn make(text: &DeviceText, folder: &Folder, kind: &str, is_kernels: bool) -> Result<Self> {
+    fn make(text: &DeviceText, folder: &Folder, kind: &str, is_attached: bool) -> Result<Self> {
         let (path, place, memory) = match text {
             DeviceText::File { path, .. } => (PathBuf::from(path), None, None),
             DeviceText::Memory { size } => {
@@ -254,7 +254,7 @@ impl Device {
             }
             other => bail!("{other}: not a kernel device"),
         };
-        let attached = is_kernels.then(|| Attached::new(&path)).transpose()?;
+        let attached = is_attached.then(|| Attached::new(&path)).transpose()?;
         let bytes = bytes_of(&path)?;
         Ok(Self {
             file: path.to_str().context("a path is UTF-8")?.to_owned(),
