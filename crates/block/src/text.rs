@@ -13,6 +13,7 @@
 //! | `nvram:128MiB` | simulated NVRAM |
 //! | `file("disk image",direct=on)` | a file or block device, with options |
 //! | `slice(DEV,2.65GiB..3.95GiB)` | part of a device; without an end, up to the device's end |
+//! | `disk(DEV)` | a device that all texts with the same `disk(DEV)` share, opened once |
 //! | `raid0(DEV,DEV,chunk=64KiB)`, `raid1`, `raid5(DEV x4)`, `raid10` | an array |
 //! | `raid50(DEV x6,groups=2)` | an array over arrays with parity |
 //! | `bbu(DEV,cache=64MiB)` | a simulated controller with a battery-backed write-back cache |
@@ -27,6 +28,7 @@ mod image_path;
 mod open;
 mod parser;
 mod settings;
+mod shared;
 mod size;
 
 use core::fmt;
@@ -36,6 +38,7 @@ use crate::raid::RaidLevel;
 pub use image_path::{split_image_path, split_image_path_bytes};
 pub use open::{Factory, ONLY_SIMULATED, Simulated, no_simulation, open};
 pub use settings::{FileSettings, Setting};
+pub use shared::{DiskPart, SharedDisks};
 pub use size::Size;
 
 /// A parsed device text.
@@ -75,6 +78,11 @@ pub enum DeviceText {
         from: Size,
         /// Byte after the last; the device's end if absent.
         to: Option<Size>,
+    },
+    /// A device that all texts with the same device below share, see [`SharedDisks`].
+    Shared {
+        /// Device below.
+        device: Box<Self>,
     },
     /// An array.
     Raid {
@@ -144,13 +152,11 @@ impl DeviceText {
     /// would not find the data of an earlier one.
     pub fn is_ephemeral(&self) -> bool {
         match self {
-            Self::File { .. } => false,
-            Self::Memory { .. } | Self::Simulated { .. } | Self::Nvram { .. } => true,
-            Self::Controller { .. } => true,
-            Self::Slice { device, .. }
-            | Self::Fault { device, .. }
-            | Self::Cached { device, .. } => device.is_ephemeral(),
-            Self::Raid { members, .. } => members.iter().any(|member| member.device.is_ephemeral()),
+            Self::Memory { .. }
+            | Self::Simulated { .. }
+            | Self::Nvram { .. }
+            | Self::Controller { .. } => true,
+            _ => self.below().into_iter().any(Self::is_ephemeral),
         }
     }
 
@@ -158,31 +164,38 @@ impl DeviceText {
     /// world.
     pub fn is_simulated(&self) -> bool {
         match self {
-            Self::File { .. } | Self::Memory { .. } => false,
             Self::Simulated { .. } | Self::Nvram { .. } | Self::Controller { .. } => true,
+            _ => self.below().into_iter().any(Self::is_simulated),
+        }
+    }
+
+    /// Returns the devices directly below: one for each member of an array that is written out.
+    fn below(&self) -> Vec<&Self> {
+        match self {
+            Self::File { .. }
+            | Self::Memory { .. }
+            | Self::Simulated { .. }
+            | Self::Nvram { .. } => vec![],
             Self::Slice { device, .. }
+            | Self::Shared { device }
+            | Self::Controller { device, .. }
             | Self::Fault { device, .. }
-            | Self::Cached { device, .. } => device.is_simulated(),
-            Self::Raid { members, .. } => members.iter().any(|member| member.device.is_simulated()),
+            | Self::Cached { device, .. } => vec![device],
+            Self::Raid { members, .. } => members.iter().map(|member| &member.device).collect(),
         }
     }
 
     /// Returns a sentence for each size that was rounded.
     pub fn notes(&self) -> Vec<String> {
-        let (below, sizes): (Vec<&Self>, Vec<&Size>) = match self {
-            Self::File { .. } | Self::Simulated { .. } => (vec![], vec![]),
-            Self::Memory { size } | Self::Nvram { size, .. } => (vec![], vec![size]),
-            Self::Slice { device, from, to } => {
-                (vec![device], [from].into_iter().chain(to).collect())
+        let sizes: Vec<&Size> = match self {
+            Self::Memory { size } | Self::Nvram { size, .. } | Self::Cached { size, .. } => {
+                vec![size]
             }
-            Self::Raid { members, chunk, .. } => (
-                members.iter().map(|member| &member.device).collect(),
-                chunk.iter().collect(),
-            ),
-            Self::Fault { device, .. } | Self::Controller { device, .. } => (vec![device], vec![]),
-            Self::Cached { device, size } => (vec![device], vec![size]),
+            Self::Slice { from, to, .. } => [from].into_iter().chain(to).collect(),
+            Self::Raid { chunk, .. } => chunk.iter().collect(),
+            _ => vec![],
         };
-        let below = below.into_iter().flat_map(Self::notes);
+        let below = self.below().into_iter().flat_map(Self::notes);
         below
             .chain(sizes.into_iter().filter_map(Size::note))
             .collect()
@@ -219,6 +232,7 @@ impl fmt::Display for DeviceText {
                 from,
                 to: None,
             } => write!(f, "slice({device},{from}..)"),
+            Self::Shared { device } => write!(f, "disk({device})"),
             Self::Raid {
                 level,
                 members,

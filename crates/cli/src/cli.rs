@@ -10,7 +10,7 @@ use crate::commands::{
 /// ext2 and ext3 in user space, and a laboratory for their journals.
 ///
 /// A device is a path or a device text: mem:1GiB, sim:atlas-v-18, nvram:128MiB,
-/// slice(DEV,1GiB..2GiB), raid5(DEV x4), fault(DEV,eio=1e-6). A path inside an image is
+/// slice(DEV,1GiB..2GiB), disk(DEV), raid5(DEV x4), fault(DEV,eio=1e-6). A path inside an image is
 /// IMAGE:/path.
 #[derive(Debug, Parser)]
 #[command(name = "jext", version, propagate_version = true, max_term_width = 100)]

@@ -43,7 +43,7 @@ impl Use {
 pub(crate) fn path_of(device: &DeviceText) -> Option<PathBuf> {
     match device {
         DeviceText::File { path, .. } => Some(PathBuf::from(path)),
-        DeviceText::Slice { device, .. } => path_of(device),
+        DeviceText::Slice { device, .. } | DeviceText::Shared { device } => path_of(device),
         _ => None,
     }
 }

@@ -235,6 +235,9 @@ impl Reader<'_> {
         let device = self.device("device", text)?;
         check_world(&device, "device", is_simulated)?;
         let journal = self.journal(is_simulated)?;
+        if let JournalPlace::External(journal) = &journal {
+            check_parts(&device, journal)?;
+        }
         let memory = self.memory(&journal)?;
         let budget = memory.left(&journal);
         Ok(ExtSetup {
@@ -311,6 +314,18 @@ fn check_world(
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses a file system and a journal on the same bytes of a shared disk.
+fn check_parts(device: &DeviceText, journal: &DeviceText) -> Result<(), SetupError> {
+    let own = device.disk_parts();
+    for part in journal.disk_parts() {
+        if let Some(other) = own.iter().find(|other| other.overlaps(&part)) {
+            let message = format!("journal: {part} overlaps {other}, which is the file system's");
+            return Err(wrong(&["journal", "device"], &message));
+        }
+    }
+    Ok(())
 }
 
 fn wrong(keys: &[&'static str], message: &str) -> SetupError {

@@ -35,6 +35,21 @@ pub enum Warning {
         /// The ballast's bytes.
         ballast: u64,
     },
+    /// The file system and the journal are slices of one simulated device by name, but of two devices
+    /// in fact.
+    TwoDisks {
+        /// The block.
+        block: String,
+        /// The journal's level.
+        level: String,
+        /// The device.
+        disk: String,
+    },
+    /// The journal is on the disk of the file system.
+    OneDisk {
+        /// The trials' levels.
+        levels: Vec<String>,
+    },
     /// Trials were run once, so that their spread is unknown.
     NotRepeated,
     /// A journal committed nothing while the workload ran, so that the trial measures memory.
@@ -116,6 +131,8 @@ impl Warning {
                 warnings.extend(memory_varies(&block.name, factor.key.name, &own));
             }
             warnings.extend(free_memory(&block.name, &own));
+            warnings.extend(two_disks(&block.name, &own));
+            warnings.extend(one_disk(&own));
         }
         if plan.repetitions_max == 1 {
             warnings.push(Self::NotRepeated);
@@ -177,6 +194,51 @@ fn free_memory(block: &str, trials: &[&(Trial, Setup)]) -> Option<Warning> {
     })
 }
 
+/// Looks for a journal that is meant to be on another part of the file system's disk, and is on
+/// another disk.
+fn two_disks(block: &str, trials: &[&(Trial, Setup)]) -> Option<Warning> {
+    trials.iter().find_map(|(trial, setup)| {
+        let file_system = setup.file_system()?;
+        let JournalPlace::External(journal) = file_system.journal() else {
+            return None;
+        };
+        let own = sliced(file_system.device())?;
+        (own.is_ephemeral() && sliced(journal) == Some(own)).then(|| Warning::TwoDisks {
+            block: block.to_owned(),
+            level: trial.name(),
+            disk: own.to_string(),
+        })
+    })
+}
+
+/// Returns the device of a slice, or of a slice of a slice, that is not shared.
+fn sliced(device: &DeviceText) -> Option<&DeviceText> {
+    let DeviceText::Slice { device, .. } = device else {
+        return None;
+    };
+    let is_shared = !device.shared_disks().is_empty();
+    sliced(device).or_else(|| (!is_shared).then_some(&**device))
+}
+
+/// Looks for journals on a disk of the file system.
+fn one_disk(trials: &[&(Trial, Setup)]) -> Option<Warning> {
+    let is_on_one = |setup: &Setup| {
+        let file_system = setup.file_system()?;
+        let JournalPlace::External(journal) = file_system.journal() else {
+            return None;
+        };
+        let own = file_system.device().shared_disks();
+        let mut disks = journal.shared_disks().into_iter();
+        disks.any(|disk| own.contains(&disk)).then_some(())
+    };
+    let levels: Vec<String> = trials
+        .iter()
+        .filter(|(_, setup)| is_on_one(setup).is_some())
+        .map(|(trial, _)| trial.name())
+        .collect();
+    (!levels.is_empty()).then_some(Warning::OneDisk { levels })
+}
+
 /// Returns the bytes of the host's memory that a device occupies.
 fn ram_bytes(device: &DeviceText) -> Option<u64> {
     match device {
@@ -224,6 +286,16 @@ impl fmt::Display for Warning {
                  nowhere",
                 Size::from(*journal),
                 Size::from(*ballast)
+            ),
+            Self::TwoDisks { block: _, level, disk } => write!(
+                f,
+                "{level}: the file system and the journal are on two disks, each {disk}; write disk({disk}) in both for \
+                 one disk, or in one of them for two"
+            ),
+            Self::OneDisk { levels } => write!(
+                f,
+                "the journal is on the disk of the file system in {}: disk busy is the work for both",
+                levels.join("; ")
             ),
             Self::NotRepeated => f.write_str(
                 "trials are run once each, so that their spread is unknown and no winner is named; set repetitions to 5 \

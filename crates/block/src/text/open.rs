@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use super::settings::{Setting, add_fault};
+use super::shared::SharedDisks;
 use super::size::Size;
 use super::{DeviceText, MemberText};
 use crate::cache::CacheDevice;
@@ -74,7 +75,7 @@ pub fn no_simulation(wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, Devi
 }
 
 /// Opens the device of a text. `options` apply to files and block devices; `factory` creates
-/// simulated devices.
+/// simulated devices. Texts that are opened one by one share no disks: [`SharedDisks::open`].
 ///
 /// # Errors
 /// [`DeviceError::Open`] and [`DeviceError::InUse`], those of an array of its devices, and those of
@@ -84,57 +85,138 @@ pub fn open(
     options: &OpenOptions,
     factory: &Factory<'_>,
 ) -> Result<Arc<dyn BlockDevice>, DeviceError> {
-    Ok(match text {
-        DeviceText::File { path, settings } => {
-            let is_direct = settings.is_direct.unwrap_or(options.is_direct);
-            Arc::new(FileDevice::open(
-                path,
-                &OpenOptions {
-                    is_direct,
-                    ..options.clone()
-                },
-            )?)
+    SharedDisks::default().open(text, options, factory)
+}
+
+impl SharedDisks {
+    /// Opens the device of a text as [`open`] does. Shared disks in it are opened if they are not
+    /// open yet.
+    ///
+    /// # Errors
+    /// Those of [`open`], and [`DeviceError::Open`] if a part of a shared disk is in use already.
+    pub fn open(
+        &mut self,
+        text: &DeviceText,
+        options: &OpenOptions,
+        factory: &Factory<'_>,
+    ) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+        self.take_parts(text)?;
+        let disks = self;
+        Opener {
+            options,
+            factory,
+            disks,
         }
-        DeviceText::Memory { size } => Arc::new(MemoryDevice::new(size.bytes())),
-        DeviceText::Simulated { model, settings } => factory(Simulated::Model { model, settings })?,
-        DeviceText::Nvram { size, settings } => factory(Simulated::Nvram {
-            size_bytes: size.bytes(),
-            settings,
-        })?,
-        DeviceText::Slice { device, from, to } => {
-            let whole = open(device, options, factory)?;
-            let size = whole.geometry().size_bytes;
-            let to = to.as_ref().map_or(size - size % 4096, |to| to.bytes());
-            Arc::new(SliceDevice::new(whole, from.bytes(), to)?)
+        .device(text)
+    }
+
+    /// Opens the shared disk `disk(text)` if it is not open yet, and uses no part of it.
+    ///
+    /// # Errors
+    /// Those of [`SharedDisks::open`].
+    pub fn open_disk(
+        &mut self,
+        text: &DeviceText,
+        options: &OpenOptions,
+        factory: &Factory<'_>,
+    ) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+        let disks = self;
+        Opener {
+            options,
+            factory,
+            disks,
         }
-        DeviceText::Raid {
-            level,
-            members,
-            chunk,
-            groups,
-        } => {
-            let opened = open_members(members, options, factory)?;
-            let chunk_bytes = chunk_bytes(chunk.as_ref());
-            raid::assemble_groups(*level, opened, chunk_bytes, *groups)?
-        }
-        DeviceText::Controller { device, settings } => {
-            let stripe_bytes = stripe_bytes(device);
-            let device = &open(device, options, factory)?;
-            factory(Simulated::Controller {
-                device,
-                stripe_bytes,
+        .shared(text)
+    }
+}
+
+/// The means of opening one text.
+struct Opener<'a> {
+    options: &'a OpenOptions,
+    factory: &'a Factory<'a>,
+    disks: &'a mut SharedDisks,
+}
+
+impl Opener<'_> {
+    fn device(&mut self, text: &DeviceText) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+        Ok(match text {
+            DeviceText::File { path, settings } => {
+                let is_direct = settings.is_direct.unwrap_or(self.options.is_direct);
+                Arc::new(FileDevice::open(
+                    path,
+                    &OpenOptions {
+                        is_direct,
+                        ..self.options.clone()
+                    },
+                )?)
+            }
+            DeviceText::Memory { size } => Arc::new(MemoryDevice::new(size.bytes())),
+            DeviceText::Simulated { model, settings } => {
+                (self.factory)(Simulated::Model { model, settings })?
+            }
+            DeviceText::Nvram { size, settings } => (self.factory)(Simulated::Nvram {
+                size_bytes: size.bytes(),
                 settings,
-            })?
+            })?,
+            DeviceText::Slice { device, from, to } => {
+                let whole = self.device(device)?;
+                let size = whole.geometry().size_bytes;
+                let to = to.as_ref().map_or(size - size % 4096, |to| to.bytes());
+                Arc::new(SliceDevice::new(whole, from.bytes(), to)?)
+            }
+            DeviceText::Shared { device } => self.shared(device)?,
+            DeviceText::Raid {
+                level,
+                members,
+                chunk,
+                groups,
+            } => {
+                let opened = self.members(members)?;
+                let chunk_bytes = chunk_bytes(chunk.as_ref());
+                raid::assemble_groups(*level, opened, chunk_bytes, *groups)?
+            }
+            DeviceText::Controller { device, settings } => {
+                let stripe_bytes = stripe_bytes(device);
+                let device = &self.device(device)?;
+                (self.factory)(Simulated::Controller {
+                    device,
+                    stripe_bytes,
+                    settings,
+                })?
+            }
+            DeviceText::Fault { device, settings } => {
+                let plan = fault_plan(&text.to_string(), settings)?;
+                Arc::new(FaultDevice::new(self.device(device)?, plan))
+            }
+            DeviceText::Cached { device, size } => {
+                Arc::new(CacheDevice::new(self.device(device)?, size.bytes()))
+            }
+        })
+    }
+
+    /// Returns the device of `disk(text)`.
+    fn shared(&mut self, text: &DeviceText) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+        if let Some(open) = self.disks.find(text) {
+            return Ok(open);
         }
-        DeviceText::Fault { device, settings } => {
-            let plan = fault_plan(&text.to_string(), settings)?;
-            Arc::new(FaultDevice::new(open(device, options, factory)?, plan))
+        self.disks.take_parts(text)?;
+        let device = self.device(text)?;
+        self.disks.add(text, &device);
+        Ok(device)
+    }
+
+    fn members(
+        &mut self,
+        members: &[MemberText],
+    ) -> Result<Vec<Arc<dyn BlockDevice>>, DeviceError> {
+        let mut opened = Vec::new();
+        for member in members {
+            for _ in 0..member.count {
+                opened.push(self.device(&member.device)?);
+            }
         }
-        DeviceText::Cached { device, size } => Arc::new(CacheDevice::new(
-            open(device, options, factory)?,
-            size.bytes(),
-        )),
-    })
+        Ok(opened)
+    }
 }
 
 fn chunk_bytes(chunk: Option<&Size>) -> u64 {
@@ -143,14 +225,15 @@ fn chunk_bytes(chunk: Option<&Size>) -> u64 {
 
 /// Returns the number of data bytes in a stripe, if the device is an array with parity.
 fn stripe_bytes(device: &DeviceText) -> Option<u64> {
-    let DeviceText::Raid {
-        level,
-        members,
-        chunk,
-        groups,
-    } = device
-    else {
-        return None;
+    let (level, members, chunk, groups) = match device {
+        DeviceText::Shared { device } => return stripe_bytes(device),
+        DeviceText::Raid {
+            level,
+            members,
+            chunk,
+            groups,
+        } => (level, members, chunk, groups),
+        _ => return None,
     };
     let count: u32 = members.iter().map(|member| member.count).sum();
     let members = match level {
@@ -159,17 +242,6 @@ fn stripe_bytes(device: &DeviceText) -> Option<u64> {
         RaidLevel::Raid0 | RaidLevel::Raid1 | RaidLevel::Raid10 => return None,
     };
     Some(chunk_bytes(chunk.as_ref()) * u64::from(members - 1))
-}
-
-fn open_members(
-    members: &[MemberText],
-    options: &OpenOptions,
-    factory: &Factory<'_>,
-) -> Result<Vec<Arc<dyn BlockDevice>>, DeviceError> {
-    members
-        .iter()
-        .flat_map(|member| (0..member.count).map(|_| open(&member.device, options, factory)))
-        .collect()
 }
 
 fn fault_plan(name: &str, settings: &[Setting]) -> Result<FaultPlan, DeviceError> {

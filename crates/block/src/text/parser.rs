@@ -6,9 +6,9 @@ use super::{DeviceText, MemberText, TextError};
 use crate::fault::FaultPlan;
 use crate::raid::RaidLevel;
 
-const KINDS: [&str; 12] = [
-    "mem", "sim", "nvram", "file", "slice", "raid0", "raid1", "raid5", "raid10", "raid50", "bbu",
-    "fault",
+const KINDS: [&str; 13] = [
+    "mem", "sim", "nvram", "file", "slice", "disk", "raid0", "raid1", "raid5", "raid10", "raid50",
+    "bbu", "fault",
 ];
 
 /// Maximum nesting depth of devices.
@@ -73,7 +73,9 @@ impl Parser {
             Some(':') if is_kind => self.with_colon(&word),
             Some('(') if is_kind => self.with_parentheses(&word),
             Some(':' | '(') => Err(self.error_at(start, &expected_kind())),
-            _ if is_kind => Err(self.error(&format!("`:` or `(` after `{word}`"))),
+            None | Some(',' | ')') if is_kind && !is_file_name(&word) => {
+                Err(self.error(&format!("`:` or `(` after `{word}`")))
+            }
             _ => {
                 self.at = start;
                 self.bare_path()
@@ -119,6 +121,9 @@ impl Parser {
             },
             ("file", _) => self.file()?,
             ("slice", _) => self.slice()?,
+            ("disk", _) => DeviceText::Shared {
+                device: Box::new(self.device()?),
+            },
             ("bbu", _) => DeviceText::Controller {
                 device: Box::new(self.device()?),
                 settings: self.settings(|_| Ok(()))?,
@@ -225,12 +230,12 @@ impl Parser {
         self.at += 1;
         let digits = self.word(|letter| letter.is_ascii_digit());
         match digits.parse() {
-            Ok(count) if count > 1 && !names_one_file(&device) && count <= COUNT_MAX => {
+            Ok(count) if count > 1 && !names_one_device(&device) && count <= COUNT_MAX => {
                 Ok(MemberText { device, count })
             }
             Ok(1) => Ok(MemberText { device, count: 1 }),
             Ok(2..=COUNT_MAX) => {
-                Err(self.error_at(start, "each file on its own, since a path names one file"))
+                Err(self.error_at(start, "each file and disk(...) on its own, since it is one"))
             }
             _ => Err(self.error_at(start, &format!("a count from x1 to x{COUNT_MAX}"))),
         }
@@ -422,19 +427,15 @@ fn expected_kind() -> String {
     format!("one of {} (or `./` before a path)", KINDS.join(", "))
 }
 
-/// True if the text contains a path, so that two devices of it would be the same.
-fn names_one_file(device: &DeviceText) -> bool {
+/// True for a kind that is a file's name if no parenthesis follows: many images are called `disk`.
+fn is_file_name(kind: &str) -> bool {
+    kind == "disk"
+}
+
+/// True if the text contains a path or a shared disk, so that two devices of it would be the same.
+fn names_one_device(device: &DeviceText) -> bool {
     match device {
-        DeviceText::File { .. } => true,
-        DeviceText::Memory { .. } | DeviceText::Simulated { .. } | DeviceText::Nvram { .. } => {
-            false
-        }
-        DeviceText::Slice { device, .. }
-        | DeviceText::Controller { device, .. }
-        | DeviceText::Fault { device, .. }
-        | DeviceText::Cached { device, .. } => names_one_file(device),
-        DeviceText::Raid { members, .. } => {
-            members.iter().any(|member| names_one_file(&member.device))
-        }
+        DeviceText::File { .. } | DeviceText::Shared { .. } => true,
+        _ => device.below().into_iter().any(names_one_device),
     }
 }

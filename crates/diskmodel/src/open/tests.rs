@@ -1,6 +1,12 @@
 //! Names, options and their errors.
 
+use core::cell::RefCell;
+
+use block::text::SharedDisks;
+use layout::Block;
+
 use super::*;
+use crate::DriveStats;
 
 #[test]
 fn everything_in_the_catalogue_opens() {
@@ -143,4 +149,53 @@ fn device_texts_lead_here() {
         }
     });
     report.expect("nothing goes wrong");
+}
+
+/// Writes to both ends of a disk in turn.
+fn alternate(texts: [&'static str; 2]) -> (rt::Nanos, Vec<DriveStats>) {
+    let report = sim::run(sim::Config::fair(1), move || {
+        let made = RefCell::new(Vec::new());
+        let factory = |wanted: Simulated<'_>| {
+            let device = make(wanted)?;
+            made.borrow_mut().push(Arc::clone(&device));
+            Ok(device as _)
+        };
+        let mut disks = SharedDisks::default();
+        let devices = texts.map(|text| {
+            let text = text.parse().expect("it is a device text");
+            let device = disks.open(&text, &block::OpenOptions::default(), &factory);
+            device.expect("the device exists")
+        });
+        let start = rt::monotonic();
+        for block in 0..50 {
+            for device in &devices {
+                let written =
+                    device.write_blocks(block * 4096, vec![Block::zeroed(4096).into_arc()]);
+                written.expect("the disk works");
+            }
+        }
+        let disks = made.into_inner();
+        let drives = disks.iter().map(|disk| disk.stats().drive).collect();
+        (rt::monotonic().saturating_sub(start), drives)
+    });
+    report.expect("nothing goes wrong").value
+}
+
+/// A full stroke of the arm takes more than a turn of the platters.
+#[test]
+fn partitions_of_a_shared_disk_share_its_arm() {
+    let (alone, two) = alternate([
+        "slice(sim(atlas-v-18,wcache=off),0..1GiB)",
+        "slice(sim(atlas-v-18,wcache=off),16GiB..17GiB)",
+    ]);
+    let (together, one) = alternate([
+        "slice(disk(sim(atlas-v-18,wcache=off)),0..1GiB)",
+        "slice(disk(sim(atlas-v-18,wcache=off)),16GiB..17GiB)",
+    ]);
+    assert_eq!((two.len(), one.len()), (2, 1));
+    assert!(two.iter().all(|drive| drive.seeks <= 2), "{two:?}");
+    assert!(one[0].seeks >= 99, "{one:?}");
+    let (turn, stroke) = (8_400_000, 9_000_000);
+    assert!(alone.get() < 101 * turn, "{alone}");
+    assert!(together.get() > 99 * stroke, "{together}");
 }

@@ -1,27 +1,40 @@
 //! Opens the devices of a trial from their text form; keeps the simulated ones, to read their
 //! statistics.
+//!
+//! | figures | counted where | on a shared disk |
+//! |---|---|---|
+//! | requests, bytes, flushes | in front of each device | of the file system and of the journal apart |
+//! | arm, queue, drive's cache | by the models of the file system's disks | of both together |
+//! | cache of a controller | by each controller | of both together, with the file system |
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use block::text::{self, Simulated};
+use block::text::{self, SharedDisks, Simulated};
 use block::{BlockDevice, DeviceError, DeviceText, MeterCounts, MeterDevice, OpenOptions};
 use diskmodel::{ControllerStats, DiskStats, SimulatedDevice};
 
-/// Opens devices in the caller's world.
+/// Opens devices in the caller's world. All its devices share the same `disk(...)`.
 #[derive(Default)]
 pub(crate) struct DeviceMaker {
-    simulated: RefCell<Vec<Arc<dyn SimulatedDevice>>>,
+    disks: SharedDisks,
+    // The simulated devices of each shared disk, without those of shared disks in it.
+    made_for: Vec<(DeviceText, Vec<Made>)>,
+}
+
+/// A simulated device.
+#[derive(Clone)]
+struct Made {
+    device: Arc<dyn SimulatedDevice>,
+    is_controller: bool,
 }
 
 /// A device with statistics.
 pub(crate) struct Counted {
     pub(crate) device: Arc<MeterDevice>,
-    // The simulated devices that it is made of.
-    disks: Vec<Arc<dyn SimulatedDevice>>,
-    // True if a controller is one of them.
-    has_controller: bool,
+    // The simulated devices that the device is made of.
+    made: Vec<Made>,
 }
 
 /// Statistics up to an instant.
@@ -35,43 +48,78 @@ pub(crate) struct Reading {
 
 impl DeviceMaker {
     /// Opens the device that a text describes.
-    pub(crate) fn open(&self, text: &DeviceText) -> Result<Counted> {
-        let before = self.simulated.borrow().len();
-        let factory = |wanted: Simulated<'_>| self.simulate(wanted);
-        let device = text::open(text, &OpenOptions::default(), &factory)
-            .with_context(|| format!("device {text}"))?;
-        let disks = self.simulated.borrow()[before..].to_vec();
+    pub(crate) fn open(&mut self, text: &DeviceText) -> Result<Counted> {
+        self.open_counted(text)
+            .with_context(|| format!("device {text}"))
+    }
+
+    fn open_counted(&mut self, text: &DeviceText) -> Result<Counted, DeviceError> {
+        let mut made = Vec::new();
+        for disk in text.shared_disks() {
+            made.extend_from_slice(self.made_for(disk)?);
+        }
+        let (device, own) = remember(|options, factory| self.disks.open(text, options, factory))?;
+        made.extend(own);
         Ok(Counted {
             device: Arc::new(MeterDevice::new(device)),
-            disks,
-            has_controller: has_controller(text),
+            made,
         })
     }
 
-    fn simulate(&self, wanted: Simulated<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    /// Returns the simulated devices of a shared disk, and makes them for its first user.
+    fn made_for(&mut self, disk: &DeviceText) -> Result<&[Made], DeviceError> {
+        let known = self.made_for.iter().position(|(known, _)| known == disk);
+        let at = known.unwrap_or(self.made_for.len());
+        if known.is_none() {
+            let (_, made) =
+                remember(|options, factory| self.disks.open_disk(disk, options, factory))?;
+            self.made_for.push((disk.clone(), made));
+        }
+        Ok(&self.made_for[at].1)
+    }
+}
+
+/// Opens a device, and returns the simulated devices that are made for it.
+fn remember(
+    open: impl FnOnce(&OpenOptions, &text::Factory<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError>,
+) -> Result<(Arc<dyn BlockDevice>, Vec<Made>), DeviceError> {
+    let made = RefCell::new(Vec::new());
+    let device = open(&OpenOptions::default(), &|wanted| {
         if !rt::is_simulated() {
             return text::no_simulation(wanted);
         }
         let device = diskmodel::make(wanted)?;
-        self.simulated.borrow_mut().push(Arc::clone(&device));
+        made.borrow_mut().push(Made {
+            device: Arc::clone(&device),
+            is_controller: matches!(wanted, Simulated::Controller { .. }),
+        });
         Ok(device)
-    }
+    })?;
+    Ok((device, made.into_inner()))
 }
 
 impl Counted {
+    /// Leaves the simulated devices out that are counted for another device already.
+    pub(crate) fn leave_out(&mut self, other: &Self) {
+        let is_same = |one: &Made, two: &Made| Arc::ptr_eq(&one.device, &two.device);
+        self.made
+            .retain(|one| !other.made.iter().any(|two| is_same(one, two)));
+    }
+
     /// Returns the statistics so far.
     pub(crate) fn read(&self) -> Reading {
-        let each = self.disks.iter().map(|disk| disk.stats());
+        let each = self.made.iter().map(|made| made.device.stats());
         let sum = each.reduce(|mut sum, disk| {
             sum += &disk;
             sum
         });
+        let has_controller = self.made.iter().any(|made| made.is_controller);
         Reading {
             requests: self.device.counts(),
             controller: sum
                 .as_ref()
                 .map(|sum| sum.controller)
-                .filter(|_| self.has_controller),
+                .filter(|_| has_controller),
             disk: sum,
         }
     }
@@ -91,19 +139,5 @@ impl Reading {
     }
 }
 
-/// Returns true if a controller is in front of a device or of a part of it.
-fn has_controller(text: &DeviceText) -> bool {
-    match text {
-        DeviceText::Controller { .. } => true,
-        DeviceText::Slice { device, .. }
-        | DeviceText::Fault { device, .. }
-        | DeviceText::Cached { device, .. } => has_controller(device),
-        DeviceText::Raid { members, .. } => {
-            members.iter().any(|member| has_controller(&member.device))
-        }
-        DeviceText::File { .. }
-        | DeviceText::Memory { .. }
-        | DeviceText::Simulated { .. }
-        | DeviceText::Nvram { .. } => false,
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -118,15 +118,16 @@ struct Devices {
 
 impl Devices {
     fn open(setup: &ExtSetup) -> Result<Self> {
-        let maker = DeviceMaker::default();
-        let log = match &setup.journal {
+        let mut maker = DeviceMaker::default();
+        let mut log = match &setup.journal {
             JournalPlace::External(text) => Some(maker.open(text)?),
             JournalPlace::Internal | JournalPlace::None => None,
         };
-        Ok(Self {
-            home: maker.open(&setup.device)?,
-            log,
-        })
+        let home = maker.open(&setup.device)?;
+        if let Some(log) = &mut log {
+            log.leave_out(&home);
+        }
+        Ok(Self { home, log })
     }
 
     fn read(&self, volume: &Volume) -> Reading {

@@ -60,7 +60,9 @@ pub(crate) fn size_of(device: &DeviceText) -> Option<u64> {
         DeviceText::Slice {
             from, to: Some(to), ..
         } => Some(to.bytes().saturating_sub(from.bytes())),
-        DeviceText::Cached { device, .. } | DeviceText::Fault { device, .. } => size_of(device),
+        DeviceText::Shared { device }
+        | DeviceText::Cached { device, .. }
+        | DeviceText::Fault { device, .. } => size_of(device),
         _ => None,
     }
 }

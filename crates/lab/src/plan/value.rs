@@ -398,7 +398,7 @@ mod tests {
         bad(Kind::Bytes, "-1", "a size");
         bad(Kind::Time, "\"5 lightyears\"", "a time");
         bad(Kind::Range(100_000), "[5, 4]", "two numbers");
-        bad(Kind::Device, "\"disk:9\"", "column 1");
+        bad(Kind::Device, "\"disc:9\"", "column 1");
         bad(Kind::Host, "\"p5\"", "not a host profile");
         let not_targets = [
             "\"directory:\"",

@@ -222,6 +222,62 @@ fn a_ballast_that_follows_the_journal_is_warned_of() {
     assert_eq!(Warning::of(&good), [Warning::NotRepeated]);
 }
 
+/// The file system and the journal as texts, the warnings in words.
+#[test]
+fn one_disk_or_two_is_said() {
+    let said = |device: &str, journal: &str| {
+        let text = format!(
+            "[plan]\nname = \"p\"\nquestion = \"?\"\n[fixed]\ndevice = \"{device}\"\n\
+             [factors]\njournal = [\"internal\", {{ label = \"beside\", value = \"{journal}\" }}]\n"
+        );
+        let plan = Plan::parse("p.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+        let warnings = Warning::of(&plan);
+        let texts = warnings.iter().map(ToString::to_string);
+        texts.collect::<Vec<String>>().join("\n")
+    };
+    let two = "beside: the file system and the journal are on two disks, each sim:atlas-v-18; write \
+               disk(sim:atlas-v-18) in both for one disk, or in one of them for two";
+    let one =
+        "the journal is on the disk of the file system in beside: disk busy is the work for both";
+    let cases = [
+        (
+            "slice(sim:atlas-v-18,0..1GiB)",
+            "slice(sim:atlas-v-18,1GiB..2GiB)",
+            two,
+        ),
+        (
+            "slice(sim:atlas-v-18,0..1GiB)",
+            "slice(slice(sim(atlas-v-18),1GiB..),0..1GiB)",
+            two,
+        ),
+        (
+            "slice(disk(sim:atlas-v-18),0..1GiB)",
+            "slice(disk(sim:atlas-v-18),1GiB..2GiB)",
+            one,
+        ),
+        (
+            "slice(disk(sim:atlas-v-18),0..1GiB)",
+            "slice(sim:atlas-v-18,1GiB..2GiB)",
+            "",
+        ),
+        (
+            "slice(sim:atlas-v-18,0..1GiB)",
+            "slice(disk(sim:atlas-v-18),1GiB..2GiB)",
+            "",
+        ),
+        (
+            "slice(sim:atlas-v-18,0..1GiB)",
+            "slice(sim:atlas-v-9,1GiB..2GiB)",
+            "",
+        ),
+        ("sim:atlas-v-18", "slice(sim:atlas-v-18,1GiB..2GiB)", ""),
+        ("sim:atlas-v-18", "nvram:32MiB", ""),
+    ];
+    for (device, journal, expected) in cases {
+        assert_eq!(said(device, journal), expected, "{device} {journal}");
+    }
+}
+
 #[test]
 fn json_has_the_same_figures() {
     let json = report(&[100.0, 110.0, 95.0, 80.0]).json();

@@ -82,6 +82,14 @@ fn what_does_not_go_together_is_refused() {
         (&[("device", text("/dev/sda"))], "runs in real time"),
         (&[("target", text("process"))], "in a simulated world only"),
         (
+            &[
+                ("device", text("slice(disk(sim:atlas-v-18),0..4GiB)")),
+                ("journal", text("slice(disk(sim:atlas-v-18),4095MiB..5GiB)")),
+            ],
+            "journal: slice(disk(sim:atlas-v-18),4095MiB..5GiB) overlaps \
+             slice(disk(sim:atlas-v-18),0..4GiB), which is the file system's",
+        ),
+        (
             &[("target", text("directory:/mnt"))],
             "has no effect for a directory",
         ),
@@ -231,7 +239,7 @@ fn file_systems_in_memory_are_not_made() {
     ]);
     let error = on_disk.expect_err("a disk is not used");
     assert!(
-        error.contains("kernel:tmpfs keeps all in memory"),
+        error.contains("kernel:tmpfs keeps files in memory"),
         "{error}"
     );
 }
@@ -271,7 +279,7 @@ fn what_means_nothing_to_a_mounted_file_system_is_refused() {
                 ("target", text("fuse:passthrough")),
                 ("device", text("/nowhere/image")),
             ],
-            "fuse:passthrough keeps all in memory; it takes mem:SIZE",
+            "fuse:passthrough keeps files in memory; use mem:SIZE",
         ),
         (
             &[kernel("xfs"), ("fs.type", text("ext3"))],
