@@ -55,6 +55,7 @@ builtin!(
     "postmark-phoronix",
     "memory-transition",
     "correctness",
+    "journal-place",
     "journal-place-2009",
     "journal-mail",
     "journal-database",
