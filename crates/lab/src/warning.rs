@@ -35,8 +35,8 @@ pub enum Warning {
         /// The ballast's bytes.
         ballast: u64,
     },
-    /// The file system and the journal are slices of one simulated device by name, but of two devices
-    /// in fact.
+    /// The file system and the journal are slices of one simulated device by name, but of two
+    /// devices in fact.
     TwoDisks {
         /// The block.
         block: String,

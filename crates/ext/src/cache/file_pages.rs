@@ -45,8 +45,8 @@ pub(crate) struct Inner {
     pub(crate) written_at: Nanos,
     pub(crate) written_count: u64,
     pub(crate) flushed_count: u64,
-    /// Readers without an open file.
-    pub(crate) streams: Streams,
+    /// Readers without an open file; none for most inodes of a program that opens its files.
+    streams: Option<Box<Streams>>,
     /// Windows that are read ahead.
     pub(crate) windows: Windows,
 }
@@ -137,6 +137,11 @@ impl FilePages {
 }
 
 impl Inner {
+    /// Returns the state of the readers without an open file.
+    pub(crate) fn streams(&mut self) -> &mut Streams {
+        self.streams.get_or_insert_default()
+    }
+
     /// Returns the slot of a page, if it has one.
     pub(crate) fn slot(&self, block: FileBlock) -> Option<&Slot> {
         let (folio, place) = split(block);

@@ -142,7 +142,8 @@ impl Windows {
         core::mem::take(&mut self.0)
     }
 
-    /// Adds a window. Returns the oldest one if there are too many: nobody may be reading it.
+    /// Adds a window. Returns the oldest one if there are too many: it may have no
+    /// reader any more.
     pub(crate) fn add(&mut self, pending: Pending) -> Option<Pending> {
         self.0.push(pending);
         (self.0.len() > PENDING_MAX).then(|| self.0.remove(0))

@@ -25,7 +25,7 @@ use crate::file::spans::{map_spans, mask_tail};
 /// The readahead state of a read.
 #[derive(Clone, Copy)]
 pub(super) enum Reader<'r> {
-    /// That of an open file.
+    /// The state of an open file.
     Open(&'r Mutex<ReadAhead>),
     /// A stream of the inode, for a reader without an open file.
     Stream(usize),
@@ -44,14 +44,14 @@ impl<'r> Reader<'r> {
             return Self::Open(open);
         }
         let mut inner = inode.pages.lock();
-        Self::Stream(inner.streams.note(first, last, block_bytes))
+        Self::Stream(inner.streams().note(first, last, block_bytes))
     }
 
     /// Changes the state.
     pub(super) fn change<T>(self, inode: &Inode, change: impl FnOnce(&mut ReadAhead) -> T) -> T {
         match self {
             Self::Open(open) => change(&mut open.lock()),
-            Self::Stream(index) => change(inode.pages.lock().streams.get_mut(index)),
+            Self::Stream(index) => change(inode.pages.lock().streams().get_mut(index)),
         }
     }
 }

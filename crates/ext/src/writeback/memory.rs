@@ -37,7 +37,7 @@ const THROTTLE_PAGES_MIN: usize = 64;
 const METADATA_BLOCKS: usize = 1024;
 /// Bytes of memory for an inode. Locks are larger in debug builds; counting their size would give
 /// simulated runs other figures there than in release builds.
-const INODE_BYTES: u64 = 752;
+const INODE_BYTES: u64 = 696;
 
 #[cfg(not(debug_assertions))]
 const _: () = assert!(size_of::<Inode>() as u64 == INODE_BYTES);

@@ -87,7 +87,7 @@ fn readers_without_an_open_file_read_ahead_too() {
     assert!(count <= READERS * REQUESTS_MAX, "{count} requests");
 }
 
-/// Windows that nobody reads are not in the way of a reader, nor of a writer.
+/// Checks that windows without a reader hinder neither another reader nor a writer.
 #[test]
 fn windows_that_nobody_reads_are_in_nobodys_way() {
     let cold = Cold::new();

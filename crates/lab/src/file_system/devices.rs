@@ -3,7 +3,7 @@
 //!
 //! | figures | counted where | on a shared disk |
 //! |---|---|---|
-//! | requests, bytes, flushes | in front of each device | of the file system and of the journal apart |
+//! | requests, bytes, flushes | in front of each device | of file system and journal apart |
 //! | arm, queue, drive's cache | by the models of the file system's disks | of both together |
 //! | cache of a controller | by each controller | of both together, with the file system |
 
