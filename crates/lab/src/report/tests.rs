@@ -227,7 +227,7 @@ fn a_ballast_that_follows_the_journal_is_warned_of() {
 fn one_disk_or_two_is_said() {
     let said = |device: &str, journal: &str| {
         let text = format!(
-            "[plan]\nname = \"p\"\nquestion = \"?\"\n[fixed]\ndevice = \"{device}\"\n\
+            "[plan]\nname = \"p\"\nquestion = \"?\"\nrepetitions = 2\n[fixed]\ndevice = \"{device}\"\n\
              [factors]\njournal = [\"internal\", {{ label = \"beside\", value = \"{journal}\" }}]\n"
         );
         let plan = Plan::parse("p.toml", &text).unwrap_or_else(|error| panic!("{error}"));
