@@ -238,7 +238,8 @@ impl Journal {
                 tracing::error!("a daemon of the journal panicked");
             }
         }
-        result
+        // A daemon may have aborted the journal after the last look at it.
+        result.and_then(|()| self.error().map_or(Ok(()), Err))
     }
 
     fn stop_daemons(&self) {

@@ -377,3 +377,17 @@ fn a_volume_is_closed_without_room_for_its_log() {
         ));
     }
 }
+
+/// The daemon's write of the journal's superblock fails while the volume is closed: the close
+/// fails, too, and the volume still has to be replayed.
+#[test]
+fn a_volume_whose_log_aborts_at_the_close_is_not_clean() {
+    check(
+        "crash2:ordered,external,log=131,tid=4294967280,commit=3031,fault=write.1.30,random=7001330751740312518:2:\
+         mkdir(d00);mkdir(d10);syncdir(d00);create(d10/f0);sync;unlink(d10/f0);create(d00/f2);syncdir(d10);\
+         write(d00/f2,0,12);create(d10/f3);create(d00/f0);setfacl-default(d00,404);write(d10/f3,1,9);sync;sync;\
+         setxattr(d00/f2,a-longer-name,60);sync;create(d00/f1);setxattr(d00/f2,a-longer-name,60);append(d00/f1,9);\
+         utimes(d10/f3,530491283);syncdir(d00);fsync(d10/f3);create(d00/f3);create(d10/f2);fsync(d00/f3);\
+         fdatasync(d00/f2):174-kept",
+    );
+}

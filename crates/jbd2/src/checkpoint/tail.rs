@@ -59,10 +59,14 @@ impl Shared {
         Ok(freed)
     }
 
-    /// Moves the tail, and marks the log as empty on the device if it is.
+    /// Moves the tail, and marks the log as empty on the device if it is. Fails if the journal has
+    /// aborted: another thread's write of the superblock may have failed meanwhile.
     pub(super) fn empty_log(&self) -> Result<()> {
         self.advance_tail(1)?;
         let mut superblock = self.superblock.lock();
+        if let Some(error) = self.error() {
+            return Err(error);
+        }
         let sequence = {
             let mut state = self.state.lock();
             let is_idle = state.committing.is_none() && !self.checkpoint.lock().has_filed();

@@ -514,3 +514,35 @@ fn fill_log_without_room() {
     change().expect("there is room");
     journal.close().expect("there is room");
 }
+
+/// A write fails while the journal is closed, in the closing thread or in the daemon that moves the
+/// tail. The close fails if the journal has aborted, whichever thread met the error.
+#[test]
+fn a_close_reports_the_abort_of_a_daemon() {
+    let mut aborted = 0;
+    for number in 1..=12 {
+        for seed in 0..64 {
+            let run = sim::run(sim::Config::random(seed), move || {
+                let mut bench = bench(
+                    rule(Operations::WRITES, When::Nth(number)),
+                    LogPolicy::DEFAULT,
+                );
+                bench.faults.set_armed(false);
+                for nr in 0..12 {
+                    bench.small.write(nr);
+                    bench.small.write(nr + 12);
+                    bench.small.commit();
+                }
+                bench.faults.set_armed(true);
+                let Bench { small, .. } = bench;
+                let closed = small.journal.close();
+                let is_aborted = !small.notes.aborted.lock().is_empty();
+                assert_eq!(closed.is_err(), is_aborted, "{closed:?}");
+                is_aborted
+            });
+            let report = run.unwrap_or_else(|error| panic!("write {number}, seed {seed}: {error}"));
+            aborted += u32::from(report.value);
+        }
+    }
+    assert!(aborted > 0, "nothing failed");
+}
