@@ -24,9 +24,10 @@ use zerocopy::FromBytes;
 use crate::crowd::Kind as CrowdKind;
 use crate::device::ImageDevice;
 use crate::image::{BLOCK_BYTES, Image};
-use crate::setting::{Checksums, JournalPlace, Setting, Synchronous};
+use crate::setting::{Checksums, JournalPlace, Schedule, Setting, Synchronous};
 use crate::tag::poison;
 use crate::timetable::MADE_AT;
+use crate::world::world;
 
 pub use crate::tested::quiet;
 
@@ -75,7 +76,11 @@ impl Disks {
     /// # Errors
     /// - Errors of mkfs or the filler.
     pub fn make(setting: &Setting) -> Result<Self, Error> {
-        let mut disks = Self::format(setting)?;
+        // In a world: what is made has no time or random number of the machine.
+        let inside = *setting;
+        let config = world(Schedule::Fair, MADE_AT, None);
+        let made = sim::run(config, move || Self::format(&inside));
+        let mut disks = made.expect("a world that only makes a volume ends").value?;
         if setting.free_blocks > 0 {
             disks = filler::fill(disks, setting.free_blocks.into())?;
         }

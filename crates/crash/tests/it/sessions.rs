@@ -190,3 +190,28 @@ fn no_log_is_shorter() {
         opened.map_or(Ok(()), Volume::close).unwrap();
     }
 }
+
+/// Made again later, the disks of a setting are equal: a violation can be repeated.
+#[test]
+fn disks_are_made_again_as_they_were() {
+    let make = || -> Vec<(Setting, u64)> {
+        let cells = CELLS.into_iter().chain([NO_JOURNAL]);
+        let settings = cells.flat_map(|cell| {
+            [0, 64].map(|free_blocks| Setting {
+                free_blocks,
+                ..Setting::new(cell)
+            })
+        });
+        let made = |setting| {
+            let disks = Disks::make(&setting).unwrap();
+            (setting, disks.hash())
+        };
+        settings.map(made).collect()
+    };
+    let first = make();
+    // Superblocks record seconds.
+    rt::sleep(rt::Nanos::from_millis(1100));
+    for ((setting, was), (_, is)) in first.into_iter().zip(make()) {
+        assert_eq!(was, is, "{setting:?}");
+    }
+}

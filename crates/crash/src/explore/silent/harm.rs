@@ -36,6 +36,8 @@ pub(super) struct Harm {
     pub(super) good: Arc<Block>,
     /// Its contents now.
     pub(super) bad: Arc<Block>,
+    /// Inodes with a block where a bitmap is now taken to be.
+    robbed: Vec<InodeNr>,
 }
 
 impl Harm {
@@ -76,13 +78,41 @@ impl Harm {
             Manner::Lost => Arc::clone(initial.block(block)),
             Manner::Misdirected { from } => Arc::clone(good.block(from)),
         };
+        Self::new(territory, good, block, manner, bad)
+    }
+
+    fn new(
+        territory: &Territory,
+        good: &Image,
+        block: u64,
+        manner: Manner,
+        bad: Arc<Block>,
+    ) -> Self {
+        let claim = territory.claims[&block].clone();
+        let robbed = match claim.part {
+            Part::Descriptors => owners_of_bitmaps(&bad, territory),
+            _ => Vec::new(),
+        };
         Self {
             block,
-            claim: territory.claims[&block].clone(),
+            claim,
             manner,
-            good: Arc::clone(contents),
+            good: Arc::clone(good.block(block)),
             bad,
+            robbed,
         }
+    }
+
+    /// Returns the damage of a block that has these contents instead of its own.
+    #[cfg(test)]
+    pub(super) fn misdirected(
+        territory: &Territory,
+        good: &Image,
+        block: u64,
+        bad: Arc<Block>,
+    ) -> Self {
+        let manner = Manner::Misdirected { from: block };
+        Self::new(territory, good, block, manner, bad)
     }
 
     /// Returns true if the block holds the locations of other parts, and these have changed.
@@ -104,6 +134,24 @@ impl Harm {
         let bitmaps = |group: &GroupDescriptor| (group.block_bitmap_low, group.inode_bitmap_low);
         self.claim.part == Part::Descriptors && differ(&self.good, &self.bad, bitmaps)
     }
+
+    /// Returns true if the inode has a block where a bitmap is now taken to be. If it is the block
+    /// of its attributes, the inode itself is refused.
+    pub(super) fn robs(&self, inode: InodeNr) -> bool {
+        self.robbed.contains(&inode)
+    }
+}
+
+/// Returns the inodes with a block that these descriptors take for a bitmap.
+fn owners_of_bitmaps(descriptors: &Block, territory: &Territory) -> Vec<InodeNr> {
+    let bitmaps = groups(descriptors)
+        .into_iter()
+        .flat_map(|group| [group.block_bitmap_low, group.inode_bitmap_low]);
+    let claims = bitmaps.filter_map(|block| territory.claims.get(&block.get().into()));
+    let of_inodes = claims.filter(|claim| claim.part != Part::InodeTable);
+    of_inodes
+        .flat_map(|claim| claim.owners.iter().copied())
+        .collect()
 }
 
 fn pick<'a, T>(all: &'a [T], random: &mut SplitMix) -> &'a T {
@@ -151,13 +199,14 @@ fn places_of_superblock(block: &Block) -> impl PartialEq + use<> {
 
 /// Returns true if a field of a descriptor differs.
 fn differ<T: PartialEq>(good: &Block, bad: &Block, field: fn(&GroupDescriptor) -> T) -> bool {
-    let groups = |block: &Block| -> Vec<GroupDescriptor> {
-        let pieces = block.chunks_exact(size_of::<GroupDescriptor>());
-        let group = |bytes| GroupDescriptor::read_from_bytes(bytes).expect("a descriptor's bytes");
-        pieces.map(group).collect()
-    };
     let mut pairs = groups(good).into_iter().zip(groups(bad));
     pairs.any(|(good, bad)| field(&good) != field(&bad))
+}
+
+fn groups(block: &Block) -> Vec<GroupDescriptor> {
+    let pieces = block.chunks_exact(size_of::<GroupDescriptor>());
+    let group = |bytes| GroupDescriptor::read_from_bytes(bytes).expect("a descriptor's bytes");
+    pieces.map(group).collect()
 }
 
 impl fmt::Display for Harm {

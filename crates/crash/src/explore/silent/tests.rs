@@ -10,6 +10,9 @@ use super::judge::compare;
 use super::look::{Contents, Object};
 use super::territory::Claim;
 use super::*;
+use layout::Block;
+use layout::group::GroupDescriptor;
+
 use crate::image::BLOCK_BYTES;
 use crate::setting::CELLS;
 use crate::timetable::MADE_AT;
@@ -18,8 +21,7 @@ use crate::timetable::MADE_AT;
 const DRAWN: u64 = 400;
 
 /// Returns a closed volume with inodes of all kinds.
-fn volume() -> Disks {
-    let disks = Disks::make(&Setting::new(CELLS[0])).expect("a volume is made");
+fn filled(disks: &Disks) -> Disks {
     let devices = disks.devices();
     let volume = Volume::open(devices.home_device(), None, quiet(DataMode::Ordered)).expect("open");
     for name in ["one", "two"] {
@@ -36,12 +38,13 @@ fn volume() -> Disks {
             .expect("symlink");
     }
     volume.close().expect("close");
-    devices.disks(&disks)
+    devices.disks(disks)
 }
 
 fn inside(test: impl FnOnce(Disks, Sight, Territory) + 'static) {
+    let disks = Disks::make(&Setting::new(CELLS[0])).expect("a volume is made");
     let run = sim::run(world(Schedule::Fair, MADE_AT, None), move || {
-        let good = volume();
+        let good = filled(&disks);
         let (sight, territory) = survey(&good, DataMode::Ordered).expect("it can be read");
         test(good, sight, territory);
     });
@@ -133,4 +136,30 @@ fn spoilt(object: &Object) -> [Object; 3] {
     spoilt[1].contents = Err(Error::NotFound);
     spoilt[2].marks = Err(Error::NotFound);
     spoilt
+}
+
+/// A descriptor that places the bitmap in an inode's block of attributes excuses that the inode is
+/// refused, and no other inode.
+#[test]
+fn an_inode_that_is_robbed_of_its_attributes_may_be_refused() {
+    inside(|good, sight, territory| {
+        let mut attributes = territory.claims.iter();
+        let (taken, claim) = attributes
+            .find(|(_, claim)| claim.part == Part::Attributes)
+            .expect("a block of attributes");
+        let block = SUPERBLOCK + 1;
+        let mut bad = Block::clone(good.home.block(block));
+        let (group, _) = GroupDescriptor::mut_from_prefix(&mut bad).expect("a descriptor");
+        group.block_bitmap_low = (*taken as u32).into();
+        let harm = Harm::misdirected(&territory, &good.home, block, bad.into_arc());
+        assert!(harm.moves_bitmaps());
+        for nr in sight.objects.keys() {
+            let mut seen = sight.clone();
+            let object = seen.objects.get_mut(nr).expect("it is there");
+            object.attributes = Err(Error::NotFound);
+            let compared = compare(&harm, &sight, &seen);
+            let is_robbed = claim.owners.contains(nr);
+            assert_eq!(compared.is_ok(), is_robbed, "{nr}: {compared:?}");
+        }
+    });
 }
