@@ -29,16 +29,7 @@ fn main() -> Result<()> {
     let compared = [0, 3];
     let records = outcome.records.iter();
     let records = records.filter(|record| compared.contains(&record.repetition));
-    let lines = records.map(|record| {
-        let measured = serde_json::to_string(&record.measured)?;
-        let settings = serde_json::to_string(&record.context.settings)?;
-        Ok(format!(
-            "{} {} {:?} {settings} {measured}",
-            record.trial(),
-            record.seed,
-            record.workload_seed
-        ))
-    });
+    let lines = records.map(|record| Ok(record.canonical()?));
     // Trials run in parallel, so records arrive in any order.
     let mut lines: Vec<String> = lines.collect::<Result<_>>()?;
     lines.sort_unstable();

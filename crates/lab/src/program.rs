@@ -15,8 +15,11 @@ pub struct Program {
     pub version: String,
     /// The commit that it was built from; `unknown` outside a repository.
     pub commit: String,
-    /// The hash of the executable file. Two builds with the same hash give the same simulated
-    /// results.
+    /// The hash of the sources that simulated results depend on: two builds with the same hash give
+    /// the same simulated results. Empty in records of old, and in builds outside the workspace.
+    #[serde(default)]
+    pub source: String,
+    /// The hash of the executable file, which results in real time depend on.
     pub fingerprint: String,
 }
 
@@ -66,7 +69,18 @@ impl Program {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: env!("LAB_COMMIT").to_owned(),
+            source: env!("LAB_SOURCE").to_owned(),
             fingerprint: fingerprint.clone(),
+        }
+    }
+
+    /// Returns the identity of the build as far as simulated results depend on it: the hash of its
+    /// sources, or that of the executable if the sources are unknown.
+    #[must_use]
+    pub fn build(&self) -> &str {
+        match self.source.is_empty() {
+            true => &self.fingerprint,
+            false => &self.source,
         }
     }
 }
@@ -136,5 +150,38 @@ fn fingerprint() -> String {
             std::process::id(),
             std::time::SystemTime::now()
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_source_hash_covers_the_lab_and_its_dependencies() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+        let crates = crates.expect("it lies in crates/");
+        let mut open = vec!["lab".to_owned()];
+        let mut found = BTreeSet::new();
+        while let Some(name) = open.pop() {
+            let path = crates.join(&name).join("Cargo.toml");
+            let Ok(manifest) = fs::read_to_string(path) else {
+                continue;
+            };
+            let manifest: toml::Table = manifest.parse().expect("TOML");
+            let own = manifest.get("dependencies").and_then(toml::Value::as_table);
+            let names = own.into_iter().flat_map(toml::Table::keys);
+            open.extend(names.filter(|other| !found.contains(*other)).cloned());
+            found.insert(name);
+        }
+        let hashed: BTreeSet<String> = env!("LAB_SOURCE_CRATES")
+            .split(' ')
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(hashed, found, "see CRATES in build.rs");
+        assert_eq!(env!("LAB_SOURCE").len(), 16);
     }
 }

@@ -92,6 +92,19 @@ pub struct LatencyRecord {
     pub buckets_ns: Vec<(u64, u64)>,
 }
 
+/// The fields of a record that two runs have in common.
+#[derive(Serialize)]
+struct Canonical<'a> {
+    trial: String,
+    plan: &'a str,
+    plan_hash: &'a str,
+    build: &'a str,
+    seed: String,
+    workload_seed: Option<u32>,
+    settings: &'a BTreeMap<String, String>,
+    measured: &'a Measured,
+}
+
 impl Record {
     /// Creates the record of a trial that started at `started` and took `real_seconds`.
     #[must_use]
@@ -121,6 +134,25 @@ impl Record {
         trial_id(&self.context.combination, self.repetition, self.is_warmup)
     }
 
+    /// Returns the record in one line of JSON without everything that may differ between two runs of
+    /// a simulated trial by one build: time, machine, executable and load.
+    ///
+    /// # Errors
+    /// Fails if a figure is not a JSON number.
+    pub fn canonical(&self) -> Result<String, serde_json::Error> {
+        let context = &self.context;
+        serde_json::to_string(&Canonical {
+            trial: self.trial(),
+            plan: &context.plan,
+            plan_hash: &context.plan_hash,
+            build: context.program.build(),
+            seed: format!("{:016x}", self.seed),
+            workload_seed: self.workload_seed,
+            settings: &context.settings,
+            measured: &self.measured,
+        })
+    }
+
     /// Returns a figure; `None` if the trial does not have it.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<f64> {
@@ -147,6 +179,34 @@ impl Context {
                 .collect(),
             program: Program::current(),
             machine: Machine::current(),
+        }
+    }
+
+    /// Returns true if its trials run in a simulated world.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.settings
+            .get("target")
+            .is_none_or(|target| target == "simulated")
+    }
+
+    /// Returns the identity of the build as far as the results depend on it: the hash of the sources
+    /// for simulated trials, that of the executable for those in real time.
+    #[must_use]
+    pub fn build(&self) -> &str {
+        self.build_of(&self.program)
+    }
+
+    /// Returns true if a program gives the results that were recorded.
+    #[must_use]
+    pub fn is_of(&self, program: &Program) -> bool {
+        self.build() == self.build_of(program)
+    }
+
+    fn build_of<'p>(&self, program: &'p Program) -> &'p str {
+        match self.is_simulated() {
+            true => program.build(),
+            false => &program.fingerprint,
         }
     }
 }

@@ -179,10 +179,10 @@ impl Report {
             })
             .collect();
         let mut warnings = Warning::of(plan);
-        if programs.len() > 1 {
-            warnings.push(Warning::SeveralPrograms {
-                count: programs.len(),
-            });
+        let builds: BTreeSet<&str> = contexts.values().map(|own| own.build()).collect();
+        if builds.len() > 1 {
+            let count = builds.len();
+            warnings.push(Warning::SeveralPrograms { count });
         }
         warnings.extend(suspicion::of(plan, &all, machines.len()));
         Self {

@@ -245,13 +245,13 @@ pub fn latest(records: Vec<Record>) -> BTreeMap<String, Record> {
         .collect()
 }
 
-/// Returns the records that this build of the program made, which a run does not repeat.
+/// Returns the records that this build of the program makes again, which a run does not repeat.
 #[must_use]
 pub fn of_this_program(records: Vec<Record>) -> Vec<Record> {
     let program = Program::current();
     records
         .into_iter()
-        .filter(|record| record.context.program == program)
+        .filter(|record| record.context.is_of(&program))
         .collect()
 }
 
@@ -290,7 +290,31 @@ mod tests {
         assert_eq!(of_this_program(records.to_vec()).len(), 3);
         let mut foreign = record(&plan, 0);
         Arc::make_mut(&mut foreign.context).program.fingerprint = "another".to_owned();
+        assert_eq!(of_this_program(vec![foreign.clone()]).len(), 1);
+        // A result in real time depends on the executable.
+        let context = Arc::make_mut(&mut foreign.context);
+        let target = "process".to_owned();
+        context.settings.insert("target".to_owned(), target);
         assert!(of_this_program(vec![foreign]).is_empty());
+        let mut changed = record(&plan, 0);
+        Arc::make_mut(&mut changed.context).program.source = "another".to_owned();
+        assert!(of_this_program(vec![changed]).is_empty());
+    }
+
+    #[test]
+    fn figures_come_back_to_the_bit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let plan = plan();
+        let store = Store::new(folder.path(), &plan);
+        let mut random = rt::split_mix::SplitMix::new(1);
+        let mut figures = record(&plan, 0);
+        for number in 0..2000 {
+            let value = random.next_u64() as f64 / random.next_u64() as f64;
+            let name = format!("figure_{number}");
+            figures.measured.metrics.insert(name, value);
+        }
+        store.add(&figures).expect("it is written");
+        assert_eq!(store.read().expect("it is read"), [figures]);
     }
 
     #[test]

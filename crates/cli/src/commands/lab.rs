@@ -2,12 +2,14 @@
 
 mod all;
 mod bar;
+mod canonical;
 mod compare;
 mod devices;
 mod keys;
 mod measure;
 mod merge;
 mod reproductions;
+mod trials;
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -57,8 +59,12 @@ enum Command {
     Devices(devices::Arguments),
     /// List the keys of a plan.
     Keys(keys::Arguments),
+    /// List the trials of a plan, each with its shard.
+    Trials(trials::Arguments),
     /// Merge the records of shards.
     Merge(merge::Arguments),
+    /// Print the part of records that every run has in common.
+    Canonical(canonical::Arguments),
     /// Compare published figures with the records.
     Reproductions(reproductions::Arguments),
     /// Measure the time to load and report a large number of records.
@@ -82,8 +88,9 @@ struct RunArguments {
     /// option, a run without records is an error.
     #[arg(long)]
     resume: bool,
-    /// Run only a part of the trials: shard I of N, such as 2/8. `jext lab merge` merges the
-    /// records of all shards; `jext lab run` then adds repetitions where intervals are too wide.
+    /// Run only a part of the trials: shard I of N, such as 2/8, or shards I to J, such as 2-3/8.
+    /// `jext lab merge` merges the records of all shards; `jext lab run` then adds repetitions where
+    /// intervals are too wide.
     #[arg(long, value_name = "I/N", conflicts_with_all = ["all", "json"])]
     shard: Option<Shard>,
     /// Repeat trials that are already recorded.
@@ -134,7 +141,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Compare(arguments) => compare::run(arguments),
         Command::Devices(arguments) => devices::run(arguments),
         Command::Keys(arguments) => keys::run(arguments),
+        Command::Trials(arguments) => trials::run(arguments),
         Command::Merge(arguments) => merge::run(arguments),
+        Command::Canonical(arguments) => canonical::run(arguments),
         Command::Reproductions(arguments) => reproductions::run(arguments),
         Command::Measure(arguments) => measure::run(arguments),
     }

@@ -1,6 +1,7 @@
 //! lab run, list and report.
 
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -62,6 +63,109 @@ fn shards_are_merged_to_what_one_run_gives() {
     let other = format!("other/tiny/{}", other.to_str().unwrap());
     let error = folder.bad(&format!("lab merge {path} {other}"));
     assert!(error.contains("is of plan tiny ("), "{error}");
+}
+
+#[test]
+fn a_shard_that_is_killed_goes_on() {
+    let folder = Folder::new();
+    let plan = PLAN.replace("question", "repetitions = 40\nquestion");
+    folder.write("tiny.toml", plan.as_bytes());
+    folder.good("lab run tiny.toml --shard 1-3/4 --results whole");
+    let records = |results: &str| {
+        let folder = folder.path().join(results).join("tiny");
+        let mut files = std::fs::read_dir(folder).ok()?;
+        files.next().map(|entry| entry.unwrap().path())
+    };
+    let whole = records("whole").unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_jext"))
+        .current_dir(folder.path())
+        .args(["lab", "run", "tiny.toml", "--shard", "1-3/4", "--jobs", "1"])
+        .args(["--results", "killed"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let path = loop {
+        let some = |path: &PathBuf| std::fs::read_to_string(path).unwrap().lines().count() > 4;
+        if let Some(path) = records("killed").filter(some) {
+            break path;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // As if the kill had come in the middle of a line.
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 10]).unwrap();
+    let said = folder.good("lab run tiny.toml --shard 1-3/4 --results killed");
+    assert!(said.contains("recorded before"), "{said}");
+    assert!(!said.contains("\n0 trials run"), "{said}");
+    let canonical = |path: &Path| folder.good(&format!("lab canonical {}", path.display()));
+    assert_eq!(canonical(&path), canonical(&whole));
+}
+
+#[test]
+fn trials_are_listed_with_their_shards() {
+    let folder = Folder::new();
+    let plan = PLAN.replace("question", "repetitions = 4\nquestion");
+    folder.write("tiny.toml", plan.as_bytes());
+    let json = folder.json("lab trials tiny.toml --shards 3 --json");
+    assert_eq!(json["plan"], "tiny");
+    assert_eq!(json["is_simulated"], true);
+    assert_eq!(json["build"], json["program"]["source"]);
+    let trials = json["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 8);
+    let text = folder.good("lab trials tiny.toml --shards 3");
+    for (line, trial) in text.lines().zip(trials) {
+        let (shard, id) = (&trial["shard"], trial["id"].as_str().unwrap());
+        assert_eq!(line, format!("{shard}/3  {id}"));
+    }
+    for shard in 1..=3 {
+        folder.good(&format!(
+            "lab run tiny.toml --shard {shard}/3 --results r{shard}"
+        ));
+        let wanted = trials.iter().filter(|trial| trial["shard"] == shard);
+        let hash = json["plan_hash"].as_str().unwrap();
+        let path = format!("r{shard}/tiny/{hash}-{shard}-of-3.jsonl");
+        let found = folder.good(&format!("lab canonical {path}"));
+        assert_eq!(found.lines().count(), wanted.count(), "{shard}");
+    }
+    assert_eq!(
+        folder.json("lab trials mount --json")["is_simulated"],
+        false
+    );
+}
+
+#[test]
+fn a_build_is_chosen_and_others_are_refused() {
+    let folder = Folder::new();
+    folder.write("tiny.toml", PLAN.as_bytes());
+    folder.good("lab run tiny.toml --results one");
+    let path = std::fs::read_dir(folder.path().join("one/tiny")).unwrap();
+    let path = path.last().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let build = folder.json("lab trials tiny.toml --json")["build"].clone();
+    let build = build.as_str().unwrap();
+    folder.write(
+        "other.jsonl",
+        text.replace(build, "0000000000000000").as_bytes(),
+    );
+    let both = format!("{} other.jsonl", path.display());
+    let error = folder.bad(&format!("lab merge {both}"));
+    assert!(error.contains("choose one with `--build`"), "{error}");
+    let merged = folder.good(&format!(
+        "lab merge {both} --build {build} --output own.jsonl"
+    ));
+    assert!(
+        merged.starts_with("2 trials of 2 files; records in own.jsonl"),
+        "{merged}"
+    );
+    let other = folder.good("lab canonical other.jsonl own.jsonl --build 0000");
+    assert_eq!(other, folder.good("lab canonical other.jsonl"));
+    let error = folder.bad(&format!("lab merge {both} --build ffff --output own.jsonl"));
+    assert_eq!(error, "no record in these files is of build ffff");
+    let error = folder.bad("lab canonical nothing.jsonl");
+    assert!(error.starts_with("nothing.jsonl: "), "{error}");
 }
 
 #[test]

@@ -171,8 +171,8 @@ fn render_origin(page: &mut String, report: &Report, again: &str, source: &str) 
     for program in &report.programs {
         let (version, commit) = (&program.version, &program.commit);
         let text = format!(
-            "jext {version}, commit {commit}, executable {}",
-            program.fingerprint
+            "jext {version}, commit {commit}, sources {}, executable {}",
+            program.source, program.fingerprint
         );
         rows.push(("Program", text));
     }

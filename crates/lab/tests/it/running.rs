@@ -159,12 +159,16 @@ fn a_timeline_shows_all_that_was_counted_and_changes_nothing() {
 }
 
 #[test]
-fn records_of_another_program_are_not_taken_over() {
+fn records_of_other_sources_are_not_taken_over() {
     let (plan, folder) = (plan(SMALL), tempfile::tempdir().unwrap());
     let outcome = run(&plan, folder.path());
     let text = fs::read_to_string(&outcome.path).unwrap();
-    let fingerprint = &outcome.records[0].context.program.fingerprint;
-    fs::write(&outcome.path, text.replace(fingerprint, "0000000000000000")).unwrap();
+    let program = &outcome.records[0].context.program;
+    let (source, other) = (&program.source, "0000000000000000");
+    // Another executable of the same sources gives the same records.
+    fs::write(&outcome.path, text.replace(&program.fingerprint, other)).unwrap();
+    assert_eq!(run(&plan, folder.path()).run, 0);
+    fs::write(&outcome.path, text.replace(source, other)).unwrap();
     assert_eq!(run(&plan, folder.path()).run, 6);
 }
 
