@@ -120,11 +120,16 @@ const ALLOCATED_ONE_IN: u64 = 4;
 const FAULTS: usize = 12;
 
 /// Numbered workloads.
+///
+/// Consecutive numbers are a round: one workload in each cell. A shard has every so many rounds, so
+/// that it sees all cells, and renumbers its workloads from 0.
 pub struct Generator {
     kind: Kind,
     cells: Vec<Cell>,
     seed: u64,
     orbits: Arc<Orbits>,
+    // Invariant: the first round of the shard, and the number of shards; first < count.
+    shard: (u64, u64),
 }
 
 /// Returns the orbits of a length. They are computed once in a process, since those of length 3
@@ -151,16 +156,36 @@ impl Generator {
             cells,
             seed,
             orbits,
+            shard: (0, 1),
         }
+    }
+
+    /// Leaves the workloads of shard `number`, from 1, of `count` shards. Every workload is in
+    /// exactly one of them.
+    ///
+    /// # Panics
+    /// Panics if `number` is not in 1 to `count`.
+    #[must_use]
+    pub fn shard(mut self, number: u32, count: u32) -> Self {
+        assert!((1..=count).contains(&number), "shard {number} of {count}");
+        self.shard = (u64::from(number - 1), u64::from(count));
+        self
     }
 
     /// Returns the number of workloads; none if it is unlimited.
     pub fn count(&self) -> Option<u64> {
+        let rounds = self.rounds()?;
+        let (first, count) = self.shard;
+        Some(rounds.saturating_sub(first).div_ceil(count) * self.cells.len() as u64)
+    }
+
+    /// Returns the number of rounds of all shards; none if it is unlimited.
+    fn rounds(&self) -> Option<u64> {
         match self.kind {
             Kind::Exhaustive { length } | Kind::EachFault { length }
                 if length <= exhaustive::COMPLETE_MAX =>
             {
-                Some(self.orbits.workload_count() * self.cells.len() as u64)
+                Some(self.orbits.workload_count())
             }
             _ => None,
         }
@@ -181,12 +206,19 @@ impl Generator {
         &self.orbits
     }
 
-    /// Returns a workload by its number, and its cell's index among the cells.
+    /// Returns a workload by its number in the shard, and its cell's index among the cells.
     pub fn workload(&self, number: u64) -> (usize, Workload) {
-        let (cell, mut workload) = self.any_workload(number);
+        let (cell, mut workload) = self.any_workload(self.number_of_all(number));
         // A volume without a journal does not recover from a power cut.
         workload.setting.is_dirty &= self.cells[cell].has_journal();
         (cell, workload)
+    }
+
+    /// Returns the number of a workload of the shard among those of all shards.
+    fn number_of_all(&self, number: u64) -> u64 {
+        let cells = self.cells.len() as u64;
+        let (first, count) = self.shard;
+        (number / cells * count + first) * cells + number % cells
     }
 
     fn any_workload(&self, number: u64) -> (usize, Workload) {
@@ -217,11 +249,64 @@ impl Generator {
             Kind::Full => full::workload(self.cells[cell], seed),
             Kind::Faults => faults::workload(self.cells[cell], &self.orbits, seed),
         };
-        let is_random = self.count().is_none();
+        let is_random = self.rounds().is_none();
         let is_chosen = mix_pair(seed, ALLOCATED_ONE_IN).is_multiple_of(ALLOCATED_ONE_IN);
         if is_random && is_chosen && self.cells[cell].data == DataMode::Ordered {
             workload.setting.ordered = OrderedScope::Allocated;
         }
         (cell, workload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setting::{CELLS, NO_JOURNAL};
+
+    const SEED: u64 = 5;
+
+    fn generator(kind: Kind) -> Generator {
+        let cells = CELLS.into_iter().chain([NO_JOURNAL]).collect();
+        Generator::new(kind, cells, SEED)
+    }
+
+    /// The workloads of all shards are those of the whole generator, each once.
+    fn check(kind: Kind, shards: u32, wanted: Option<u64>) {
+        let whole = generator(kind);
+        let count = whole.count().or(wanted).expect("a count");
+        let mut numbers = Vec::new();
+        for number in 1..=shards {
+            let shard = generator(kind).shard(number, shards);
+            let own = match shard.count() {
+                Some(count) => count,
+                None => (0..)
+                    .take_while(|own| shard.number_of_all(*own) < count)
+                    .count() as u64,
+            };
+            for own in 0..own {
+                let number = shard.number_of_all(own);
+                if number.is_multiple_of(97) {
+                    let (own, expected) = (shard.workload(own), whole.workload(number));
+                    assert_eq!(own, expected, "{kind}, {number}");
+                }
+                numbers.push(number);
+            }
+        }
+        numbers.sort_unstable();
+        assert!(
+            numbers.iter().copied().eq(0..count),
+            "{kind}, {shards} shards"
+        );
+    }
+
+    #[test]
+    fn every_workload_is_in_one_shard() {
+        for shards in [1, 2, 7, 8, 1000] {
+            check(Kind::Exhaustive { length: 1 }, shards, None);
+            check(Kind::EachFault { length: 1 }, shards, None);
+            for kind in [Kind::Exhaustive { length: 3 }, Kind::Stress, Kind::Tight] {
+                check(kind, shards, Some(700));
+            }
+        }
     }
 }

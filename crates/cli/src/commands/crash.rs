@@ -19,6 +19,7 @@ use crash::generator::{Generator, Kind};
 use crash::rule::RULES;
 use crash::session::{Report, Session, Stop};
 use crash::setting::{CELLS, Cell, NO_JOURNAL};
+use lab::plan::Shard;
 use serde_json::{Value, json};
 
 use crate::output::{print, print_json};
@@ -58,6 +59,11 @@ pub(crate) struct Arguments {
     /// Seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Explore only a part of the workloads: shard I of N, such as 2/8. Together, the shards of one
+    /// seed explore what one run without this option does. --minutes and --states hold for the
+    /// shard.
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["compare", "real"])]
+    shard: Option<Shard>,
     /// Number of parallel worlds; by default the number of processors. With --real, number of
     /// clients; 16 by default.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
@@ -144,6 +150,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !is_bounded && !is_finite {
         bail!("these workloads have no end: give --minutes or --states");
     }
+    if let Some(shard) = arguments.shard
+        && shard.single().is_none()
+    {
+        bail!("--shard {shard}: one shard at a time, such as 2/8");
+    }
+    if !arguments.json {
+        print(&format!("{}\n", selection(arguments)))?;
+    }
     let mut reports = Vec::new();
     for (index, kind) in kinds.iter().enumerate() {
         let shares = kinds.len() - index;
@@ -156,9 +170,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let has_violation = reports.iter().any(|(_, report)| report.violation.is_some());
     if arguments.json {
-        print_json(&to_json(&reports, &cells))?;
+        print_json(&to_json(arguments, &reports, &cells))?;
     } else {
-        print(&to_text(&reports, &cells))?;
+        print(&to_text(arguments, &reports, &cells))?;
     }
     Ok(if has_violation {
         ExitCode::FAILURE
@@ -187,6 +201,15 @@ fn cells(arguments: &Arguments) -> Result<Vec<Cell>> {
     Ok(arguments.cells.clone())
 }
 
+/// Returns the seed and the shard in words.
+fn selection(arguments: &Arguments) -> String {
+    let seed = arguments.seed;
+    match arguments.shard {
+        Some(shard) => format!("seed {seed}, shard {shard}"),
+        None => format!("seed {seed}"),
+    }
+}
+
 fn threads(arguments: &Arguments) -> usize {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     arguments.threads.map_or(available, usize::from)
@@ -200,7 +223,10 @@ fn run_kind(
     shares: usize,
     before: &[(Kind, Report)],
 ) -> Result<Report> {
-    let generator = Generator::new(kind, cells.to_vec(), seed);
+    let mut generator = Generator::new(kind, cells.to_vec(), seed);
+    if let Some((number, count)) = arguments.shard.and_then(Shard::single) {
+        generator = generator.shard(number, count);
+    }
     if let Kind::Exhaustive { length } = kind
         && !arguments.json
     {
@@ -253,7 +279,7 @@ fn run_kind(
     Ok(report)
 }
 
-fn to_text(reports: &[(Kind, Report)], cells: &[Cell]) -> String {
+fn to_text(arguments: &Arguments, reports: &[(Kind, Report)], cells: &[Cell]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header([
@@ -302,7 +328,10 @@ fn to_text(reports: &[(Kind, Report)], cells: &[Cell]) -> String {
     );
     for (kind, report) in reports {
         if report.is_complete {
-            let _ = writeln!(text, "{kind}: complete");
+            let _ = match arguments.shard {
+                Some(shard) => writeln!(text, "{kind}: shard {shard} complete"),
+                None => writeln!(text, "{kind}: complete"),
+            };
         }
         if let Some(violation) = &report.violation {
             let _ = writeln!(
@@ -336,7 +365,7 @@ fn row(name: &str, tally: &Tally) -> Vec<String> {
     std::iter::once(name.to_owned()).chain(numbers).collect()
 }
 
-fn to_json(reports: &[(Kind, Report)], cells: &[Cell]) -> Value {
+fn to_json(arguments: &Arguments, reports: &[(Kind, Report)], cells: &[Cell]) -> Value {
     let of = |(kind, report): &(Kind, Report)| {
         let cells: Vec<Value> = cells
             .iter()
@@ -359,7 +388,11 @@ fn to_json(reports: &[(Kind, Report)], cells: &[Cell]) -> Value {
             "violation": violation,
         })
     };
-    json!({"sessions": reports.iter().map(of).collect::<Vec<Value>>()})
+    json!({
+        "seed": arguments.seed,
+        "shard": arguments.shard.map(|shard| shard.to_string()),
+        "sessions": reports.iter().map(of).collect::<Vec<Value>>(),
+    })
 }
 
 fn tally_json(tally: &Tally) -> Value {

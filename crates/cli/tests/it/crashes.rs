@@ -41,6 +41,44 @@ fn a_short_exploration_finds_nothing() {
     assert_eq!(Some(damaged), total["rules"]["E7"].as_u64(), "{total}");
 }
 
+/// Shards of a run to its end have every workload once and find together what it finds.
+#[test]
+fn shards_are_parts_of_one_run() {
+    const RUN: &str = "crash --cell ordered,internal --generator exhaustive --length 1 --json";
+    let folder = Folder::new();
+    let counts = |line: &str| -> Vec<u64> {
+        let document = folder.json(line);
+        assert_eq!(document["seed"], 1);
+        let session = &document["sessions"][0];
+        assert_eq!(session["complete"], true, "{line}");
+        let total = session["total"].as_object().unwrap();
+        total.values().filter_map(Value::as_u64).collect()
+    };
+    let mut sum = counts(&format!("{RUN} --shard 1/2"));
+    let second = counts(&format!("{RUN} --shard 2/2"));
+    sum.iter_mut()
+        .zip(&second)
+        .for_each(|(sum, own)| *sum += own);
+    assert_eq!(sum, counts(RUN));
+
+    let text = folder.good(&format!("{SHORT} --shard 3/200 --seed 7"));
+    assert!(text.starts_with("seed 7, shard 3/200\n"), "{text}");
+    assert!(
+        text.contains("exhaustive, length 1: shard 3/200 complete"),
+        "{text}"
+    );
+    let random = "crash --cell ordered,internal --generator stress --shard 2/2";
+    for limit in ["--states 20", "--minutes 0.01", "--states 20 --minutes 1"] {
+        let document = folder.json(&format!("{random} {limit} --json"));
+        assert_eq!(document["shard"], "2/2");
+        let session = &document["sessions"][0];
+        assert!(
+            session["total"]["recovered"].as_u64().unwrap() >= 20,
+            "{limit}"
+        );
+    }
+}
+
 #[test]
 fn wrong_flags_are_named() {
     for (line, code, said) in [
@@ -64,6 +102,13 @@ fn wrong_flags_are_named() {
         ("crash --real --threads 40 --minutes 1", 1, "at most 36"),
         ("crash --all --threads 0", 2, "--threads"),
         ("crash --all --states 5 --seed 1,2", 2, "invalid value"),
+        ("crash --all --states 5 --shard 3/2", 2, "is not a shard"),
+        (
+            "crash --all --states 5 --shard 1-2/3",
+            1,
+            "one shard at a time",
+        ),
+        ("crash --compare --shard 1/2", 2, "cannot be used with"),
         ("replay crash1:nonsense", 2, "is not a replay id"),
         ("replay", 2, "<ID>"),
     ] {

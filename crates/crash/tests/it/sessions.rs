@@ -5,6 +5,7 @@ use std::time::Duration;
 use crash::crowd;
 use crash::disks::{Disks, quiet};
 use crash::explore::Limits;
+use crash::findings::Tally;
 use crash::generator::stress::LOG_BLOCKS_MIN;
 use crash::generator::{Generator, Kind};
 use crash::rule::Rule::{C2, C3, E0, E1, E2, E3, E4, E5, E6, E9, E10};
@@ -25,8 +26,14 @@ fn run_in(cells: &[Cell], kind: Kind, seed: u64, workloads: Option<u64>) -> Repo
 }
 
 fn run_within(limits: Limits, cells: &[Cell], kind: Kind, workloads: Option<u64>) -> Report {
+    let generator = Generator::new(kind, cells.to_vec(), limits.seed);
+    run_generator(limits, generator, workloads)
+}
+
+fn run_generator(limits: Limits, generator: Generator, workloads: Option<u64>) -> Report {
+    let kind = generator.kind();
     let session = Session {
-        generator: Generator::new(kind, cells.to_vec(), limits.seed),
+        generator,
         limits,
         threads: THREADS,
         stop: Stop {
@@ -56,6 +63,23 @@ fn all_single_operations() {
 fn some_sequences_of_two_and_three() {
     run(Kind::Exhaustive { length: 2 }, 2, Some(360));
     run(Kind::Exhaustive { length: 3 }, 3, Some(180));
+}
+
+#[test]
+fn shards_find_together_what_one_run_finds() {
+    let limits = Limits::new(15);
+    let cells = &CELLS[..2];
+    for kind in [Kind::Exhaustive { length: 1 }, Kind::Stress] {
+        let whole = run_within(limits, cells, kind, Some(18)).total();
+        let mut sum = Tally::default();
+        for number in 1..=3 {
+            let generator = Generator::new(kind, cells.to_vec(), limits.seed).shard(number, 3);
+            let report = run_generator(limits, generator, Some(6));
+            assert!(report.cells.iter().all(|cell| cell.workloads == 3));
+            sum += &report.total();
+        }
+        assert_eq!(sum, whole, "{kind}");
+    }
 }
 
 #[test]
