@@ -30,6 +30,7 @@ mod mounting;
 mod overwriting;
 mod reading;
 mod refused;
+mod scaling;
 mod strangers;
 mod strays;
 mod support;
