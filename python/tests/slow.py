@@ -16,5 +16,5 @@ def slowly(_number, task, work):
     return {**result, "seconds": 100.0}
 
 
-arguments = ["run", TINY, "--jext", os.environ["JEXT"], "--shards", "10", "--out", sys.argv[1]]
+arguments = ["run", TINY, "--jext", os.environ["JEXT"], "--shards", "3", "--out", sys.argv[1]]
 sys.exit(cli.run(cli.parser().parse_args(arguments), lambda _: Threads(1, slowly)))

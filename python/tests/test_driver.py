@@ -24,7 +24,7 @@ TRIALS = 30
 class DriverTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.tiny = Plan(jext(), TINY, 4)
+        cls.tiny = Plan(jext(), TINY, 3)
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -77,7 +77,7 @@ class DriverTest(unittest.TestCase):
                 return {"kind": "lost", "message": "gone"}
             return work(task)
 
-        with self.assertRaisesRegex(JextError, "shard 1/4 lost its worker 4 times: gone"):
+        with self.assertRaisesRegex(JextError, "shard 1/3 lost its worker 4 times: gone"):
             self.run_plan(change)
         kept = len(trials_in(self.out.read_bytes()))
         self.assertGreater(kept, 0)

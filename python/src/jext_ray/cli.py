@@ -68,7 +68,7 @@ def connect(options):
         raise JextError(f"Ray is missing ({error}): pip install ray") from error
     try:
         return RayExecutor(options.address, options.workers)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError, ImportError) as error:
         first = str(error).strip().splitlines()[0]
         raise JextError(f"no Ray cluster at {options.address}: {first}") from error
 

@@ -1,11 +1,16 @@
 """The executor for Ray. This is the only module that imports it."""
 
+import logging
+import socket
+
 import ray
 
 from . import worker
 
 # A local Ray needs little: records are small, and nobody looks at a dashboard.
 OBJECT_STORE_BYTES = 100 * 1024 * 1024
+# Limit for a first connection; Ray itself tries for minutes.
+CONNECT_SECONDS = 10
 
 
 class RayExecutor:
@@ -22,9 +27,11 @@ class RayExecutor:
                 include_dashboard=False,
                 object_store_memory=OBJECT_STORE_BYTES,
                 log_to_driver=False,
+                logging_level=logging.WARNING,
             )
         else:
-            ray.init(address=address, log_to_driver=False)
+            _check(address)
+            ray.init(address=address, log_to_driver=False, logging_level=logging.WARNING)
         # Lost batches are repeated by the driver, which counts and reports them.
         self._run = ray.remote(num_cpus=1, max_retries=0)(worker.run_batch)
 
@@ -55,3 +62,10 @@ class RayExecutor:
     def close(self):
         """Disconnects; a local cluster ends."""
         ray.shutdown()
+
+
+def _check(address):
+    """Raises `OSError` if HOST:PORT or ray://HOST:PORT does not answer."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
