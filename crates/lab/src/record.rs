@@ -134,8 +134,8 @@ impl Record {
         trial_id(&self.context.combination, self.repetition, self.is_warmup)
     }
 
-    /// Returns the record in one line of JSON without everything that may differ between two runs of
-    /// a simulated trial by one build: time, machine, executable and load.
+    /// Returns the record in one line of JSON without everything that may differ between two runs
+    /// of a simulated trial by one build: time, machine, executable and load.
     ///
     /// # Errors
     /// Fails if a figure is not a JSON number.
@@ -190,8 +190,8 @@ impl Context {
             .is_none_or(|target| target == "simulated")
     }
 
-    /// Returns the identity of the build as far as the results depend on it: the hash of the sources
-    /// for simulated trials, that of the executable for those in real time.
+    /// Returns the identity of the build as far as the results depend on it: the hash of the
+    /// sources for simulated trials, that of the executable for those in real time.
     #[must_use]
     pub fn build(&self) -> &str {
         self.build_of(&self.program)

@@ -23,7 +23,7 @@ mod merge;
 pub use brief::{Brief, Figures, MeasuredBrief};
 use line::Entry;
 pub use line::Lines;
-pub use merge::{MergeError, merge};
+pub use merge::{Build, MergeError, merge};
 
 /// The default folder of records.
 pub const FOLDER: &str = "lab-results";

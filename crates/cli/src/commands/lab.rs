@@ -89,8 +89,8 @@ struct RunArguments {
     #[arg(long)]
     resume: bool,
     /// Run only a part of the trials: shard I of N, such as 2/8, or shards I to J, such as 2-3/8.
-    /// `jext lab merge` merges the records of all shards; `jext lab run` then adds repetitions where
-    /// intervals are too wide.
+    /// `jext lab merge` merges the records of all shards; `jext lab run` then adds repetitions
+    /// where intervals are too wide.
     #[arg(long, value_name = "I/N", conflicts_with_all = ["all", "json"])]
     shard: Option<Shard>,
     /// Repeat trials that are already recorded.

@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::support::Folder;
 
 const PAGE: &str = include_str!("../../../../docs/how-to/scale-out.md");
-/// What the test puts in the place of a plan and an exploration of minutes.
+/// Texts of the page that take minutes, and their replacements.
 const SMALL: [(&str, &str); 3] = [
     ("plan=external-journal ", "plan=tiny.toml "),
     ("lab-results/external-journal", "lab-results/tiny"),
@@ -101,8 +101,8 @@ fn the_lines_of_the_page_give_what_one_run_gives() {
 #[test]
 fn the_command_that_hyperqueue_is_given_runs_a_shard() {
     let console = blocks("console").into_iter();
-    let block = console.filter(|block| block.contains("hq submit"));
-    let block = block.last().unwrap();
+    let mut queue = console.filter(|block| block.contains("hq submit"));
+    let block = queue.next().unwrap();
     let submit = block.lines().find(|line| line.contains("--array 1-8"));
     let command = submit.unwrap().split('\'').nth(1).unwrap();
     let command = command.replace("external-journal", "tiny.toml");

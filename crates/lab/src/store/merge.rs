@@ -4,6 +4,7 @@
 //! of the files, and merging a file again changes nothing.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,23 +39,19 @@ pub enum MergeError {
     },
     /// Two records are of different builds.
     #[error(
-        "{}: made by build {build} of commit {commit}, but {} by build {expected} of commit {expected_commit}: \
-         figures of different builds are not merged; choose one with `--build`",
+        "{}: made by {own}, but {} by {expected}: figures of different builds are not merged; \
+         choose one with `--build`",
         path.display(), first.display()
     )]
     Builds {
         /// The file.
         path: PathBuf,
         /// The build of its records.
-        build: String,
-        /// Its commit.
-        commit: String,
+        own: Box<Build>,
         /// The first file.
         first: PathBuf,
         /// The build of its records.
-        expected: String,
-        /// Its commit.
-        expected_commit: String,
+        expected: Box<Build>,
     },
     /// Two records of one simulated trial differ, which a build does not do.
     #[error("{}: trial {trial} has other figures than in an earlier file, although the build is the same", path.display())]
@@ -64,6 +61,21 @@ pub enum MergeError {
         /// The id of the trial.
         trial: String,
     },
+}
+
+/// A build in an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Build {
+    /// The hash of its sources or, for results in real time, of its executable.
+    pub hash: String,
+    /// The commit.
+    pub commit: String,
+}
+
+impl fmt::Display for Build {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "build {} of commit {}", self.hash, self.commit)
+    }
 }
 
 /// Returns the records of files, each trial once, in the order of their ids. The order of the files
@@ -118,18 +130,22 @@ impl Firsts {
                 });
             }
             // What both kinds have in common are the sources.
-            let (build, other) = match *is_simulated == context.is_simulated() {
-                true => (context.build(), expected.build()),
-                false => (context.program.build(), expected.program.build()),
+            let build = |own: &Context| {
+                let hash = match *is_simulated == context.is_simulated() {
+                    true => own.build(),
+                    // The sources are what simulated trials and real ones have in common.
+                    false => own.program.build(),
+                };
+                let (hash, commit) = (hash.to_owned(), own.program.commit.clone());
+                Box::new(Build { hash, commit })
             };
-            if build != other {
+            let (own, expected) = (build(context), build(expected));
+            if own.hash != expected.hash {
                 return Err(MergeError::Builds {
                     path: path.to_owned(),
-                    build: build.to_owned(),
-                    commit: context.program.commit.clone(),
+                    own,
                     first: first.clone(),
-                    expected: other.to_owned(),
-                    expected_commit: expected.program.commit.clone(),
+                    expected,
                 });
             }
         }
@@ -159,8 +175,8 @@ fn add(
     Ok(())
 }
 
-/// Returns true if a record of a trial counts and the other one does not, whichever comes first: the
-/// later one; of two that began and took the same time, the one with the greater text.
+/// Returns true if a record of a trial counts and the other one does not, in whatever order they
+/// come: the later one; of two with the same times, the one with the greater text.
 fn is_later(record: &Record, other: &Record) -> bool {
     let age = |own: &Record| (own.started, own.real_seconds.to_bits());
     if age(record) != age(other) {

@@ -34,8 +34,8 @@ pub(super) struct Arguments {
 /// The choice of a build.
 #[derive(Debug, Args)]
 pub(super) struct BuildArgument {
-    /// Pass over the records of other builds than this one, named by the first digits of the hash of
-    /// its sources; of its executable for trials in real time.
+    /// Pass over the records of other builds than this one, named by the first digits of the hash
+    /// of its sources, or of its executable for trials in real time.
     #[arg(long, value_name = "HASH")]
     build: Option<String>,
 }
