@@ -12,8 +12,7 @@ def slowly(_number, task, work):
     """Runs a batch, and waits."""
     result = work(task)
     time.sleep(0.2)
-    # The measured time keeps batches short.
-    return {**result, "seconds": 100.0}
+    return result
 
 
 arguments = ["run", TINY, "--jext", os.environ["JEXT"], "--shards", "3", "--out", sys.argv[1]]

@@ -3,12 +3,11 @@
 import collections
 import math
 
-# Limits of a batch's duration in seconds. Below, starting `jext` and Ray's own work would cost too
-# much; above, a lost worker would lose too much.
-SECONDS_MIN = 1.0
-SECONDS_MAX = 10.0
-# Aim at the shortest batch, above the limit because the time of trials varies.
+# Limits of a batch's duration in seconds, without starting the program. Below one second, the start
+# and Ray's own work would cost too much, and the time of trials varies by half; above the greater
+# one, a lost worker would lose too much.
 SECONDS_AIM = 2.0
+SECONDS_MAX = 10.0
 # Number of batches that each worker still gets from the remaining trials: batches become shorter
 # towards the end, so that workers end together.
 BATCHES_LEFT = 4
@@ -64,7 +63,7 @@ class Batches:
         return Batch(first, last, self.shards, trials)
 
     def measured(self, trials, seconds):
-        """Learns the time that a number of trials took on a worker."""
+        """Learns the time that a number of trials took, apart from starting the program."""
         self._trials_timed += trials
         self._seconds += seconds
 

@@ -74,12 +74,13 @@ def _take(batch, result, batches, records, outcome, progress):
     if result["kind"] == "error":
         raise JextError(result["message"])
     before = len(records.done)
-    records.add(result["records"])
+    trials = records.add(result["records"])
     outcome.batches += 1
     outcome.run += len(records.done) - before
     outcome.seconds.append(result["seconds"])
     outcome.failures.extend(result["failures"])
-    batches.measured(len(batch.trials), result["seconds"])
+    # Without the time that starting the program takes, which would make batches too short.
+    batches.measured(len(trials), sum(trials.values()))
     for failure in result["failures"]:
         progress.note(failure.removeprefix("jext: "))
     missing = sum(trial not in records.done for trial in batch.trials)

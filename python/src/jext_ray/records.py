@@ -14,12 +14,12 @@ from .worker import build_of
 
 
 def trials_in(text, contexts=None):
-    """Returns the ids of the trials in lines of records.
+    """Returns the ids of the trials in lines of records, each with its duration in seconds.
 
     `contexts` maps names of contexts to ids of combinations, and gets those in these lines.
     """
     contexts = {} if contexts is None else contexts
-    trials = []
+    trials = {}
     for line in text.splitlines():
         fields = json.loads(line)
         if "combination" in fields:
@@ -27,7 +27,7 @@ def trials_in(text, contexts=None):
         else:
             kind = "warmup" if fields["is_warmup"] else "repetition"
             combination = contexts[fields["context"]]
-            trials.append(f"{combination} {kind}={fields['repetition']}")
+            trials[f"{combination} {kind}={fields['repetition']}"] = fields["real_seconds"]
     return trials
 
 
@@ -67,12 +67,14 @@ class RecordFile:
             self.plan.jext.call(["lab", "merge", str(self.path), "--output", str(self.path)])
 
     def add(self, text):
-        """Appends the records of a batch, durably."""
+        """Appends the records of a batch, durably, and returns its trials with their seconds."""
         with open(self.path, "ab") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        self.done.update(trials_in(text))
+        trials = trials_in(text)
+        self.done.update(trials)
+        return trials
 
     def _read(self):
         """Checks that the records are of this plan and build, and returns their trials."""
