@@ -26,7 +26,7 @@
 //! - **A factor must not change the memory that remains for caching.** The report warns if one
 //!   does.
 //! - A record holds every parameter, the program and the machine. A run never reuses the records of
-//!   another program.
+//!   other sources or, for trials in real time, of another executable.
 //! - Values are stored in SI base units; only a report uses others.
 
 #![allow(
