@@ -9,15 +9,14 @@
 //! - The *controller* processes commands one after another: overhead, and the bus transfer if the
 //!   buffer or the cache serves the command. A command that needs the arm is *ready* after its
 //!   overhead; the bus then works in parallel with the arm.
-//! - The *arm* takes the ready command with the shortest positioning time (SPTF: Seltzer, Chen,
-//!   Ousterhout, "Disk scheduling revisited", 1990; Jacobson, Wilkes, 1991), unless the oldest one
-//!   has waited for [`STARVATION_TURNS`].
+//! - The *arm* takes a ready command in the order of the [`Firmware`], unless the oldest one is of
+//!   the age from which it goes first ([`STARVATION_TURNS`]).
 //! - After a read the head continues with *read-ahead* until there is other work. A read of sectors
 //!   that are about to enter the buffer waits for its last sector and costs no positioning.
 //! - With the *volatile cache*, a write is acknowledged when its bytes have crossed the bus. Dirty
-//!   extents are destaged by SPTF among the nearest when the drive is idle. They compete with the
-//!   commands while the cache is above its high-water mark, a write waits for room, or a flush
-//!   waits. A FUA write goes to the platter, and so does one that is larger than the cache.
+//!   extents are destaged in their own order when the drive is idle. They compete with the commands
+//!   while the cache is above its high-water mark, a write waits for room, or a flush waits. A FUA
+//!   write goes to the platter, and so does one that is larger than the cache.
 
 mod arm;
 mod read_ahead;
@@ -26,6 +25,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::buffer::ReadBuffer;
+use crate::firmware::Firmware;
 use crate::mechanics::Mechanics;
 use crate::model::DiskModel;
 use crate::platter::Track;
@@ -122,12 +122,17 @@ pub(super) struct Drive {
     timing: Timing,
     read_ahead: u64,
     queue_depth: u32,
+    firmware: Firmware,
     /// Time for which a command or flush may be passed over.
     starvation: u64,
     /// Time up to which all events have been computed.
     clock: u64,
     /// Track under the head, or the track when the arm is free again.
     track: Track,
+    /// Sector after the last access.
+    position: u64,
+    /// True if the last access was a destage.
+    has_destaged_last: bool,
     /// Time at which the arm is free.
     arm_free: u64,
     job: Option<Job>,
@@ -155,14 +160,22 @@ impl Drive {
         let track = mechanics.platter.track_at(0);
         let queue_depth = model.queue_depth.max(1);
         let turn = mechanics.platter.revolution();
+        let firmware = model.firmware;
+        let starvation = firmware.age.map_or_else(
+            || u64::from(queue_depth) * STARVATION_TURNS * turn,
+            rt::Nanos::get,
+        );
         Self {
-            starvation: u64::from(queue_depth) * STARVATION_TURNS * turn,
+            firmware,
+            starvation,
             mechanics,
             timing: Timing::new(model),
             read_ahead: u64::from(model.buffer.read_ahead_sectors),
             queue_depth,
             clock: 0,
             track,
+            position: 0,
+            has_destaged_last: false,
             arm_free: 0,
             job: None,
             fill: None,

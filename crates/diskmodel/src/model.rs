@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::firmware::Firmware;
+
 /// The reliability of a model's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provenance {
@@ -140,6 +142,8 @@ pub struct DiskModel {
     pub has_force_unit_access: bool,
     /// Depth of the command queue.
     pub queue_depth: u32,
+    /// Order in which the drive serves its queue and its write cache.
+    pub firmware: Firmware,
 }
 
 impl DiskModel {

@@ -6,6 +6,10 @@
 //! | `elevator=linux24`, `deadline` or `noop` | disks | the host's queue; default `linux24` |
 //! | `requests=64` | disks | its requests of each direction, 32 to 65536; default 64 or 128 |
 //! | `tcq=32` | disks | the depth of the drive's queue, 1 to 256 |
+//! | `reorder=sptf`, `sstf`, `clook` or `fifo` | disks | the order of its commands; default sptf |
+//! | `window=4` | disks | the oldest commands among which it chooses, 1 to 256; default all |
+//! | `destage=sptf`, ... | disks | the order of its cached writes; default that of the commands |
+//! | `age=800ms` | disks | the age from which a command goes first |
 //! | `seek=6.9` | disks | the mean seek in milliseconds; scales the curve |
 //! | `fua=on` or `off` | disks | true if the drive reports FUA; default on |
 //! | `plp=on` or `off` | ssd | true if the cache survives a power cut; default off |
@@ -27,6 +31,7 @@ use crate::catalogue::{self, Memory, catalogue};
 use crate::controller::open_controller;
 use crate::elevator::{Elevator, Queueing};
 use crate::error::OpenError;
+use crate::firmware::{Firmware, Order};
 use crate::hard_disk::HardDisk;
 use crate::model::{DiskModel, SeekSource};
 use crate::nvram::{Nvram, RamDisk};
@@ -56,7 +61,8 @@ pub struct Builder {
     store: Option<Arc<dyn BlockDevice>>,
 }
 
-const DISK_OPTIONS: &str = "wcache, elevator, requests, tcq, seek, fua, capacity";
+const DISK_OPTIONS: &str =
+    "wcache, elevator, requests, tcq, reorder, window, destage, age, seek, fua, capacity";
 const NVRAM_OPTIONS: &str = "capacity, latency, bandwidth";
 const RAMDISK_OPTIONS: &str = "capacity";
 const SSD_OPTIONS: &str = "capacity, plp";
@@ -148,6 +154,9 @@ impl Builder {
             }
             (Kind::HardDisk { model, .. }, "tcq") => {
                 model.queue_depth = parse_depth(value).ok_or_else(|| bad_str("1 to 256"))?;
+            }
+            (Kind::HardDisk { model, .. }, "reorder" | "destage" | "window" | "age") => {
+                set_firmware(&mut model.firmware, key, value).map_err(bad_str)?;
             }
             (Kind::HardDisk { model, .. }, "seek") => {
                 set_mean_seek(model, value).map_err(bad)?;
@@ -387,6 +396,18 @@ fn parse_depth(value: &str) -> Option<u32> {
         .parse()
         .ok()
         .filter(|depth| (1..=QUEUE_DEPTH_MAX).contains(depth))
+}
+
+/// Sets an option of the drive's scheduling. Fails with the expected value as text.
+fn set_firmware(firmware: &mut Firmware, key: &str, value: &str) -> Result<(), &'static str> {
+    let order = || Order::from_name(value).ok_or(Order::NAMES);
+    match key {
+        "reorder" => firmware.reorder = order()?,
+        "destage" => firmware.destage = Some(order()?),
+        "window" => firmware.window = Some(parse_depth(value).ok_or("1 to 256")?),
+        _ => firmware.age = Some(parse_time(value).ok_or("a time such as 800ms")?),
+    }
+    Ok(())
 }
 
 /// Scales the seek curve to another mean. Fails with the expected value as text.

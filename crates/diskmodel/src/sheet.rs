@@ -49,6 +49,8 @@ impl DiskModel {
             Parameter::main("write_cache", self.has_write_cache),
             Parameter::new("fua", self.has_force_unit_access),
             Parameter::new("queue_depth", self.queue_depth),
+            Parameter::new("reorder", self.firmware.reorder.name()),
+            Parameter::new("destage", self.firmware.destage().name()),
         ]
     }
 }

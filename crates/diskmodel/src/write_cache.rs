@@ -121,6 +121,13 @@ impl WriteCache {
         after.chain(before)
     }
 
+    /// Returns the start of the first extent from a sector on, or else of the very first one.
+    pub(super) fn next_from(&self, sector: u64) -> Option<u64> {
+        let after = self.runs.range(sector..).next();
+        let first = || self.runs.first_key_value();
+        after.or_else(first).map(|(start, _)| *start)
+    }
+
     /// Returns the start of the oldest extent.
     pub(super) fn oldest(&self) -> Option<u64> {
         self.ages.first().map(|(_, start)| *start)

@@ -22,6 +22,8 @@ pub enum ParameterValue {
     Decimal(f64),
     /// A flag.
     Switch(bool),
+    /// One of a few names.
+    Word(&'static str),
 }
 
 impl Parameter {
@@ -67,6 +69,12 @@ impl From<bool> for ParameterValue {
     }
 }
 
+impl From<&'static str> for ParameterValue {
+    fn from(word: &'static str) -> Self {
+        Self::Word(word)
+    }
+}
+
 impl fmt::Display for ParameterValue {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -74,6 +82,7 @@ impl fmt::Display for ParameterValue {
             Self::Decimal(number) => write!(out, "{}", (number * 1e3).round() / 1e3),
             Self::Switch(true) => out.write_str("yes"),
             Self::Switch(false) => out.write_str("no"),
+            Self::Word(word) => out.write_str(word),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! IBM's Ultrastar drives.
 
 use super::zones;
+use crate::firmware::Firmware;
 use crate::model::{BufferModel, DiskModel, Overheads, Provenance, SeekSource};
 
 /// Returns the DNES. The drive has 43 zones, some divided by spare cylinders; zones with the same
@@ -53,5 +54,6 @@ pub(super) fn dnes() -> DiskModel {
         has_write_cache: true,
         has_force_unit_access: true,
         queue_depth: 32,
+        firmware: Firmware::default(),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::quantum_seeks::{ATLAS_III_CYLINDERS, ATLAS_III_SEEKS};
 use super::{EvenZones, zones};
+use crate::firmware::Firmware;
 use crate::model::{BufferModel, DiskModel, Overheads, Provenance, SeekSource};
 
 /// Number of cylinders of the Atlas V model.
@@ -90,6 +91,7 @@ fn atlas_v(
         has_write_cache: true,
         has_force_unit_access: true,
         queue_depth: 32,
+        firmware: Firmware::default(),
     }
 }
 
@@ -136,6 +138,7 @@ fn atlas_iii() -> DiskModel {
         has_write_cache: true,
         has_force_unit_access: true,
         queue_depth: 32,
+        firmware: Firmware::default(),
     }
 }
 
@@ -192,5 +195,6 @@ fn atlas_10k() -> DiskModel {
         has_write_cache: true,
         has_force_unit_access: true,
         queue_depth: 32,
+        firmware: Firmware::default(),
     }
 }

@@ -1,6 +1,7 @@
 //! Seagate's Cheetah, Barracuda and Constellation drives.
 
 use super::{EvenZones, zones};
+use crate::firmware::Firmware;
 use crate::model::{BufferModel, DiskModel, Overheads, Provenance, SeekSource};
 
 pub(super) fn disks() -> Vec<DiskModel> {
@@ -55,6 +56,7 @@ fn constellation_es3() -> DiskModel {
         has_write_cache: true,
         has_force_unit_access: true,
         queue_depth: 32,
+        firmware: Firmware::default(),
     }
 }
 
@@ -106,6 +108,7 @@ fn cheetah9lp() -> DiskModel {
         has_write_cache: true,
         has_force_unit_access: true,
         queue_depth: 32,
+        firmware: Firmware::default(),
     }
 }
 
@@ -153,6 +156,7 @@ fn cheetah4lp() -> DiskModel {
         has_write_cache: true,
         has_force_unit_access: true,
         queue_depth: 32,
+        firmware: Firmware::default(),
     }
 }
 
@@ -204,5 +208,6 @@ fn barracuda() -> DiskModel {
         has_write_cache: true,
         has_force_unit_access: true,
         queue_depth: 32,
+        firmware: Firmware::default(),
     }
 }

@@ -1,6 +1,7 @@
 //! The arm: the choice of the next access, and its execution.
 
 use super::{Action, Command, Drive, Waiting};
+use crate::firmware::Order;
 use crate::mechanics::Access;
 use crate::write_cache::WriteCache;
 
@@ -85,45 +86,75 @@ impl Drive {
         {
             return Some(Choice::Destage(oldest));
         }
-        self.nearest(at)
+        self.next_access(at)
     }
 
-    /// Returns the candidate with the shortest positioning time; the earlier one of two equal ones.
-    fn nearest(&self, at: u64) -> Option<Choice> {
-        let cost = |sector: u64, is_write: bool| {
-            self.mechanics
-                .approach(&self.track, at, sector, is_write)
-                .starts
-        };
-        let ready = self
-            .waiting
-            .iter()
-            .take_while(|waiting| waiting.ready <= at);
-        let commands = ready.enumerate().map(|(index, waiting)| {
-            let command = &waiting.command;
-            (
-                cost(command.sector, command.is_write()),
-                Choice::Command(index),
-            )
-        });
-        let command = commands.min_by_key(|(cost, _)| *cost);
-        if command.is_some() && !self.must_destage() {
-            return command.map(|(_, choice)| choice);
+    /// Returns the next access in the order of the firmware.
+    fn next_access(&self, at: u64) -> Option<Choice> {
+        let command = self.next_command(at);
+        if let Some((_, index)) = command
+            && !self.must_destage()
+        {
+            return Some(Choice::Command(index));
         }
-        let cache = self.cache.as_ref().filter(|cache| cache.is_dirty());
-        let destages = cache.into_iter().flat_map(|cache| {
-            let runs = cache.nearest(self.track.first, DESTAGE_CHOICES);
-            runs.map(|start| (cost(start, true), Choice::Destage(start)))
-        });
-        command
-            .into_iter()
-            .chain(destages)
-            .min_by_key(|(cost, _)| *cost)
-            .map(|(_, choice)| choice)
+        match (command, self.next_destage(at)) {
+            (Some((waiting, index)), Some(start)) => {
+                let order = self.firmware.reorder;
+                let (sector, is_write) = (waiting.sector, waiting.is_write());
+                let is_destage = match order {
+                    Order::Fifo => !self.has_destaged_last,
+                    _ => self.cost(order, at, start, true) < self.cost(order, at, sector, is_write),
+                };
+                Some(match is_destage {
+                    true => Choice::Destage(start),
+                    false => Choice::Command(index),
+                })
+            }
+            (Some((_, index)), None) => Some(Choice::Command(index)),
+            (None, destage) => destage.map(Choice::Destage),
+        }
+    }
+
+    /// Returns the next command and its place in the queue; the older one of two equal ones.
+    fn next_command(&self, at: u64) -> Option<(Command, usize)> {
+        let order = self.firmware.reorder;
+        let window = self.firmware.window.unwrap_or(self.queue_depth);
+        let ready = self.waiting.iter().take(window as usize);
+        ready
+            .take_while(|waiting| waiting.ready <= at)
+            .enumerate()
+            .map(|(index, waiting)| (waiting.command, index))
+            .min_by_key(|(command, _)| self.cost(order, at, command.sector, command.is_write()))
+    }
+
+    /// Returns the start of the next dirty extent to write.
+    fn next_destage(&self, at: u64) -> Option<u64> {
+        let cache = self.cache.as_ref()?;
+        let order = self.firmware.destage();
+        match order {
+            Order::Sptf | Order::Sstf => cache
+                .nearest(self.track.first, DESTAGE_CHOICES)
+                .min_by_key(|start| self.cost(order, at, *start, true)),
+            Order::Clook => cache.next_from(self.position),
+            Order::Fifo => cache.oldest(),
+        }
+    }
+
+    /// Returns a number by which accesses are compared; the smallest one goes first.
+    fn cost(&self, order: Order, at: u64, sector: u64, is_write: bool) -> u64 {
+        let approach = || self.mechanics.approach(&self.track, at, sector, is_write);
+        match order {
+            Order::Sptf => approach().starts,
+            Order::Sstf => approach().cylinders.into(),
+            // Sectors behind the arm are those of the next sweep.
+            Order::Clook => sector.wrapping_sub(self.position),
+            Order::Fifo => 0,
+        }
     }
 
     fn begin_command(&mut self, at: u64, waiting: Waiting) {
         let command = waiting.command;
+        self.has_destaged_last = false;
         let access = self.begin_access(at, &command);
         let bus = self.timing.bus(command.sectors);
         match command.action {
@@ -153,6 +184,7 @@ impl Drive {
         let cache = self.cache.as_mut().expect("dirty runs are in a cache");
         let sectors = cache.send(start, DESTAGE_SECTORS_MAX);
         let action = Action::Write { is_through: true };
+        self.has_destaged_last = true;
         self.begin_access(
             at,
             &Command {
@@ -173,6 +205,7 @@ impl Drive {
             self.mechanics
                 .access(&self.track, at, command.sector, command.sectors, is_write);
         self.track = access.track;
+        self.position = command.end();
         self.arm_free = access.ends;
         let stats = &mut self.stats;
         stats.accesses += 1;

@@ -4,6 +4,7 @@ use rt::split_mix::SplitMix;
 
 use super::*;
 use crate::catalogue;
+use crate::firmware::Order;
 
 const MS: u64 = 1_000_000;
 
@@ -58,6 +59,15 @@ impl Bench {
         done
     }
 
+    /// Advances until all commands are done, and returns them in order.
+    fn drain(&mut self) -> Vec<u32> {
+        let mut done = Vec::new();
+        while self.drive.outstanding() > 0 {
+            done.extend(self.next());
+        }
+        done
+    }
+
     /// Runs one command alone and returns its duration.
     fn run(&mut self, action: Action, sector: u64, sectors: u64) -> u64 {
         let begin = self.now;
@@ -94,7 +104,14 @@ fn any_sector(random: &mut SplitMix, capacity: u64) -> u64 {
 
 /// Returns the number of random reads of 4 KiB per second at a queue depth.
 fn random_reads_per_second(name: &str, depth: u32) -> f64 {
-    let mut bench = Bench::uncached(name);
+    random_reads_ordered(name, depth, Firmware::default())
+}
+
+fn random_reads_ordered(name: &str, depth: u32, firmware: Firmware) -> f64 {
+    let mut bench = Bench::new(name, |model| {
+        model.has_write_cache = false;
+        model.firmware = firmware;
+    });
     let capacity = bench.drive.mechanics.platter.capacity();
     let mut random = SplitMix::new(1);
     for _ in 0..depth {
@@ -119,6 +136,142 @@ fn random_reads_come_at_the_expected_rate() {
     let queued = random_reads_per_second("atlas-v-18", 32);
     let gain = queued / alone;
     assert!((1.8..2.3).contains(&gain), "{gain}");
+}
+
+fn ordered(reorder: Order) -> Firmware {
+    Firmware {
+        reorder,
+        ..Firmware::default()
+    }
+}
+
+/// Returns the order in which writes at these sectors (in millions) are served, after a first one
+/// at 15.
+fn order_of_service(firmware: Firmware, millions: &[u64]) -> Vec<u64> {
+    let mut bench = Bench::new("atlas-v-18", |model| {
+        model.has_write_cache = false;
+        model.firmware = firmware;
+    });
+    let write = Action::Write { is_through: false };
+    let first = bench.submit(write, 15_000_000, 8);
+    let others = millions
+        .iter()
+        .map(|million| (bench.submit(write, million * 1_000_000, 8), *million));
+    let others: Vec<_> = others.collect();
+    let done = bench.drain();
+    assert_eq!(done[0], first);
+    let million = |tag: &u32| others.iter().find(|(other, _)| other == tag);
+    done[1..]
+        .iter()
+        .filter_map(million)
+        .map(|other| other.1)
+        .collect()
+}
+
+#[test]
+fn commands_are_served_in_the_order_of_the_firmware() {
+    let queued = [30, 14, 2, 20, 9];
+    assert_eq!(order_of_service(ordered(Order::Fifo), &queued), queued);
+    assert_eq!(
+        order_of_service(ordered(Order::Clook), &queued),
+        [20, 30, 2, 9, 14]
+    );
+    assert_eq!(
+        order_of_service(ordered(Order::Sstf), &queued),
+        [14, 9, 2, 20, 30]
+    );
+    let window = |window, reorder| Firmware {
+        window: Some(window),
+        ..ordered(reorder)
+    };
+    assert_eq!(order_of_service(window(1, Order::Sptf), &queued), queued);
+    // The oldest three: 30, 14, 2; then one more for each that is served.
+    assert_eq!(
+        order_of_service(window(3, Order::Clook), &queued),
+        [30, 2, 9, 14, 20]
+    );
+}
+
+#[test]
+fn the_more_the_firmware_chooses_from_the_more_it_serves() {
+    let rate = |firmware| random_reads_ordered("atlas-v-18", 32, firmware);
+    let window = |window| Firmware {
+        window: Some(window),
+        ..Firmware::default()
+    };
+    let rates = [
+        rate(ordered(Order::Fifo)),
+        rate(window(4)),
+        rate(window(16)),
+        rate(window(32)),
+    ];
+    assert!(rates.windows(2).all(|pair| pair[0] < pair[1]), "{rates:?}");
+    assert_eq!(rates[3], rate(Firmware::default()));
+    let (sstf, clook) = (rate(ordered(Order::Sstf)), rate(ordered(Order::Clook)));
+    assert!(rates[0] < clook && clook < rates[3], "{clook} of {rates:?}");
+    assert!(rates[0] < sstf && sstf < rates[3], "{sstf} of {rates:?}");
+}
+
+#[test]
+fn cached_writes_are_destaged_in_their_own_order() {
+    let destaged = |firmware: Firmware| {
+        let mut bench = Bench::new("atlas-v-18", |model| model.firmware = firmware);
+        bench.read(15_000_000, 8);
+        for million in [30, 14, 2, 20, 9] {
+            bench.write(million * 1_000_000, 8);
+        }
+        let flush = bench.submit(Action::Flush, 0, 0);
+        let (mut order, mut done) = (Vec::new(), Vec::new());
+        while done.is_empty() {
+            let at = bench.drive.next_completion_check().expect("a flush waits");
+            bench.now = at;
+            bench.drive.advance(at, &mut done);
+            order.push(bench.drive.position / 1_000_000);
+        }
+        assert_eq!(done, [flush]);
+        order.dedup();
+        order
+    };
+    // The drive reads ahead until the flush asks for the arm.
+    let with = |reorder, destage| Firmware {
+        destage,
+        ..ordered(reorder)
+    };
+    assert_eq!(
+        destaged(with(Order::Sptf, Some(Order::Fifo))),
+        [30, 14, 2, 20, 9]
+    );
+    assert_eq!(destaged(with(Order::Fifo, None)), [30, 14, 2, 20, 9]);
+    assert_eq!(destaged(with(Order::Clook, None)), [20, 30, 2, 9, 14]);
+    assert_eq!(
+        destaged(with(Order::Fifo, Some(Order::Clook))),
+        [20, 30, 2, 9, 14]
+    );
+}
+
+#[test]
+fn without_reordering_commands_and_cached_writes_take_turns() {
+    let mut bench = Bench::new("atlas-v-18", |model| {
+        model.firmware = ordered(Order::Fifo);
+    });
+    for million in 0..8 {
+        bench.write(million * 1_000_000, 8);
+    }
+    bench.submit(Action::Flush, 0, 0);
+    let reads: Vec<_> = (0..8)
+        .map(|million| bench.submit(Action::Read, 20_000_000 + million * 1_000_000, 8))
+        .collect();
+    let mut destages = Vec::new();
+    while bench.drive.outstanding() > 0 {
+        if bench.next().iter().any(|tag| reads.contains(tag)) {
+            destages.push(bench.stats().destages);
+        }
+    }
+    assert!(
+        destages.windows(2).all(|pair| pair[1] <= pair[0] + 1),
+        "{destages:?}"
+    );
+    assert_eq!(destages.last(), Some(&8));
 }
 
 #[test]
@@ -266,7 +419,18 @@ fn neighbouring_cached_writes_are_destaged_together() {
 
 #[test]
 fn no_command_starves() {
-    let mut bench = Bench::uncached("atlas-v-18");
+    let now = served_after(None);
+    assert!((800 * MS..850 * MS).contains(&now), "{now}");
+    let now = served_after(Some(rt::Nanos::from_millis(100)));
+    assert!((100 * MS..150 * MS).contains(&now), "{now}");
+}
+
+/// Returns the time at which a far command is served beside near ones that do not end.
+fn served_after(age: Option<rt::Nanos>) -> u64 {
+    let mut bench = Bench::new("atlas-v-18", |model| {
+        model.has_write_cache = false;
+        model.firmware.age = age;
+    });
     let mut sector = 0;
     for _ in 0..4 {
         sector += 2_000;
@@ -276,14 +440,13 @@ fn no_command_starves() {
     loop {
         let done = bench.next();
         if done.contains(&far) {
-            break;
+            return bench.now;
         }
         for _ in done {
             sector += 2_000;
             bench.submit(Action::Read, sector, 8);
         }
     }
-    assert!((800 * MS..850 * MS).contains(&bench.now), "{}", bench.now);
 }
 
 #[test]

@@ -29,6 +29,10 @@ fn options_set_what_they_say() {
         ("elevator", "noop"),
         ("requests", "4096"),
         ("tcq", "7"),
+        ("reorder", "clook"),
+        ("window", "4"),
+        ("destage", "fifo"),
+        ("age", "800ms"),
         ("seek", "6.9"),
         ("capacity", "9GB"),
     ];
@@ -39,6 +43,13 @@ fn options_set_what_they_say() {
     let model = builder.model().expect("it is a hard disk");
     assert!(!model.has_write_cache);
     assert_eq!(model.queue_depth, 7);
+    let firmware = Firmware {
+        reorder: Order::Clook,
+        window: Some(4),
+        destage: Some(Order::Fifo),
+        age: Some(rt::Nanos::from_millis(800)),
+    };
+    assert_eq!(model.firmware, firmware);
     assert_eq!(model.capacity_sectors * 512, 9_000_000_000 / 4096 * 4096);
     let curve = crate::SeekCurve::new(model.seek, model.cylinders);
     assert!(curve.mean().get().abs_diff(6_900_000) < 10);
@@ -78,6 +89,20 @@ fn mistakes_are_named() {
     );
     check("atlas-v-18", "seek", "0.5", "a mean between 1 and");
     check("atlas-v-18", "tcq", "300", "1 to 256");
+    check(
+        "atlas-v-18",
+        "reorder",
+        "elevator",
+        "sptf, sstf, clook or fifo",
+    );
+    check(
+        "atlas-v-18",
+        "destage",
+        "ascending",
+        "sptf, sstf, clook or fifo",
+    );
+    check("atlas-v-18", "window", "0", "1 to 256");
+    check("atlas-v-18", "age", "1", "a time such as 800ms");
     check("atlas-v-18", "requests", "31", "32 to 65536");
     check("atlas-v-18", "requests", "many", "32 to 65536");
     check("atlas-v-18", "capacity", "19GB", "4096 to");

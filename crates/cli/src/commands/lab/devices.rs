@@ -220,6 +220,7 @@ fn parameters_json(parameters: &[Parameter]) -> Value {
             ParameterValue::Whole(number) => json!(number),
             ParameterValue::Decimal(number) => json!(number),
             ParameterValue::Switch(is_so) => json!(is_so),
+            ParameterValue::Word(word) => json!(word),
         };
         (parameter.name.to_owned(), value)
     });
