@@ -110,9 +110,9 @@ mod tests {
 
     /// Name, sectors, media rate outside and inside in MB/s, mean and full seek in ms.
     const FIGURES: [(&str, u64, f64, f64, f64, f64); 10] = [
-        ("atlas-v-9", 17_930_694, 29.5, 18.4, 6.3, 11.92),
-        ("atlas-v-18", 35_861_388, 29.5, 18.4, 6.3, 11.92),
-        ("atlas-v-36", 71_720_960, 29.5, 18.4, 6.3, 11.92),
+        ("atlas-v-9", 17_930_694, 29.5, 18.4, 6.3, 15.0),
+        ("atlas-v-18", 35_861_388, 29.5, 18.4, 6.3, 15.0),
+        ("atlas-v-36", 71_720_960, 29.5, 18.4, 6.3, 15.0),
         ("atlas-iii", 17_783_250, 15.7, 10.3, 8.31, 15.36),
         ("atlas-10k", 17_938_986, 28.6, 19.6, 5.60, 10.83),
         ("ibm-dnes", 17_916_240, 24.0, 15.2, 7.20, 12.85),
@@ -148,26 +148,25 @@ mod tests {
         }
     }
 
-    /// Compares the curve with the published rescaling: fraction of the stroke, milliseconds.
     #[test]
-    fn the_atlas_v_seek_curve_is_the_rescaled_one() {
-        let model = hard_disk("atlas-v-18").expect("it is in the catalogue");
-        let seek = Mechanics::new(&model).seek;
-        assert_eq!(seek.time(1).get(), 1_000_000);
-        let points = [
-            (0.01, 2.32),
-            (0.02, 2.69),
-            (0.05, 3.50),
-            (0.1, 4.19),
-            (0.2, 5.35),
-        ];
-        let far = [(0.333, 6.51), (0.5, 7.82), (0.75, 9.94), (0.99, 11.9)];
-        for (share, wanted) in points.into_iter().chain(far) {
-            let time = seek.time((share * 18_400.0) as u32).as_secs_f64() * 1e3;
-            assert!(
-                (time - wanted).abs() < 0.12,
-                "{share}: {time} ms, not {wanted}"
-            );
+    fn the_atlas_v_has_the_published_seeks_and_buffer() {
+        for name in ["atlas-v-9", "atlas-v-18", "atlas-v-36"] {
+            let model = hard_disk(name).expect("it is in the catalogue");
+            let seek = Mechanics::new(&model).seek;
+            assert_eq!(seek.time(1).get(), 800_000);
+            assert_eq!(seek.full_stroke().get(), 15_000_000);
+            assert!(seek.mean().get().abs_diff(6_300_000) < 10);
+            let (near, middle) = (seek.time(920).get(), seek.time(9_200).get());
+            let measured = hard_disk("atlas-iii").expect("it is in the catalogue");
+            let other = Mechanics::new(&measured).seek;
+            let beyond = |time: u64, first: u64| (time - first) as f64;
+            let share = beyond(near, 800_000) / beyond(middle, 800_000);
+            let first = other.time(1).get();
+            let wanted =
+                beyond(other.time(403).get(), first) / beyond(other.time(4_028).get(), first);
+            assert!((share - wanted).abs() < 0.01, "{share}, not {wanted}");
+            let buffer = model.buffer;
+            assert_eq!(buffer.segments * buffer.segment_sectors * 512, 4 << 20);
         }
     }
 

@@ -7,7 +7,8 @@
 //! - A *read* finds dirty data in the cache; the rest is read from the array. Clean data is not
 //!   cached: the host has a larger cache.
 //! - *Destaging* starts at the high-water mark of the cache and continues to below it. It also
-//!   starts after a period without requests, and continues until the next one. Adjacent sectors are
+//!   starts after a period without requests and reads in progress, and continues until the next
+//!   one. Adjacent sectors are
 //!   written together, in ascending order (`cache.rs`), so that an array with parity gets whole
 //!   stripes if possible.
 //!
@@ -121,10 +122,12 @@ struct State {
     processor_free: Nanos,
     /// Time at which the bus is free.
     bus_free: Nanos,
-    /// Time of the last request of a host.
+    /// Time of the last request of a host, or of the end of its last read.
     asked: Nanos,
     /// Number of hosts that wait for room.
     waiters: u32,
+    /// Number of reads that are not complete.
+    reading: u32,
     stats: DiskStats,
 }
 
@@ -178,6 +181,7 @@ impl Controller {
             bus_free: Nanos::ZERO,
             asked: Nanos::ZERO,
             waiters: 0,
+            reading: 0,
             stats: DiskStats::default(),
         };
         let shared = Arc::new(Shared {
@@ -307,6 +311,7 @@ impl Shared {
                         understood,
                         completer,
                     });
+                    state.reading += 1;
                     sim::requests_in_flight(1);
                     self.reads.notify_one();
                     return (state, Answer::Later(ticket));
@@ -367,6 +372,11 @@ impl Shared {
             read.completer.complete(vec![answer]);
             sim::requests_in_flight(-1);
             state = self.state.lock();
+            state.reading -= 1;
+            state.asked = state.asked.max(rt::monotonic());
+            if state.reading == 0 {
+                self.dirt.notify_all();
+            }
         }
     }
 
@@ -394,11 +404,13 @@ impl Shared {
         let mut state = self.state.lock();
         loop {
             let idle_from = state.asked + self.model.idle;
-            let has_reason = state.waiters > 0
-                || state.cache.is_above(self.model.high_water_percent)
-                || rt::monotonic() >= idle_from;
-            if !has_reason && state.cache.used() > 0 {
-                self.dirt.wait_until(&mut state, idle_from);
+            let is_idle = state.reading == 0 && rt::monotonic() >= idle_from;
+            let is_full = state.cache.is_above(self.model.high_water_percent);
+            if !is_idle && !is_full && state.waiters == 0 && state.cache.used() > 0 {
+                match state.reading {
+                    0 => _ = self.dirt.wait_until(&mut state, idle_from),
+                    _ => self.dirt.wait(&mut state),
+                }
                 continue;
             }
             let Some(destage) = state.cache.next_batch() else {

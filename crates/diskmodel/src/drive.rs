@@ -15,8 +15,9 @@
 //!   that are about to enter the buffer waits for its last sector and costs no positioning.
 //! - With the *volatile cache*, a write is acknowledged when its bytes have crossed the bus. Dirty
 //!   extents are destaged in their own order when the drive is idle. They compete with the commands
-//!   while the cache is above its high-water mark, a write waits for room, or a flush waits. A FUA
-//!   write goes to the platter, and so does one that is larger than the cache.
+//!   while the cache is above its high-water mark, a write waits for room, or a flush waits. Writes
+//!   that wait for room enter the cache in the order of the firmware. A FUA write goes to the
+//!   platter, and so does one that is larger than the cache.
 
 mod arm;
 mod read_ahead;
@@ -77,6 +78,13 @@ struct Waiting {
     command: Command,
     arrived: u64,
     ready: u64,
+}
+
+/// A write that waits for room in the cache.
+#[derive(Debug, Clone, Copy)]
+struct Throttled {
+    command: Command,
+    arrived: u64,
 }
 
 /// A flush that waits for dirty extents.
@@ -141,8 +149,8 @@ pub(super) struct Drive {
     controller_free: u64,
     // Invariant: in the order of arrival, and so of `ready`.
     waiting: Vec<Waiting>,
-    /// Writes that wait for room in the cache, first come, first served.
-    throttled: VecDeque<Command>,
+    /// Writes that wait for room in the cache, in the order of arrival.
+    throttled: VecDeque<Throttled>,
     flushes: VecDeque<PendingFlush>,
     /// Completions by time; the second number orders those of one time.
     finished: BinaryHeap<Reverse<(u64, u64, u32)>>,
@@ -188,7 +196,7 @@ impl Drive {
             outstanding: 0,
             cache: model
                 .has_write_cache
-                .then(|| WriteCache::new(model.buffer.cache_sectors)),
+                .then(|| WriteCache::new(model.buffer.cache_sectors, model.buffer.write_segments)),
             buffer: ReadBuffer::new(model.buffer.segments, model.buffer.segment_sectors),
             stats: DriveStats::default(),
         }
@@ -288,26 +296,25 @@ impl Drive {
             self.queue_for_arm(now, command, self.timing.write_miss);
             return;
         }
-        self.throttled.push_back(command);
+        self.throttled.push_back(Throttled {
+            command,
+            arrived: now,
+        });
         self.admit_writes(now);
         if !self.throttled.is_empty() {
             self.stats.throttled_writes += 1;
         }
     }
 
-    /// Admits waiting writes into the cache as long as there is room.
+    /// Admits waiting writes into the cache, in the order of the firmware, as long as there is room.
     fn admit_writes(&mut self, now: u64) {
-        let Some(cache) = &mut self.cache else { return };
-        let mut admitted = Vec::new();
-        while let Some(command) = self.throttled.front().copied() {
-            if !cache.has_room(command.sectors) {
-                break;
+        while let Some(index) = self.next_admitted(now) {
+            let Some(Throttled { command, .. }) = self.throttled.remove(index) else {
+                return;
+            };
+            if let Some(cache) = &mut self.cache {
+                cache.insert(command.sector, command.end());
             }
-            self.throttled.pop_front();
-            cache.insert(command.sector, command.end());
-            admitted.push(command);
-        }
-        for command in admitted {
             let time = self.timing.write_hit + self.timing.bus(command.sectors);
             let sent = self.occupy_controller(now, time);
             self.stats.cached_writes += 1;

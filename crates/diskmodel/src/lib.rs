@@ -47,6 +47,7 @@ mod batch;
 mod buffer;
 pub mod catalogue;
 mod controller;
+mod disk_options;
 mod drive;
 mod elevator;
 mod error;

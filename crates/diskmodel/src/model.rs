@@ -62,7 +62,7 @@ pub enum SeekSource {
         /// Seek from edge to edge.
         full_ms: f64,
     },
-    /// The shape of another drive's measured curve, scaled to this drive's cylinders.
+    /// The shape of another drive's measured curve through three published numbers.
     Rescaled {
         /// Points of the other drive.
         points: SeekPoints,
@@ -72,6 +72,8 @@ pub enum SeekSource {
         single_ms: f64,
         /// Mean over random pairs of cylinders.
         mean_ms: f64,
+        /// Seek from edge to edge.
+        full_ms: f64,
     },
 }
 
@@ -99,6 +101,8 @@ pub struct BufferModel {
     pub read_ahead_sectors: u32,
     /// Number of dirty sectors that the volatile write cache holds, if enabled.
     pub cache_sectors: u32,
+    /// Number of segments that hold dirty sectors at a time, one extent each; any number if absent.
+    pub write_segments: Option<u32>,
 }
 
 /// A hard disk.

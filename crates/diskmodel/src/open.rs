@@ -10,7 +10,10 @@
 //! | `window=4` | disks | the oldest commands among which it chooses, 1 to 256; default all |
 //! | `destage=sptf`, ... | disks | the order of its cached writes; default that of the commands |
 //! | `age=800ms` | disks | the age from which a command goes first |
-//! | `seek=6.9` | disks | the mean seek in milliseconds; scales the curve |
+//! | `seek=6.9` | disks | the mean seek in milliseconds, where the curve was not measured |
+//! | `track=1.0`, `stroke=11.9` | disks | the seek to the next track and over all of them |
+//! | `buffer=2MiB` | disks | the drive's memory |
+//! | `wsegments=8` | disks | its segments that hold cached writes, one extent each |
 //! | `fua=on` or `off` | disks | true if the drive reports FUA; default on |
 //! | `plp=on` or `off` | ssd | true if the cache survives a power cut; default off |
 //! | `capacity=9GB` | all | the size: of a disk, its outer part |
@@ -29,17 +32,14 @@ use sim::Parameter;
 use crate::SimulatedDevice;
 use crate::catalogue::{self, Memory, catalogue};
 use crate::controller::open_controller;
+use crate::disk_options::{self, QUEUE_DEPTH_MAX};
 use crate::elevator::{Elevator, Queueing};
 use crate::error::OpenError;
-use crate::firmware::{Firmware, Order};
 use crate::hard_disk::HardDisk;
-use crate::model::{DiskModel, SeekSource};
+use crate::model::DiskModel;
 use crate::nvram::{Nvram, RamDisk};
 use crate::ssd::Ssd;
 use crate::values::{parse_switch, parse_time};
-
-/// Maximum depth of the command queue: SCSI tags are a byte.
-const QUEUE_DEPTH_MAX: u32 = 256;
 
 #[derive(Debug, Clone)]
 enum Kind {
@@ -61,8 +61,6 @@ pub struct Builder {
     store: Option<Arc<dyn BlockDevice>>,
 }
 
-const DISK_OPTIONS: &str =
-    "wcache, elevator, requests, tcq, reorder, window, destage, age, seek, fua, capacity";
 const NVRAM_OPTIONS: &str = "capacity, latency, bandwidth";
 const RAMDISK_OPTIONS: &str = "capacity";
 const SSD_OPTIONS: &str = "capacity, plp";
@@ -131,13 +129,6 @@ impl Builder {
             return self.capacity(size).map_err(bad);
         }
         match (&mut self.kind, key) {
-            (Kind::HardDisk { model, .. }, "wcache") => {
-                model.has_write_cache = parse_switch(value).ok_or_else(|| bad_str("on or off"))?;
-            }
-            (Kind::HardDisk { model, .. }, "fua") => {
-                model.has_force_unit_access =
-                    parse_switch(value).ok_or_else(|| bad_str("on or off"))?;
-            }
             (Kind::Memory(Memory::Ssd(model)), "plp") => {
                 model.has_power_loss_protection =
                     parse_switch(value).ok_or_else(|| bad_str("on or off"))?;
@@ -152,15 +143,10 @@ impl Builder {
                 let (from, to) = Queueing::LENGTHS.into_inner();
                 *requests_max = Some(length.ok_or_else(|| bad(format!("{from} to {to}")))?);
             }
-            (Kind::HardDisk { model, .. }, "tcq") => {
-                model.queue_depth = parse_depth(value).ok_or_else(|| bad_str("1 to 256"))?;
-            }
-            (Kind::HardDisk { model, .. }, "reorder" | "destage" | "window" | "age") => {
-                set_firmware(&mut model.firmware, key, value).map_err(bad_str)?;
-            }
-            (Kind::HardDisk { model, .. }, "seek") => {
-                set_mean_seek(model, value).map_err(bad)?;
-            }
+            (Kind::HardDisk { model, .. }, _) => match disk_options::set(model, key, value) {
+                Some(done) => done.map_err(bad)?,
+                None => return Err(self.unknown_option(key)),
+            },
             (Kind::Memory(Memory::Nvram(model)), "latency") => {
                 model.latency = parse_time(value).ok_or_else(|| bad_str("a time such as 10us"))?;
             }
@@ -292,7 +278,7 @@ impl Builder {
     /// Returns the supported options, separated by commas.
     pub fn options(&self) -> &'static str {
         match &self.kind {
-            Kind::HardDisk { .. } => DISK_OPTIONS,
+            Kind::HardDisk { .. } => disk_options::NAMES,
             Kind::Memory(Memory::Nvram(_)) => NVRAM_OPTIONS,
             Kind::Memory(Memory::RamDisk) => RAMDISK_OPTIONS,
             Kind::Memory(Memory::Ssd(_)) => SSD_OPTIONS,
@@ -389,50 +375,6 @@ fn unknown_device(name: &str) -> OpenError {
         name: name.to_owned(),
         known: known.join(", "),
     }
-}
-
-fn parse_depth(value: &str) -> Option<u32> {
-    value
-        .parse()
-        .ok()
-        .filter(|depth| (1..=QUEUE_DEPTH_MAX).contains(depth))
-}
-
-/// Sets an option of the drive's scheduling. Fails with the expected value as text.
-fn set_firmware(firmware: &mut Firmware, key: &str, value: &str) -> Result<(), &'static str> {
-    let order = || Order::from_name(value).ok_or(Order::NAMES);
-    match key {
-        "reorder" => firmware.reorder = order()?,
-        "destage" => firmware.destage = Some(order()?),
-        "window" => firmware.window = Some(parse_depth(value).ok_or("1 to 256")?),
-        _ => firmware.age = Some(parse_time(value).ok_or("a time such as 800ms")?),
-    }
-    Ok(())
-}
-
-/// Scales the seek curve to another mean. Fails with the expected value as text.
-fn set_mean_seek(model: &mut DiskModel, value: &str) -> Result<(), String> {
-    let wanted: f64 = value
-        .parse()
-        .map_err(|_| "milliseconds such as 6.9".to_owned())?;
-    let (lowest, highest, mean) = match &mut model.seek {
-        SeekSource::Measured { .. } => {
-            return Err("nothing: the seek curve of this drive was measured".to_owned());
-        }
-        SeekSource::ThreePoint {
-            single_ms,
-            mean_ms,
-            full_ms,
-        } => (*single_ms, *full_ms, mean_ms),
-        SeekSource::Rescaled {
-            single_ms, mean_ms, ..
-        } => (*single_ms, 100.0, mean_ms),
-    };
-    if !(wanted > lowest && wanted < highest) {
-        return Err(format!("a mean between {lowest} and {highest} ms"));
-    }
-    *mean = wanted;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -10,8 +10,9 @@
 //!   line for long ones. The knee is at 0.15 of the stroke, and A is chosen to give the mean.
 //!   Against seven measured drives the error is 0.07 to 0.30 ms (root mean square; 0.61 for one
 //!   with a noisy curve);
-//! - *rescaled*: single + k (t(d') - t(1)) with the distance in proportion and k chosen to give the
-//!   mean.
+//! - *rescaled*: single + k (t(d') - t(1)) with the distance in proportion. Over the farther half of
+//!   the stroke a straight line is added, up to the excess of the full stroke. k is chosen to give
+//!   the mean. Seeks within half of the stroke have the measured shape.
 //!
 //! The mean is the one over all pairs of cylinders, sum of 2 (C - d) t(d) / C^2, not the seek over
 //! a third of the stroke, which is 1 to 7 percent longer.
@@ -39,22 +40,7 @@ impl SeekCurve {
     /// Panics if there are fewer than three cylinders, or no points.
     pub fn new(source: SeekSource, cylinders: u32) -> Self {
         assert!(cylinders >= 3, "a seek curve needs a distance");
-        let times = match source {
-            SeekSource::Measured { points } => shape(cylinders, |distance| {
-                interpolate(points, f64::from(distance))
-            }),
-            SeekSource::ThreePoint {
-                single_ms,
-                mean_ms,
-                full_ms,
-            } => three_point(cylinders, single_ms, mean_ms, full_ms),
-            SeekSource::Rescaled {
-                points,
-                points_cylinders,
-                single_ms,
-                mean_ms,
-            } => rescaled(cylinders, points, points_cylinders, single_ms, mean_ms),
-        };
+        let times = times_of(source, cylinders);
         let table = times
             .into_iter()
             .map(|ms| nanos_from_ms(ms).get())
@@ -96,6 +82,44 @@ pub(super) fn nanos_from_ms(ms: f64) -> Nanos {
         "a disk's times lie between nothing and a thousand seconds"
     );
     Nanos::new((ms * NANOS_PER_MS).round() as u64)
+}
+
+/// Returns true if all seeks take time and the curve rises from each of a few distances to the next.
+/// Measured curves have noise between neighbours.
+pub(super) fn rises(source: SeekSource, cylinders: u32) -> bool {
+    const STEPS: usize = 16;
+    let times = times_of(source, cylinders);
+    let at = |step: usize| times[1 + step * (times.len() - 2) / STEPS];
+    let steps: Vec<f64> = (0..=STEPS).map(at).collect();
+    times[1..].iter().all(|time| *time > 0.0) && steps.windows(2).all(|pair| pair[0] <= pair[1])
+}
+
+/// Returns the times of a curve in milliseconds.
+fn times_of(source: SeekSource, cylinders: u32) -> Vec<f64> {
+    match source {
+        SeekSource::Measured { points } => shape(cylinders, |distance| {
+            interpolate(points, f64::from(distance))
+        }),
+        SeekSource::ThreePoint {
+            single_ms,
+            mean_ms,
+            full_ms,
+        } => three_point(cylinders, single_ms, mean_ms, full_ms),
+        SeekSource::Rescaled {
+            points,
+            points_cylinders,
+            single_ms,
+            mean_ms,
+            full_ms,
+        } => rescaled(
+            cylinders,
+            points,
+            points_cylinders,
+            single_ms,
+            mean_ms,
+            full_ms,
+        ),
+    }
 }
 
 /// Tabulates a function of the distance; distance zero takes no time.
@@ -146,13 +170,19 @@ fn rescaled(
     points_cylinders: u32,
     single: f64,
     mean: f64,
+    full: f64,
 ) -> Vec<f64> {
+    let last = f64::from(cylinders - 1);
     let ratio = f64::from(points_cylinders - 2) / f64::from(cylinders - 2);
     let first = interpolate(points, 1.0);
+    let same_share = |distance: f64| interpolate(points, 1.0 + (distance - 1.0) * ratio) - first;
+    let longest = same_share(last);
     let curve = |factor: f64| {
+        let excess = full - single - factor * longest;
         shape(cylinders, |distance| {
-            let same_share = 1.0 + f64::from(distance - 1) * ratio;
-            single + factor * (interpolate(points, same_share) - first)
+            let distance = f64::from(distance);
+            let beyond = (2.0 * distance / last - 1.0).max(0.0);
+            single + factor * same_share(distance) + excess * beyond
         })
     };
     curve(factor_for(mean, &curve(0.0), &curve(1.0)))

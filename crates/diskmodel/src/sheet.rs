@@ -13,12 +13,20 @@ const SLOT_BYTES: u64 = 4_096;
 
 impl DiskModel {
     /// Returns all parameters except the zones' boundaries and the points of a measured seek curve.
+    /// A limit that the drive does not have is absent.
     pub fn parameters(&self) -> Vec<Parameter> {
         let seek = SeekCurve::new(self.seek, self.cylinders);
         let ms = |time: rt::Nanos| time.as_secs_f64() * 1e3;
         let megabytes = |cylinder| self.media_bytes_per_second(cylinder) / 1e6;
         let (overheads, buffer) = (self.overheads, self.buffer);
-        vec![
+        let limits = [
+            ("write_segments", buffer.write_segments),
+            ("reorder_window", self.firmware.window),
+        ];
+        let limits = limits
+            .into_iter()
+            .filter_map(|(name, limit)| Some(Parameter::new(name, limit?)));
+        let mut parameters = vec![
             Parameter::main("capacity_bytes", self.capacity_sectors * 512),
             Parameter::main("rpm", self.rpm),
             Parameter::main("seek_mean_ms", ms(seek.mean())),
@@ -51,7 +59,9 @@ impl DiskModel {
             Parameter::new("queue_depth", self.queue_depth),
             Parameter::new("reorder", self.firmware.reorder.name()),
             Parameter::new("destage", self.firmware.destage().name()),
-        ]
+        ];
+        parameters.extend(limits);
+        parameters
     }
 }
 

@@ -1,7 +1,8 @@
 //! The drive's volatile write cache: extents of dirty sectors, by location and by age.
 //!
 //! Writes that touch or overlap become one extent, as old as its oldest part, so that destaging an
-//! extent satisfies every flush that waits for any part of it.
+//! extent satisfies every flush that waits for any part of it. An extent takes a segment of the
+//! drive's memory; a write that continues the extent in flight continues its segment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +17,8 @@ struct Run {
 #[derive(Debug, Clone)]
 pub(super) struct WriteCache {
     capacity: u64,
+    /// Maximum number of segments.
+    segments_max: usize,
     /// Number of dirty sectors, those in flight included.
     used: u64,
     runs: BTreeMap<u64, Run>,
@@ -23,14 +26,23 @@ pub(super) struct WriteCache {
     ages: BTreeSet<(u64, u64)>,
     /// Age of the next write.
     next_age: u64,
-    /// Number and age of the sectors in flight.
-    on_the_way: Option<(u64, u64)>,
+    on_the_way: Option<InFlight>,
+}
+
+/// Sectors on their way to the platter.
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    sectors: u64,
+    age: u64,
+    /// Sector after the last one.
+    end: u64,
 }
 
 impl WriteCache {
-    pub(super) fn new(capacity: u32) -> Self {
+    pub(super) fn new(capacity: u32, segments_max: Option<u32>) -> Self {
         Self {
             capacity: u64::from(capacity),
+            segments_max: segments_max.map_or(usize::MAX, |most| most as usize),
             used: 0,
             runs: BTreeMap::new(),
             ages: BTreeSet::new(),
@@ -44,9 +56,18 @@ impl WriteCache {
         sectors <= self.capacity
     }
 
-    /// Returns true if a write of this length can be accepted now.
-    pub(super) fn has_room(&self, sectors: u64) -> bool {
-        self.used + sectors <= self.capacity
+    /// Returns true if a write can be accepted now.
+    pub(super) fn has_room(&self, start: u64, end: u64) -> bool {
+        let has_segment = self.segments() < self.segments_max
+            || self.touching(start, end).is_some()
+            || self.on_the_way.is_some_and(|moving| moving.end == start);
+        has_segment && self.used + (end - start) <= self.capacity
+    }
+
+    /// Returns the number of segments in use.
+    fn segments(&self) -> usize {
+        let is_apart = |moving: InFlight| !self.runs.contains_key(&moving.end);
+        self.runs.len() + usize::from(self.on_the_way.is_some_and(is_apart))
     }
 
     /// Returns true if there is an extent to destage.
@@ -153,14 +174,18 @@ impl WriteCache {
         }
         let sectors = cut - start;
         self.used += sectors;
-        self.on_the_way = Some((sectors, run.age));
+        self.on_the_way = Some(InFlight {
+            sectors,
+            age: run.age,
+            end: cut,
+        });
         sectors
     }
 
     /// Completes the write in flight.
     pub(super) fn land(&mut self) {
-        let (sectors, _) = self.on_the_way.take().expect("something was on its way");
-        self.used -= sectors;
+        let moving = self.on_the_way.take().expect("something was on its way");
+        self.used -= moving.sectors;
     }
 
     /// Returns a mark that covers all writes accepted so far.
@@ -171,7 +196,7 @@ impl WriteCache {
     /// Returns true if all writes before a mark are on the platter.
     pub(super) fn is_clean_before(&self, mark: u64) -> bool {
         let resting = self.ages.first().is_some_and(|(age, _)| *age < mark);
-        let on_the_way = self.on_the_way.is_some_and(|(_, age)| age < mark);
+        let on_the_way = self.on_the_way.is_some_and(|moving| moving.age < mark);
         !resting && !on_the_way
     }
 
@@ -217,7 +242,7 @@ mod tests {
 
     #[test]
     fn writes_that_touch_become_one_run() {
-        let mut cache = WriteCache::new(100);
+        let mut cache = WriteCache::new(100, None);
         cache.insert(10, 20);
         cache.insert(30, 40);
         assert_eq!(runs(&cache), [(10, 20), (30, 40)]);
@@ -229,13 +254,36 @@ mod tests {
         assert_eq!(cache.used, 32);
         assert!(cache.serves(9, 41));
         assert!(!cache.serves(8, 10));
-        assert!(cache.has_room(68));
-        assert!(!cache.has_room(69));
+        assert!(cache.has_room(1_000, 1_068));
+        assert!(!cache.has_room(1_000, 1_069));
+    }
+
+    #[test]
+    fn an_extent_takes_a_segment_until_it_is_on_the_platter() {
+        let mut cache = WriteCache::new(100, Some(2));
+        cache.insert(10, 20);
+        assert!(cache.has_room(50, 60));
+        cache.insert(50, 60);
+        assert!(!cache.has_room(80, 90), "there are two");
+        assert!(cache.has_room(20, 30), "it continues the first one");
+        cache.send(10, 6);
+        assert!(!cache.has_room(80, 90), "the rest of the first one is here");
+        cache.land();
+        cache.send(16, 100);
+        assert!(!cache.has_room(80, 90), "it is on its way");
+        assert!(cache.has_room(20, 30), "it continues what is on its way");
+        cache.insert(20, 30);
+        assert!(!cache.has_room(80, 90));
+        cache.land();
+        assert!(!cache.has_room(80, 90), "its segment has grown");
+        cache.send(20, 100);
+        cache.land();
+        assert!(cache.has_room(80, 90));
     }
 
     #[test]
     fn forgetting_cuts_runs() {
-        let mut cache = WriteCache::new(100);
+        let mut cache = WriteCache::new(100, None);
         cache.insert(10, 40);
         cache.forget(20, 30);
         assert_eq!(runs(&cache), [(10, 20), (30, 40)]);
@@ -246,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_mark_covers_what_was_there_and_nothing_later() {
-        let mut cache = WriteCache::new(100);
+        let mut cache = WriteCache::new(100, None);
         cache.insert(10, 20);
         cache.insert(50, 60);
         let mark = cache.mark();
@@ -268,7 +316,7 @@ mod tests {
 
     #[test]
     fn the_nearest_runs_come_from_both_sides() {
-        let mut cache = WriteCache::new(100);
+        let mut cache = WriteCache::new(100, None);
         for start in [10, 20, 30, 40, 50] {
             cache.insert(start, start + 1);
         }

@@ -48,6 +48,7 @@ pub(super) fn dnes() -> DiskModel {
             segment_sectors: 511,
             read_ahead_sectors: 511,
             cache_sectors: 511,
+            write_segments: Some(1),
         },
         bus_bytes_per_second: 40_000_000,
         has_zero_latency: true,

@@ -118,13 +118,36 @@ impl Drive {
     /// Returns the next command and its place in the queue; the older one of two equal ones.
     fn next_command(&self, at: u64) -> Option<(Command, usize)> {
         let order = self.firmware.reorder;
-        let window = self.firmware.window.unwrap_or(self.queue_depth);
-        let ready = self.waiting.iter().take(window as usize);
+        let ready = self.waiting.iter().take(self.window());
         ready
             .take_while(|waiting| waiting.ready <= at)
             .enumerate()
             .map(|(index, waiting)| (waiting.command, index))
             .min_by_key(|(command, _)| self.cost(order, at, command.sector, command.is_write()))
+    }
+
+    /// Returns the place of the next waiting write for which the cache has room. None passes an
+    /// overdue one.
+    pub(super) fn next_admitted(&self, now: u64) -> Option<usize> {
+        let cache = self.cache.as_ref()?;
+        let has_room = |command: &Command| cache.has_room(command.sector, command.end());
+        let first = self.throttled.front()?;
+        if now.saturating_sub(first.arrived) > self.starvation {
+            return has_room(&first.command).then_some(0);
+        }
+        let order = self.firmware.reorder;
+        let at = now.max(self.arm_free);
+        let window = self.throttled.iter().take(self.window());
+        window
+            .enumerate()
+            .filter(|(_, waiting)| has_room(&waiting.command))
+            .min_by_key(|(_, waiting)| self.cost(order, at, waiting.command.sector, true))
+            .map(|(index, _)| index)
+    }
+
+    /// Returns the number of commands among which the firmware chooses.
+    fn window(&self) -> usize {
+        self.firmware.window.unwrap_or(self.queue_depth) as usize
     }
 
     /// Returns the start of the next dirty extent to write.

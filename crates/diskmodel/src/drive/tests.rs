@@ -26,6 +26,15 @@ impl Bench {
         }
     }
 
+    /// Creates a drive with a write cache of 2 MiB in any number of extents.
+    fn cached(change: impl FnOnce(&mut DiskModel)) -> Self {
+        Self::new("atlas-v-18", |model| {
+            model.buffer.cache_sectors = 4_096;
+            model.buffer.write_segments = None;
+            change(model);
+        })
+    }
+
     fn uncached(name: &str) -> Self {
         Self::new(name, |model| model.has_write_cache = false)
     }
@@ -135,7 +144,8 @@ fn random_reads_come_at_the_expected_rate() {
     assert!((88.0..96.0).contains(&alone), "{alone}");
     let queued = random_reads_per_second("atlas-v-18", 32);
     let gain = queued / alone;
-    assert!((1.8..2.3).contains(&gain), "{gain}");
+    // Most seeks of a sorted queue are short ones.
+    assert!((1.8..2.5).contains(&gain), "{gain}");
 }
 
 fn ordered(reorder: Order) -> Firmware {
@@ -215,7 +225,7 @@ fn the_more_the_firmware_chooses_from_the_more_it_serves() {
 #[test]
 fn cached_writes_are_destaged_in_their_own_order() {
     let destaged = |firmware: Firmware| {
-        let mut bench = Bench::new("atlas-v-18", |model| model.firmware = firmware);
+        let mut bench = Bench::cached(|model| model.firmware = firmware);
         bench.read(15_000_000, 8);
         for million in [30, 14, 2, 20, 9] {
             bench.write(million * 1_000_000, 8);
@@ -251,9 +261,7 @@ fn cached_writes_are_destaged_in_their_own_order() {
 
 #[test]
 fn without_reordering_commands_and_cached_writes_take_turns() {
-    let mut bench = Bench::new("atlas-v-18", |model| {
-        model.firmware = ordered(Order::Fifo);
-    });
+    let mut bench = Bench::cached(|model| model.firmware = ordered(Order::Fifo));
     for million in 0..8 {
         bench.write(million * 1_000_000, 8);
     }
@@ -349,7 +357,7 @@ fn reading_on_hits_the_buffer_and_waits_for_what_is_on_its_way() {
 
 #[test]
 fn the_cache_acknowledges_at_once_and_a_flush_waits_for_the_platter() {
-    let mut bench = Bench::new("atlas-v-18", |_| {});
+    let mut bench = Bench::cached(|_| {});
     for number in 0..10 {
         let time = bench.write(number * 1_000_000, 8);
         assert!(time < MS / 2, "{time}");
@@ -364,7 +372,7 @@ fn the_cache_acknowledges_at_once_and_a_flush_waits_for_the_platter() {
 
 #[test]
 fn idle_drives_destage_without_being_asked() {
-    let mut bench = Bench::new("atlas-v-18", |_| {});
+    let mut bench = Bench::cached(|_| {});
     for number in 0..10 {
         bench.write(number * 1_000_000, 8);
     }
@@ -375,7 +383,7 @@ fn idle_drives_destage_without_being_asked() {
 
 #[test]
 fn forced_writes_go_to_the_platter() {
-    let mut bench = Bench::new("atlas-v-18", |_| {});
+    let mut bench = Bench::cached(|_| {});
     bench.read(20_000_000, 8);
     bench.write(5_000_000, 8);
     let forced = bench.run(Action::Write { is_through: true }, 5_000_000, 8);
@@ -388,7 +396,7 @@ fn forced_writes_go_to_the_platter() {
 
 #[test]
 fn a_full_cache_slows_writers_down_to_the_rate_of_destaging() {
-    let mut bench = Bench::new("atlas-v-18", |_| {});
+    let mut bench = Bench::cached(|_| {});
     let capacity = bench.drive.mechanics.platter.capacity();
     let mut random = SplitMix::new(7);
     let mut count = 0;
@@ -408,8 +416,54 @@ fn a_full_cache_slows_writers_down_to_the_rate_of_destaging() {
 }
 
 #[test]
+fn a_write_waits_for_a_segment_unless_it_continues_one() {
+    let mut bench = Bench::new("atlas-v-18", |model| {
+        assert_eq!(model.buffer.write_segments, Some(1));
+    });
+    let hit = bench.write(1_000_000, 8);
+    assert!(hit < MS / 2, "{hit}");
+    let next = bench.write(1_000_008, 8);
+    assert!(next < MS / 2, "it continues the segment: {next}");
+    let other = bench.write(20_000_000, 8);
+    assert!(other > MS, "the first segment is written before: {other}");
+    assert_eq!(bench.stats().throttled_writes, 1);
+    assert!(bench.stats().destages >= 2);
+    let mut eight = Bench::cached(|model| model.buffer.write_segments = Some(8));
+    let write = Action::Write { is_through: false };
+    for number in 0..9 {
+        eight.submit(write, number * 1_000_000, 8);
+    }
+    eight.drain();
+    assert_eq!(eight.stats().throttled_writes, 1);
+}
+
+#[test]
+fn writes_that_wait_for_a_segment_enter_in_the_order_of_the_firmware() {
+    let entered = |reorder| {
+        let mut bench = Bench::new("atlas-v-18", |model| {
+            model.firmware = ordered(reorder);
+        });
+        bench.read(15_000_000, 8);
+        let write = Action::Write { is_through: false };
+        let millions = [16, 30, 14, 2, 20];
+        let tags: Vec<_> = millions
+            .iter()
+            .map(|million| (bench.submit(write, million * 1_000_000, 8), *million))
+            .collect();
+        let million = |tag: u32| tags.iter().find(|(other, _)| *other == tag);
+        let done = bench.drain().into_iter();
+        done.filter_map(million)
+            .map(|write| write.1)
+            .collect::<Vec<u64>>()
+    };
+    assert_eq!(entered(Order::Fifo), [16, 30, 14, 2, 20]);
+    assert_eq!(entered(Order::Clook), [16, 20, 30, 2, 14]);
+    assert_eq!(entered(Order::Sstf), [16, 14, 20, 30, 2]);
+}
+
+#[test]
 fn neighbouring_cached_writes_are_destaged_together() {
-    let mut bench = Bench::new("atlas-v-18", |_| {});
+    let mut bench = Bench::cached(|_| {});
     for number in 0..64 {
         bench.write(1_000_000 + number * 8, 8);
     }
@@ -482,4 +536,4 @@ fn the_same_commands_take_the_same_time() {
 }
 
 /// Digest of the run above.
-const EXPECTED_DIGEST: u64 = 9_078_195_929_830_926_862;
+const EXPECTED_DIGEST: u64 = 2_011_748_002_015_754_734;

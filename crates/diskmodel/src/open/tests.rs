@@ -6,7 +6,7 @@ use block::text::SharedDisks;
 use layout::Block;
 
 use super::*;
-use crate::DriveStats;
+use crate::{DriveStats, Firmware, Order};
 
 #[test]
 fn everything_in_the_catalogue_opens() {
@@ -33,6 +33,10 @@ fn options_set_what_they_say() {
         ("window", "4"),
         ("destage", "fifo"),
         ("age", "800ms"),
+        ("stroke", "14"),
+        ("track", "1.0"),
+        ("buffer", "2MiB"),
+        ("wsegments", "8"),
         ("seek", "6.9"),
         ("capacity", "9GB"),
     ];
@@ -53,7 +57,17 @@ fn options_set_what_they_say() {
     assert_eq!(model.capacity_sectors * 512, 9_000_000_000 / 4096 * 4096);
     let curve = crate::SeekCurve::new(model.seek, model.cylinders);
     assert!(curve.mean().get().abs_diff(6_900_000) < 10);
-    assert_eq!(curve.full_stroke().as_millis(), 13);
+    assert_eq!(curve.full_stroke().as_millis(), 14);
+    assert_eq!(curve.time(1).as_millis(), 1);
+    assert_eq!(
+        model.zones[0].cylinder_skew, 58,
+        "a millisecond of 480 sectors"
+    );
+    assert_eq!(
+        (model.buffer.segments, model.buffer.cache_sectors),
+        (8, 4_096)
+    );
+    assert_eq!(model.buffer.write_segments, Some(8));
 }
 
 #[test]
@@ -87,7 +101,19 @@ fn mistakes_are_named() {
         "6",
         "the seek curve of this drive was measured",
     );
-    check("atlas-v-18", "seek", "0.5", "a mean between 1 and");
+    check(
+        "atlas-v-18",
+        "seek",
+        "0.5",
+        "not 0.8 ms to the next track, 0.5 ms",
+    );
+    check("atlas-v-18", "seek", "fast", "milliseconds such as 6.9");
+    check("atlas-v-18", "seek", "NaN", "a curve that rises");
+    check("atlas-v-18", "stroke", "6", "a curve that rises");
+    check("atlas-v-18", "stroke", "101", "up to 100 ms");
+    check("atlas-v-18", "track", "-1", "a curve that rises");
+    check("atlas-v-18", "buffer", "4KiB", "262144 to");
+    check("atlas-v-18", "wsegments", "17", "1 to 16");
     check("atlas-v-18", "tcq", "300", "1 to 256");
     check(
         "atlas-v-18",
