@@ -4,9 +4,12 @@
 //!   transfer time on the bus and, while the cache is full, the time until there is room. `submit`
 //!   waits for room. Forced writes are no different.
 //! - A *flush* takes the command's time. The battery makes this correct.
-//! - A *read* finds dirty data in the cache; the rest is read from the array. Clean data is not
-//!   cached: the host has a larger cache.
-//! - *Destaging* starts at the high-water mark of the cache and continues to below it. It also
+//! - With *write-through*, as without a battery, writes and flushes are complete when the array
+//!   completes them, and the device promises what the array promises (`through.rs`).
+//! - A *read* finds dirty and clean data in the cache; the rest is read from the array. What was
+//!   read or destaged stays as clean, in the room that dirty data leaves (`clean.rs`).
+//! - *Read-ahead* follows several sequential readers at a time (`streams.rs`, `reads.rs`).
+//! - *Destaging* starts above the high-water mark of the cache and continues to the low one. It also
 //!   starts after a period without requests and reads in progress, and continues until the next
 //!   one. Adjacent sectors are
 //!   written together, in ascending order (`cache.rs`), so that an array with parity gets whole
@@ -25,24 +28,33 @@
 //! array has its write hole.
 
 mod cache;
+mod clean;
+mod flights;
+mod model;
 mod options;
+mod reads;
+mod streams;
+mod through;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, Completer, DetachedErrors, DeviceError, Geometry, Outcome, Payload, Request,
-    Results, Ticket,
+    BlockDevice, DetachedErrors, DeviceError, Geometry, Outcome, Request, Results, Ticket,
 };
 use layout::SectorNr;
 use rt::{Condvar, Cost, Mutex, MutexGuard, Nanos};
 
 use crate::SimulatedDevice;
-use crate::model::Provenance;
 use crate::stats::DiskStats;
 use crate::timed::timed_ticket;
 use cache::{Cache, Destage, Part, join};
+use flights::{Flights, Writing};
+pub use model::{ControllerModel, DestageOrder, ReadAhead};
 pub use options::open_controller;
+use reads::{HostRead, Read};
+use streams::Streams;
+use through::Passed;
 
 /// Maximum number of reads in progress at the array.
 const READS_MAX: usize = 32;
@@ -51,48 +63,14 @@ const READS_MAX: usize = 32;
 /// other arms start the next.
 const DESTAGES_MAX: usize = 2;
 
+/// Maximum number of writes in progress at the array with write-through.
+const WRITES_MAX: usize = 32;
+
+/// Number of sectors that are read ahead together if the array has no stripes with parity: 64 KiB.
+const AHEAD_SECTORS: u64 = 128;
+
 /// Number of requests accepted before the host should hold back.
 const QUEUE_DEPTH: u32 = 256;
-
-/// The parameters of a controller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ControllerModel {
-    /// Size of the cache in bytes.
-    pub cache_bytes: u64,
-    /// Processor time of a command.
-    pub command: Nanos,
-    /// Bandwidth between the host and the controller in bytes per second.
-    pub bus_bytes_per_second: u64,
-    /// Percentage of dirty sectors from which on destaging does not wait for an idle period.
-    pub high_water_percent: u32,
-    /// Time without requests after which the controller is idle.
-    pub idle: Nanos,
-}
-
-impl ControllerModel {
-    /// Description, for lists.
-    pub const DESCRIPTION: &str = "RAID controller with a battery-backed write-back cache, bbu(DEV,...) in front of any device";
-    /// Source of the parameters.
-    pub const SOURCE: &str = "of the class of 64-bit, 66 MHz PCI controllers with an i960 or 80303 of about 2003; cache, \
-                              latency, bandwidth, high-water mark and idle time can be set";
-}
-
-impl ControllerModel {
-    /// Reliability of the source.
-    pub const PROVENANCE: Provenance = Provenance::Calibrated;
-}
-
-impl Default for ControllerModel {
-    fn default() -> Self {
-        Self {
-            cache_bytes: 64 << 20,
-            command: Nanos::from_micros(100),
-            bus_bytes_per_second: 200_000_000,
-            high_water_percent: 80,
-            idle: Nanos::from_millis(20),
-        }
-    }
-}
 
 /// A simulated controller. It exists in the world that created it.
 pub struct Controller {
@@ -107,6 +85,10 @@ struct Shared {
     state: Mutex<State>,
     /// Signalled when there are reads for a reader.
     reads: Condvar,
+    /// Signalled when there are writes for a writer.
+    writes: Condvar,
+    /// Signalled when read-ahead has brought sectors, or a write has passed through.
+    arrived: Condvar,
     /// Signalled when there is a reason to destage.
     dirt: Condvar,
     /// Signalled when there is room in the cache.
@@ -126,20 +108,18 @@ struct State {
     asked: Nanos,
     /// Number of hosts that wait for room.
     waiters: u32,
-    /// Number of reads that are not complete.
+    /// Number of reads of hosts that are not complete.
     reading: u32,
+    /// Reads in progress at the array.
+    flights: Flights,
+    streams: Streams,
+    /// Writes and flushes that no writer has passed on yet.
+    passed: VecDeque<Passed>,
+    /// Writes that are being passed on.
+    writing: Writing,
+    /// True from the high-water mark to the low one.
+    is_draining: bool,
     stats: DiskStats,
-}
-
-/// A read with at least a part on the array.
-struct Read {
-    parts: Vec<Part>,
-    block_bytes: usize,
-    sectors: u64,
-    began: Nanos,
-    /// Time at which the controller has processed the command.
-    understood: Nanos,
-    completer: Completer,
 }
 
 /// The answer to a request.
@@ -167,21 +147,34 @@ impl Controller {
             "a cache holds a sector"
         );
         assert!(model.bus_bytes_per_second > 0, "a bus moves bytes");
-        let geometry = Geometry {
-            has_volatile_cache: false,
-            has_force_unit_access: true,
-            can_flush: true,
+        let below = Geometry {
             queue_depth: QUEUE_DEPTH,
             ..array.geometry()
         };
+        let geometry = match model.is_write_back {
+            true => Geometry {
+                has_volatile_cache: false,
+                has_force_unit_access: true,
+                can_flush: true,
+                ..below
+            },
+            false => below,
+        };
+        let capacity = geometry.size_bytes / SectorNr::SIZE;
+        let unit = stripe_bytes.map_or(AHEAD_SECTORS, |bytes| (bytes / SectorNr::SIZE).max(1));
         let state = State {
-            cache: Cache::new(model.cache_bytes, stripe_bytes.unwrap_or(0)),
+            cache: Cache::new(&model, stripe_bytes.unwrap_or(0)),
             reads: VecDeque::new(),
             processor_free: Nanos::ZERO,
             bus_free: Nanos::ZERO,
             asked: Nanos::ZERO,
             waiters: 0,
             reading: 0,
+            flights: Flights::default(),
+            streams: Streams::new(model.read_ahead, unit, capacity),
+            passed: VecDeque::new(),
+            writing: Writing::default(),
+            is_draining: false,
             stats: DiskStats::default(),
         };
         let shared = Arc::new(Shared {
@@ -189,6 +182,8 @@ impl Controller {
             model,
             state: Mutex::new(state),
             reads: Condvar::new(),
+            writes: Condvar::new(),
+            arrived: Condvar::new(),
             dirt: Condvar::new(),
             room: Condvar::new(),
             detached: Arc::default(),
@@ -197,9 +192,15 @@ impl Controller {
             let shared = Arc::clone(&shared);
             sim::spawn_device(&name, move || shared.run_reader());
         }
-        for _ in 0..DESTAGES_MAX {
+        let destagers = if model.is_write_back { DESTAGES_MAX } else { 0 };
+        for _ in 0..destagers {
             let shared = Arc::clone(&shared);
             sim::spawn_device(&name, move || shared.run_destager());
+        }
+        let writers = if model.is_write_back { 0 } else { WRITES_MAX };
+        for _ in 0..writers {
+            let shared = Arc::clone(&shared);
+            sim::spawn_device(&name, move || shared.run_writer());
         }
         Self {
             shared,
@@ -289,44 +290,105 @@ impl Shared {
         let (sector, sectors) = request.range();
         let understood = state.understand(self.model, began);
         let done = match request {
+            Request::Write { .. } | Request::Flush if !self.model.is_write_back => {
+                let answer = self.pass_on(&mut state, request, began, understood);
+                return (state, answer);
+            }
             Request::Write { payload, .. } => {
                 state = self.wait_for_room(state, sectors);
                 let done = state.transfer(self.model, understood, sectors);
+                let first = sector.get();
+                state.flights.mark_stale(&(first..first + sectors));
                 let replaced = state.cache.write(sector, &payload);
                 state.stats.controller.replaced_sectors += replaced;
                 self.dirt.notify_one();
                 done
             }
             Request::Read { block_bytes, .. } => {
-                let parts = state.cache.read(sector, sectors);
-                let block_bytes = block_bytes as usize;
-                if parts.iter().any(|part| matches!(part, Part::Missing(_))) {
-                    let (ticket, completer) =
-                        Ticket::pending_or_detached(Arc::clone(&self.detached));
-                    state.reads.push_back(Read {
-                        parts,
-                        block_bytes,
-                        sectors,
-                        began,
-                        understood,
-                        completer,
-                    });
-                    state.reading += 1;
-                    sim::requests_in_flight(1);
-                    self.reads.notify_one();
-                    return (state, Answer::Later(ticket));
-                }
-                state.stats.controller.read_hits += 1;
-                let done = state.transfer(self.model, understood, sectors);
-                state.finish(began, done);
-                let payload = join(parts, Vec::new(), block_bytes);
-                return (state, Answer::At(done, Ok(Outcome::Read(payload))));
+                let answer = self.read(
+                    &mut state,
+                    (sector, sectors),
+                    block_bytes as usize,
+                    (began, understood),
+                );
+                return (state, answer);
             }
             // Discards are not passed to an array: its parity would become wrong.
             Request::Flush | Request::Discard { .. } => understood,
         };
         state.finish(began, done);
         (state, Answer::At(done, Ok(Outcome::Done)))
+    }
+
+    /// Answers a read from the cache, or leaves it to a reader. Reads ahead of it.
+    fn read(
+        &self,
+        state: &mut State,
+        (sector, sectors): (SectorNr, u64),
+        block_bytes: usize,
+        (began, understood): (Nanos, Nanos),
+    ) -> Answer {
+        let parts = state.cache.read(sector, sectors);
+        let is_here = parts.iter().all(|part| matches!(part, Part::Known(_)));
+        let answer = if is_here {
+            state.stats.controller.read_hits += 1;
+            let done = state.transfer(self.model, understood, sectors);
+            state.finish(began, done);
+            let payload = join(parts, Vec::new(), block_bytes);
+            Answer::At(done, Ok(Outcome::Read(payload)))
+        } else {
+            let (ticket, completer) = Ticket::pending_or_detached(Arc::clone(&self.detached));
+            let host = HostRead {
+                block_bytes,
+                began,
+                understood,
+                completer,
+            };
+            state.reads.push_back(Read {
+                sector,
+                sectors,
+                host: Some(host),
+            });
+            state.reading += 1;
+            sim::requests_in_flight(1);
+            self.reads.notify_one();
+            Answer::Later(ticket)
+        };
+        let first = sector.get();
+        if let Some(ahead) = state.streams.note(first..first + sectors) {
+            state.reads.push_back(Read {
+                sector: SectorNr::new(ahead.start),
+                sectors: ahead.end - ahead.start,
+                host: None,
+            });
+            self.reads.notify_one();
+        }
+        answer
+    }
+
+    /// Leaves a write or flush to a writer, which passes it to the array.
+    fn pass_on(
+        &self,
+        state: &mut State,
+        request: Request,
+        began: Nanos,
+        understood: Nanos,
+    ) -> Answer {
+        let (_, sectors) = request.range();
+        let ready = match sectors {
+            0 => understood,
+            _ => state.transfer(self.model, understood, sectors),
+        };
+        let (ticket, completer) = Ticket::pending_or_detached(Arc::clone(&self.detached));
+        state.passed.push_back(Passed {
+            request,
+            began,
+            ready,
+            completer,
+        });
+        sim::requests_in_flight(1);
+        self.writes.notify_one();
+        Answer::Later(ticket)
     }
 
     /// Waits until the sectors fit into the cache.
@@ -350,77 +412,37 @@ impl Shared {
         state
     }
 
-    /// Runs a reader's task. It ends with the world.
-    fn run_reader(&self) {
-        let mut state = self.state.lock();
-        loop {
-            let Some(mut read) = state.reads.pop_front() else {
-                self.reads.wait(&mut state);
-                continue;
-            };
-            drop(state);
-            rt::sleep_until(read.understood);
-            let found = self.ask_array(&mut read.parts);
-            state = self.state.lock();
-            let now = rt::monotonic();
-            let done = state.transfer(self.model, now, read.sectors);
-            state.finish(read.began, done);
-            drop(state);
-            rt::sleep_until(done);
-            let answer =
-                found.map(|found| Outcome::Read(join(read.parts, found, read.block_bytes)));
-            read.completer.complete(vec![answer]);
-            sim::requests_in_flight(-1);
-            state = self.state.lock();
-            state.reading -= 1;
-            state.asked = state.asked.max(rt::monotonic());
-            if state.reading == 0 {
-                self.dirt.notify_all();
-            }
-        }
-    }
-
-    /// Reads the missing parts of a read from the array.
-    fn ask_array(&self, parts: &mut [Part]) -> Result<Vec<Payload>, DeviceError> {
-        let requests = parts
-            .iter()
-            .filter_map(|part| match part {
-                Part::Missing(request) => Some(request.clone()),
-                Part::Known(_) => None,
-            })
-            .collect();
-        let results = self.array.submit(requests).wait();
-        results
-            .into_iter()
-            .map(|result| match result? {
-                Outcome::Read(payload) => Ok(payload),
-                Outcome::Done => Err(DeviceError::Gone),
-            })
-            .collect()
-    }
-
     /// Runs a destager's task. It ends with the world.
     fn run_destager(&self) {
         let mut state = self.state.lock();
         loop {
             let idle_from = state.asked + self.model.idle;
             let is_idle = state.reading == 0 && rt::monotonic() >= idle_from;
-            let is_full = state.cache.is_above(self.model.high_water_percent);
-            if !is_idle && !is_full && state.waiters == 0 && state.cache.used() > 0 {
+            let mark = match state.is_draining {
+                true => self.model.low_water_percent,
+                false => self.model.high_water_percent,
+            };
+            state.is_draining = state.cache.is_above(mark);
+            let has_reason = is_idle || state.is_draining || state.waiters > 0;
+            if !has_reason && state.cache.used() > 0 {
                 match state.reading {
                     0 => _ = self.dirt.wait_until(&mut state, idle_from),
                     _ => self.dirt.wait(&mut state),
                 }
                 continue;
             }
-            let Some(destage) = state.cache.next_batch() else {
+            let batch = {
+                let State { cache, flights, .. } = &mut *state;
+                cache.next_batch(flights)
+            };
+            let Some(destage) = batch else {
                 self.dirt.wait(&mut state);
                 continue;
             };
             drop(state);
-            self.write_to_array(&destage);
+            let is_written = self.write_to_array(&destage);
             state = self.state.lock();
-            state.cache.landed(&destage);
+            state.cache.landed(&destage, is_written);
             let sectors: u64 = destage.runs.iter().map(|run| run.end - run.start).sum();
             state.stats.controller.destaged_sectors += sectors;
             state.stats.controller.destaged_runs += destage.runs.len() as u64;
@@ -430,17 +452,19 @@ impl Shared {
 }
 
 impl Shared {
-    /// Makes a batch durable on the array. Data of a failed write is lost, and the next flush
-    /// reports the error.
-    fn write_to_array(&self, destage: &Destage) {
+    /// Makes a batch durable on the array. Returns true if all writes succeeded. Data of a failed
+    /// write is lost, and the next flush reports the error.
+    fn write_to_array(&self, destage: &Destage) -> bool {
         let geometry = self.array.geometry();
         let is_forced = geometry.has_volatile_cache && geometry.has_force_unit_access;
         let requests = destage.requests(is_forced);
-        self.detached.keep(&self.array.submit(requests).wait());
+        let written = self.array.submit(requests).wait();
+        self.detached.keep(&written);
         if geometry.has_volatile_cache && !geometry.has_force_unit_access {
             let flushed = self.array.submit(vec![Request::Flush]).wait();
             self.detached.keep(&flushed);
         }
+        written.iter().all(Result::is_ok)
     }
 }
 

@@ -306,7 +306,7 @@ impl Drive {
         }
     }
 
-    /// Admits waiting writes into the cache, in the order of the firmware, as long as there is room.
+    /// Admits waiting writes into the cache while there is room, in the order of the firmware.
     fn admit_writes(&mut self, now: u64) {
         while let Some(index) = self.next_admitted(now) {
             let Some(Throttled { command, .. }) = self.throttled.remove(index) else {

@@ -71,7 +71,7 @@ mod write_cache;
 use block::BlockDevice;
 
 pub use catalogue::catalogue;
-pub use controller::{Controller, ControllerModel, open_controller};
+pub use controller::{Controller, ControllerModel, DestageOrder, ReadAhead, open_controller};
 pub use elevator::{Elevator, Queueing};
 pub use error::OpenError;
 pub use firmware::{Firmware, Order};

@@ -20,7 +20,11 @@
 //! | `latency=10us` | nvram, bbu | the latency of each request, in ns, us or ms |
 //! | `bandwidth=256MiB` | nvram, bbu | bytes per second |
 //! | `cache=64MiB` | bbu | the size of the controller's cache |
-//! | `high=80` | bbu | the high-water mark of dirty sectors in percent, 1 to 100 |
+//! | `high=80`, `low=50` | bbu | the marks of dirty sectors in percent, 1 to 100 |
+//! | `destage=clook` or `fifo` | bbu | the order in which it destages |
+//! | `write=back` or `through` | bbu | acknowledges writes itself, or when the array does |
+//! | `rcache=on` or `off` | bbu | true if it keeps what was read |
+//! | `ahead=off`, `adaptive` or `on` | bbu | when it reads ahead |
 //! | `idle=20ms` | bbu | the time without requests before it destages |
 
 use std::sync::Arc;

@@ -10,9 +10,9 @@
 //!   line for long ones. The knee is at 0.15 of the stroke, and A is chosen to give the mean.
 //!   Against seven measured drives the error is 0.07 to 0.30 ms (root mean square; 0.61 for one
 //!   with a noisy curve);
-//! - *rescaled*: single + k (t(d') - t(1)) with the distance in proportion. Over the farther half of
-//!   the stroke a straight line is added, up to the excess of the full stroke. k is chosen to give
-//!   the mean. Seeks within half of the stroke have the measured shape.
+//! - *rescaled*: single + k (t(d') - t(1)) with the distance in proportion. Over the farther half
+//!   of the stroke a straight line is added, up to the excess of the full stroke. k is chosen to
+//!   give the mean. Seeks within half of the stroke have the measured shape.
 //!
 //! The mean is the one over all pairs of cylinders, sum of 2 (C - d) t(d) / C^2, not the seek over
 //! a third of the stroke, which is 1 to 7 percent longer.
@@ -84,8 +84,8 @@ pub(super) fn nanos_from_ms(ms: f64) -> Nanos {
     Nanos::new((ms * NANOS_PER_MS).round() as u64)
 }
 
-/// Returns true if all seeks take time and the curve rises from each of a few distances to the next.
-/// Measured curves have noise between neighbours.
+/// Returns true if all seeks take time and the curve rises from each of a few distances to the
+/// next. Measured curves have noise between neighbours.
 pub(super) fn rises(source: SeekSource, cylinders: u32) -> bool {
     const STEPS: usize = 16;
     let times = times_of(source, cylinders);

@@ -116,7 +116,12 @@ impl ControllerModel {
             Parameter::main("command_ns", self.command.get()),
             Parameter::main("bus_bytes_per_second", self.bus_bytes_per_second),
             Parameter::new("high_water_percent", self.high_water_percent),
+            Parameter::new("low_water_percent", self.low_water_percent),
             Parameter::new("idle_ns", self.idle.get()),
+            Parameter::new("destage", self.destage.name()),
+            Parameter::main("write_back", self.is_write_back),
+            Parameter::new("read_cache", self.keeps_reads),
+            Parameter::new("read_ahead", self.read_ahead.name()),
         ]
     }
 }

@@ -135,6 +135,8 @@ pub struct ControllerStats {
     pub destaged_sectors: u64,
     /// Extents of adjacent sectors in which they were written.
     pub destaged_runs: u64,
+    /// Sectors read from the array before a host asked for them.
+    pub read_ahead_sectors: u64,
 }
 
 /// Counters of flash memory.
@@ -192,6 +194,7 @@ impl AddAssign for ControllerStats {
         self.throttled_writes += other.throttled_writes;
         self.destaged_sectors += other.destaged_sectors;
         self.destaged_runs += other.destaged_runs;
+        self.read_ahead_sectors += other.read_ahead_sectors;
     }
 }
 

@@ -174,20 +174,23 @@ fn contents_are_right_whatever_is_on_its_way() {
             0 | 1 => Config::fair(seed),
             _ => Config::random(seed),
         };
-        let report = sim::run(config, mixed);
+        let report = sim::run(config, || mixed(mixed_model()));
         report.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
 }
 
-fn mixed() {
-    let disks = disks(4);
-    let below = Trace::new();
-    let array = Arc::new(below.attach(parity(&disks)));
-    let model = ControllerModel {
+fn mixed_model() -> ControllerModel {
+    ControllerModel {
         cache_bytes: 64 << 10,
         idle: Nanos::from_millis(3),
         ..ControllerModel::default()
-    };
+    }
+}
+
+fn mixed(model: ControllerModel) {
+    let disks = disks(4);
+    let below = Trace::new();
+    let array = Arc::new(below.attach(parity(&disks)));
     let above = Trace::new();
     let device = Arc::new(above.attach(Arc::new(controller(array, model))));
     let hosts: Vec<_> = (0..8_u64)
@@ -253,6 +256,268 @@ fn what_the_array_cannot_take_is_said_to_whoever_flushes_next() {
         rt::sleep(Nanos::from_secs(1));
         assert!(device.take_detached_error().is_some());
     });
+}
+
+fn read(sector: u64, sectors: u64) -> Request {
+    Request::Read {
+        sector: SectorNr::new(sector),
+        blocks: 1,
+        block_bytes: (sectors * SectorNr::SIZE) as u32,
+    }
+}
+
+/// Returns the time of a request that the controller answers by itself.
+fn hit_time(model: ControllerModel, sectors: u64) -> Nanos {
+    let bytes = sectors * SectorNr::SIZE;
+    model.command + Nanos::new(bytes * 1_000_000_000 / model.bus_bytes_per_second)
+}
+
+#[test]
+fn what_was_read_is_answered_from_the_cache() {
+    in_world(|| {
+        let disks = disks(1);
+        let model = ControllerModel::default();
+        let device = controller(Arc::clone(&disks[0]) as _, model);
+        assert!(done(&device, read(40_000, 8)) > Nanos::from_millis(1));
+        assert_eq!(done(&device, read(40_000, 8)), hit_time(model, 8));
+        assert_eq!(done(&device, read(40_002, 4)), hit_time(model, 4));
+        assert_eq!(disks[0].stats().reads, 1);
+        assert_eq!(device.stats().controller.read_hits, 2);
+        // A part is here, the rest is on the array.
+        assert!(done(&device, read(40_004, 8)) > model.command);
+        assert_eq!(disks[0].stats().sectors_read, 12);
+    });
+}
+
+#[test]
+fn what_was_written_replaces_what_was_read_and_stays_when_it_is_on_the_array() {
+    in_world(|| {
+        let disks = disks(1);
+        let model = ControllerModel {
+            read_ahead: ReadAhead::Off,
+            ..ControllerModel::default()
+        };
+        let device = controller(Arc::clone(&disks[0]) as _, model);
+        done(&device, read(8, 16));
+        done(&device, write(16, 8, 7));
+        rt::sleep(Nanos::from_secs(1));
+        assert_eq!(device.stats().controller.destaged_sectors, 8);
+        let blocks = |at: u64| {
+            let device: &dyn BlockDevice = &device;
+            device.read_block(at * 512, 4_096).expect("it can be read")[0]
+        };
+        assert_eq!((blocks(8), blocks(16)), (0, 7));
+        assert_eq!(disks[0].stats().reads, 1, "both are here");
+    });
+}
+
+#[test]
+fn without_a_read_cache_each_read_goes_to_the_array() {
+    in_world(|| {
+        let disks = disks(1);
+        let model = ControllerModel {
+            keeps_reads: false,
+            read_ahead: ReadAhead::Off,
+            ..ControllerModel::default()
+        };
+        let device = controller(Arc::clone(&disks[0]) as _, model);
+        for round in 1..4 {
+            done(&device, read(40_000, 8));
+            assert_eq!(disks[0].stats().reads, round);
+        }
+    });
+}
+
+/// Reads 4 MiB in requests of 4 KiB, with 2 ms of work between them.
+fn stream(read_ahead: ReadAhead) -> (Nanos, DiskStats, DiskStats) {
+    in_world(move || {
+        let disks = disks(1);
+        let model = ControllerModel {
+            read_ahead,
+            ..ControllerModel::default()
+        };
+        let device = controller(Arc::clone(&disks[0]) as _, model);
+        let mut waited = Nanos::ZERO;
+        for block in 0..1_024 {
+            waited += done(&device, read(40_000 + block * 8, 8));
+            rt::sleep(Nanos::from_millis(2));
+        }
+        (waited, device.stats(), disks[0].stats())
+    })
+}
+
+#[test]
+fn a_sequential_reader_finds_what_was_read_ahead() {
+    let (without, none, below) = stream(ReadAhead::Off);
+    assert_eq!(none.controller.read_ahead_sectors, 0);
+    assert_eq!((none.controller.read_hits, below.reads), (0, 1_024));
+    let (with, stats, below) = stream(ReadAhead::Adaptive);
+    // The drive reads ahead too, and is slower to answer.
+    assert!(with < without, "{with:?} of {without:?}");
+    // Two reads show the sequence.
+    assert!(stats.controller.read_hits >= 1_022 - 2, "{stats:?}");
+    assert!(below.reads < 60, "{below:?}");
+    let ahead = stats.controller.read_ahead_sectors;
+    let stripe = 3 * CHUNK / 512;
+    let read = 1_024 * 8;
+    assert!((read - 16..=read + 2 * stripe).contains(&ahead), "{ahead}");
+}
+
+#[test]
+fn scattered_reads_are_not_read_ahead() {
+    in_world(|| {
+        let disks = disks(1);
+        let device = controller(Arc::clone(&disks[0]) as _, ControllerModel::default());
+        for number in 0..50 {
+            done(&device, read(number * 7_919 % 64 * 60_000, 8));
+        }
+        assert_eq!(device.stats().controller.read_ahead_sectors, 0);
+        assert_eq!(disks[0].stats().sectors_read, 50 * 8);
+    });
+}
+
+#[test]
+fn a_read_waits_for_the_sectors_that_are_being_read_ahead() {
+    in_world(|| {
+        let disks = disks(1);
+        let device = controller(Arc::clone(&disks[0]) as _, ControllerModel::default());
+        done(&device, read(40_000, 8));
+        done(&device, read(40_008, 8));
+        done(&device, read(40_016, 8));
+        let stripe = 3 * CHUNK / 512;
+        let to = (40_016 / stripe + 2) * stripe;
+        rt::sleep(Nanos::from_secs(1));
+        assert_eq!(disks[0].stats().sectors_read, to - 40_000, "none twice");
+    });
+}
+
+#[test]
+fn a_controller_that_reads_is_not_idle() {
+    in_world(|| {
+        let disks = disks(1);
+        let model = ControllerModel {
+            idle: Nanos::from_millis(2),
+            ..ControllerModel::default()
+        };
+        let device = controller(Arc::clone(&disks[0]) as _, model);
+        done(&device, write(8, 8, 1));
+        for number in 1..20 {
+            let took = done(&device, read(number * 200_000, 8));
+            assert!(took > model.idle, "{took:?}");
+        }
+        assert_eq!(disks[0].stats().writes, 0);
+        rt::sleep(model.idle * 10);
+        assert_eq!(disks[0].stats().writes, 1);
+    });
+}
+
+#[test]
+fn destaging_stops_at_the_low_water_mark() {
+    let left = |low_water_percent: u32| {
+        in_world(move || {
+            let disks = disks(1);
+            let model = ControllerModel {
+                cache_bytes: 8 << 20,
+                high_water_percent: 75,
+                low_water_percent,
+                idle: Nanos::from_secs(1_000),
+                ..ControllerModel::default()
+            };
+            let device = controller(Arc::clone(&disks[0]) as _, model);
+            for chunk in 0..100 {
+                done(&device, write(chunk * 128, 128, 1));
+            }
+            rt::sleep(Nanos::from_secs(100));
+            12_800 - device.stats().controller.destaged_sectors
+        })
+    };
+    // Marks of 12,288 and 8,192 of 16,384 sectors; two batches of 1,024 may be on their way.
+    assert!(
+        (12_288 - 2_048..=12_288).contains(&left(75)),
+        "{}",
+        left(75)
+    );
+    assert!((8_192 - 2_048..=8_192).contains(&left(50)), "{}", left(50));
+}
+
+#[test]
+fn with_write_through_nothing_is_acknowledged_before_the_array_has_it() {
+    in_world(|| {
+        let model = ControllerModel {
+            is_write_back: false,
+            ..ControllerModel::default()
+        };
+        for has_cache in [false, true] {
+            let disk = Builder::new(DISK).expect("it is in the catalogue");
+            let disk = disk.write_cache(has_cache).open().expect("it opens");
+            let below = Trace::new();
+            let array = Arc::new(below.attach(Arc::clone(&disk) as _));
+            let geometry = array.geometry();
+            let device = controller(array, model);
+            assert_eq!(
+                device.geometry().has_volatile_cache,
+                geometry.has_volatile_cache
+            );
+            let mut byte = 0;
+            let mut check = |forced: bool| {
+                byte += 1;
+                let mut request = write(4_000 * u64::from(byte), 8, byte);
+                if let Request::Write {
+                    force_unit_access, ..
+                } = &mut request
+                {
+                    *force_unit_access = forced;
+                }
+                let took = done(&device, request);
+                let stats = disk.stats();
+                assert_eq!(stats.writes, u64::from(byte), "the disk has it");
+                took
+            };
+            assert_eq!(check(false) < Nanos::from_millis(2), has_cache);
+            assert!(check(true) > Nanos::from_millis(2));
+            let flushes = disk.stats().flushes;
+            done(&device, Request::Flush);
+            assert_eq!(disk.stats().flushes, flushes + 1);
+            let events = below.events().len();
+            rt::sleep(Nanos::from_secs(1));
+            assert_eq!(below.events().len(), events, "nothing is left to destage");
+        }
+    });
+}
+
+/// Checks the contents behind a controller that writes through, with its read cache and read-ahead,
+/// and that nothing is durable before the array says so.
+#[test]
+fn contents_are_right_with_write_through() {
+    for seed in 0..4 {
+        let config = match seed {
+            0 => Config::fair(seed),
+            _ => Config::random(seed),
+        };
+        let report = sim::run(config, || {
+            mixed(ControllerModel {
+                is_write_back: false,
+                read_ahead: ReadAhead::On,
+                ..mixed_model()
+            });
+        });
+        report.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
+
+#[test]
+fn contents_are_right_with_read_ahead_and_the_oldest_first() {
+    for seed in 0..4 {
+        let report = sim::run(Config::random(seed), || {
+            mixed(ControllerModel {
+                read_ahead: ReadAhead::On,
+                destage: DestageOrder::Fifo,
+                low_water_percent: 20,
+                ..mixed_model()
+            });
+        });
+        report.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
 }
 
 /// Checks that a controller is dropped with its world, in any state of its devices.

@@ -135,6 +135,7 @@ impl Reading {
             throttled_writes: after.throttled_writes - before.throttled_writes,
             destaged_sectors: after.destaged_sectors - before.destaged_sectors,
             destaged_runs: after.destaged_runs - before.destaged_runs,
+            read_ahead_sectors: after.read_ahead_sectors - before.read_ahead_sectors,
         })
     }
 }

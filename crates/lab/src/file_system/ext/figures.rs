@@ -135,6 +135,7 @@ fn controller_counters(stats: &ControllerStats) -> BTreeMap<String, u64> {
         ("replaced_sectors", stats.replaced_sectors),
         ("destaged_sectors", stats.destaged_sectors),
         ("destaged_runs", stats.destaged_runs),
+        ("read_ahead_sectors", stats.read_ahead_sectors),
     ])
 }
 
