@@ -20,6 +20,7 @@
 //!   MB gain 2 % only.
 //! - The **order** is compared over all pairs of rows whose published figures differ by more than
 //!   [`TIE`]: as published, reversed, or undecided.
+//! - The **recommendation** is what the p-values of a group bear out; see [`recommendation`].
 //! - The **answer** states the result of a group as sentences, with intervals if trials were
 //!   repeated; see [`answer`].
 
@@ -30,6 +31,7 @@ pub(crate) mod gather;
 pub mod headline;
 mod json;
 mod page;
+pub mod recommendation;
 mod suspicion;
 mod table;
 
@@ -50,6 +52,7 @@ use crate::warning::Warning;
 use gather::{Gathered, gather};
 
 pub use findings::{Findings, Mark, Marks, Order};
+pub(crate) use table::wrapped;
 
 /// Relative gain from one row to the next below which the curve is saturated.
 pub const SATURATION: f64 = 0.05;
@@ -179,6 +182,10 @@ impl Report {
             })
             .collect();
         let mut warnings = Warning::of(plan);
+        // More repetitions than the plan has may be recorded.
+        if all.iter().any(|gathered| gathered.trials.len() > 1) {
+            warnings.retain(|warning| *warning != Warning::NotRepeated);
+        }
         let builds: BTreeSet<&str> = contexts.values().map(|own| own.build()).collect();
         if builds.len() > 1 {
             let count = builds.len();

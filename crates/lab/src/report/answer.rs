@@ -4,11 +4,15 @@
 //! above zero and certain; see [`Effect::is_certain`]. Single trials name no winner.
 
 use super::{Group, Row, SATURATION};
+use crate::statistics::SIGNIFICANCE;
 use crate::statistics::effect::Effect;
+use crate::statistics::paired::LogRatio;
 use crate::statistics::saturation::{knee, saturation};
 
 /// The figure that is printed as a time.
 const TIME: &str = "elapsed";
+/// Gain from which it is printed as a factor: three times as much.
+const TIMES_MIN: f64 = 2.0;
 /// Minimum number of levels of a curve.
 const CURVE_COUNT_MIN: usize = 3;
 
@@ -128,7 +132,8 @@ fn beside(base: &str, row: &Row, effect: &Effect) -> String {
     format!("{label} {verb} {base}: {text}.")
 }
 
-/// Names the best and the worst row of a group without a baseline.
+/// Names the first and the last row of a group without a baseline. Single trials decide nothing,
+/// and rows whose difference may be chance are not told apart.
 fn fastest(group: &Group) -> Vec<String> {
     let known: Option<Vec<(&Row, f64)>> = group
         .rows
@@ -142,20 +147,48 @@ fn fastest(group: &Group) -> Vec<String> {
     let (Some(least), Some(most)) = (known.iter().min_by(order), known.iter().max_by(order)) else {
         return Vec::new();
     };
-    let (least_label, most_label) = (least.0.label(), most.0.label());
+    let (least_label, most_label) = (name(group, least.0), name(group, most.0));
     let factor = most.1 / least.1;
+    let title = group.primary.title;
     let is_time = group.primary.name == TIME;
-    vec![match is_time {
-        true if least.1 == most.1 => "All take the same time.".to_owned(),
+    let text = match is_time {
+        true if least.1 == most.1 => "all take the same time.".to_owned(),
         true => format!(
             "{least_label} ends first, {most_label} last: it takes {factor:.2} times as long."
         ),
-        false if least.1 == most.1 => format!("All have the same {}.", group.primary.title),
+        false if least.1 == most.1 => format!("all have the same {title}."),
         false => format!(
-            "{most_label} has the highest {}, {least_label} the lowest: a factor of {factor:.2}.",
-            group.primary.title
+            "{most_label} has the highest {title}, {least_label} the lowest: a factor of \
+             {factor:.2}."
         ),
-    }]
+    };
+    if group.rows.iter().any(|row| row.count < 2) {
+        return vec![format!("One trial each decides nothing; in it {text}")];
+    }
+    let p = LogRatio::of(&most.0.trials, &least.0.trials).and_then(|ratio| ratio.p);
+    vec![
+        match p.is_some_and(|p| p < SIGNIFICANCE) || least.1 == most.1 {
+            true => capital(&text),
+            false => format!("Nothing is certain to differ; by their means {text}"),
+        },
+    ]
+}
+
+/// Returns a row's label, with the factor if the label is a number only.
+fn name(group: &Group, row: &Row) -> String {
+    let label = row.label();
+    match group.factors[..] {
+        [factor] if label.parse::<f64>().is_ok() => format!("{factor} = {label}"),
+        _ => label,
+    }
+}
+
+/// Capitalises the first letter of a sentence, unless the sentence starts with a label.
+fn capital(text: &str) -> String {
+    match text.strip_prefix("all ") {
+        Some(rest) => format!("All {rest}"),
+        None => text.to_owned(),
+    }
 }
 
 /// Returns a sentence that explains the gains of a group.
@@ -167,22 +200,11 @@ pub fn gain_meaning(group: &Group) -> String {
     }
 }
 
-/// Formats a gain as `+17 % [12, 21]`, with the p-value if there is one.
+/// Formats a gain as `+17.0 % [12.0, 21.0]`, or as `5.0 times [4.8, 5.2]` from three times on, with
+/// the p-value if there is one.
 #[must_use]
 pub fn gain_text(effect: &Effect) -> String {
-    let percent = |share: f64| {
-        let rounded = (share * 1000.0).round() / 10.0;
-        // Avoids printing -0.04 % as -0.0 %.
-        if rounded == 0.0 { 0.0 } else { rounded }
-    };
-    let mut text = match percent(effect.share) {
-        0.0 => "0.0 %".to_owned(),
-        share => format!("{share:+.1} %"),
-    };
-    if let Some(interval) = effect.interval {
-        let (low, high) = (percent(interval.low), percent(interval.high));
-        text.push_str(&format!(" [{low:.1}, {high:.1}]"));
-    }
+    let mut text = gain_interval(effect);
     if let Some(p) = effect.p {
         let p = if p < 0.001 {
             "p < 0.001".to_owned()
@@ -190,6 +212,26 @@ pub fn gain_text(effect: &Effect) -> String {
             format!("p = {p:.3}")
         };
         text.push_str(&format!(" ({p})"));
+    }
+    text
+}
+
+/// Formats a gain and its interval.
+pub(super) fn gain_interval(effect: &Effect) -> String {
+    let is_times = effect.share >= TIMES_MIN;
+    let number = |share: f64| match is_times {
+        true => format!("{:.1}", share + 1.0),
+        // Avoids printing -0.04 % as -0.0 %.
+        false => format!("{:.1}", (share * 1000.0).round() / 10.0 + 0.0),
+    };
+    let mut text = match (is_times, number(effect.share)) {
+        (true, factor) => format!("{factor} times"),
+        (false, percent) if effect.share > 0.0 && percent != "0.0" => format!("+{percent} %"),
+        (false, percent) => format!("{percent} %"),
+    };
+    if let Some(interval) = effect.interval {
+        let (low, high) = (number(interval.low), number(interval.high));
+        text.push_str(&format!(" [{low}, {high}]"));
     }
     text
 }

@@ -47,7 +47,7 @@ pub(crate) fn gather<'r>(plan: &Plan, records: &'r [Brief]) -> Vec<Gathered<'r>>
         };
         if record.is_warmup {
             gathered.warmups.insert(record.repetition, record);
-        } else if record.repetition < plan.repetitions_max {
+        } else {
             gathered.trials.insert(record.repetition, record);
         }
     }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::findings::{Mark, Marks};
+use super::recommendation::Recommendation;
 use super::{BlockReport, Group, Report, Row, answer};
 use crate::statistics::effect::Effect;
 
@@ -40,6 +41,11 @@ fn group(group: &Group) -> Value {
         "factors": group.factors,
         "primary": group.primary.name,
         "rows": group.rows.iter().map(row).collect::<Vec<_>>(),
+        "recommendation": Recommendation::of(group).map(|own| json!({
+            "advice": own.advice,
+            "basis": own.basis,
+            "distance": own.distance,
+        })),
         "answer": answer::sentences(group),
         "findings": {
             "ours": marks(&findings.ours),

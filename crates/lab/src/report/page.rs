@@ -1,17 +1,21 @@
 //! A report as one HTML page: no network, no framework, readable without its script.
 //!
+//! At the top is what a reader on a phone looks for: the answer in one sentence, one chart with
+//! intervals, its table, the warnings. All else is collapsed below it.
+//!
 //! Text and tables are HTML; the script draws the charts from data in the page and sorts the
 //! tables. All text from plans and records passes through [`escape`], the data through
 //! [`in_script`].
 
 mod data;
 mod tables;
+mod view;
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::answer;
-use super::{BlockReport, Group, Report};
+use super::recommendation::{self, Recommendation};
+use super::{Report, answer};
+use view::View;
 
 const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = concat!(
@@ -21,6 +25,8 @@ const SCRIPT: &str = concat!(
     include_str!("page/timeline.js"),
     include_str!("page/page.js"),
 );
+/// The meaning of an interval and of p.
+const RULE: &str = "It is the geometric mean over the repetitions, in pairs; in brackets its 95 % interval, p by Student's t, corrected by Holm.";
 const INFALLIBLE: &str = "writing to a string does not fail";
 
 pub(super) fn render(report: &Report, again: &str, source: &str) -> String {
@@ -37,15 +43,14 @@ pub(super) fn render(report: &Report, again: &str, source: &str) -> String {
         escape(&sentence(&report.question)),
     )
     .expect(INFALLIBLE);
-    render_answer(&mut page, report);
+    let views = view::of(report);
+    render_answer(&mut page, report, &views);
+    render_main(&mut page, &views);
     render_warnings(&mut page, report);
-    let mut number = 0;
-    for block in &report.blocks {
-        render_block(&mut page, block, &mut number);
-    }
+    render_details(&mut page, &views);
     tables::parameters(&mut page, report);
     render_origin(&mut page, report, again, source);
-    let data = in_script(&data::of(report).to_string());
+    let data = in_script(&data::of(&views).to_string());
     write!(
         page,
         "</main>\n<script type=\"application/json\" id=\"data\">{data}</script>\n<script>\n{SCRIPT}</script>\n\
@@ -64,54 +69,61 @@ fn sentence(text: &str) -> String {
     }
 }
 
-fn render_answer(page: &mut String, report: &Report) {
+/// Writes a sentence for each group, and for the first one what it rests on.
+fn render_answer(page: &mut String, report: &Report, views: &[View<'_>]) {
     page.push_str("<section id=\"answer\">\n<h2>Answer</h2>\n");
-    let mut has_any = false;
-    for block in &report.blocks {
-        for group in &block.groups {
-            let said = answer::sentences(group);
-            if said.is_empty() {
-                continue;
-            }
-            has_any = true;
-            if report.blocks.len() > 1 || block.groups.len() > 1 {
-                let title = heading(report, block, group);
-                writeln!(page, "<h3>{title}</h3>").expect(INFALLIBLE);
-            }
-            page.push_str("<ul>\n");
-            for line in said {
-                writeln!(page, "<li>{}</li>", escape(&line)).expect(INFALLIBLE);
-            }
-            page.push_str("</ul>\n");
-        }
-    }
-    if !has_any {
+    if report.count == 0 {
         page.push_str("<p>There are no records to compare yet.</p>\n");
+    }
+    let answered = views.iter().filter(|_| report.count > 0);
+    for (index, view) in answered.enumerate() {
+        let head = match views.len() {
+            1 => String::new(),
+            _ => format!("<b>{}:</b> ", escape(&view.title)),
+        };
+        let said = match Recommendation::of(&view.group) {
+            Some(own) => own.advice,
+            None => answer::sentences(&view.group).join(" "),
+        };
+        let said = match said.is_empty() {
+            true => view::figure(&view.group),
+            false => said,
+        };
+        let class = if index == 0 { " class=\"advice\"" } else { "" };
+        writeln!(page, "<p{class}>{head}{}</p>", escape(&said)).expect(INFALLIBLE);
+        if index == 0 {
+            let distance = recommendation::distance(&view.group).unwrap_or_default();
+            let text = format!("{} {distance}", recommendation::basis(&view.group));
+            writeln!(page, "<p class=\"note\">{}</p>", escape(text.trim_end())).expect(INFALLIBLE);
+        }
     }
     if report.missing > 0 {
         writeln!(page, "<p>{} trials have no record yet.</p>", report.missing).expect(INFALLIBLE);
     }
-    let groups = report.blocks.iter().flat_map(|block| &block.groups);
-    let meanings: BTreeSet<String> = groups.map(answer::gain_meaning).collect();
-    let meaning = Vec::from_iter(meanings).join(" ");
-    let rule = "It is the geometric mean over the repetitions, in pairs; in brackets its 95 % interval, p by Student's t, corrected by Holm.";
-    writeln!(
-        page,
-        "<p class=\"note\">{} {rule}</p>\n</section>",
-        escape(&meaning)
-    )
-    .expect(INFALLIBLE);
+    page.push_str("</section>\n");
 }
 
-/// Returns the heading of a group, unique in the report.
-fn heading(report: &Report, block: &BlockReport, group: &Group) -> String {
-    let common = common(group);
-    let title = match (report.blocks.len(), common.is_empty()) {
-        (1, _) => common,
-        (_, true) => block.title.clone(),
-        (_, false) => format!("{}: {common}", block.title),
+/// Writes the chart and the table of the first group.
+fn render_main(page: &mut String, views: &[View<'_>]) {
+    let Some(view) = views.first() else {
+        return;
     };
-    escape(&title)
+    page.push_str("<section>\n");
+    if views.len() > 1 {
+        writeln!(page, "<h2>{}</h2>", escape(&view.title)).expect(INFALLIBLE);
+    }
+    figure(page, "figures", 0);
+    tables::figures(page, &view.group);
+    page.push_str("</section>\n");
+}
+
+/// Writes the place of a chart, which the script draws.
+fn figure(page: &mut String, chart: &str, number: usize) {
+    writeln!(
+        page,
+        "<figure data-chart=\"{chart}\" data-group=\"{number}\"></figure>"
+    )
+    .expect(INFALLIBLE);
 }
 
 fn render_warnings(page: &mut String, report: &Report) {
@@ -125,44 +137,57 @@ fn render_warnings(page: &mut String, report: &Report) {
     page.push_str("</ul>\n</section>\n");
 }
 
-fn render_block(page: &mut String, block: &BlockReport, number: &mut usize) {
-    writeln!(page, "<section>\n<h2>{}</h2>", escape(&block.title)).expect(INFALLIBLE);
-    if !block.why.is_empty() {
-        writeln!(page, "<p>{}</p>", escape(&block.why)).expect(INFALLIBLE);
-    }
-    for group in &block.groups {
-        if !group.common.is_empty() {
-            writeln!(page, "<h3>{}</h3>", escape(&common(group))).expect(INFALLIBLE);
+/// Opens the section of details, and writes a collapsed element for each group: its findings,
+/// charts and tables.
+fn render_details(page: &mut String, views: &[View<'_>]) {
+    page.push_str("<section>\n<h2>Details</h2>\n");
+    for (number, view) in views.iter().enumerate() {
+        let title = match views.len() {
+            1 => "Findings, latencies, course of a run",
+            _ => &view.title,
+        };
+        let title = escape(title);
+        writeln!(page, "<details>\n<summary>{title}</summary>").expect(INFALLIBLE);
+        for why in &view.why {
+            writeln!(page, "<p>{}</p>", escape(why)).expect(INFALLIBLE);
         }
-        for chart in ["figures", "latencies", "timeline"] {
-            let attributes = format!("data-chart=\"{chart}\" data-group=\"{number}\"");
-            writeln!(page, "<figure {attributes}></figure>").expect(INFALLIBLE);
+        let said = answer::sentences(&view.group);
+        if !said.is_empty() {
+            page.push_str("<ul>\n");
+            for line in &said {
+                writeln!(page, "<li>{}</li>", escape(line)).expect(INFALLIBLE);
+            }
+            let meaning = answer::gain_meaning(&view.group);
+            writeln!(
+                page,
+                "</ul>\n<p class=\"note\">{} {RULE}</p>",
+                escape(&meaning)
+            )
+            .expect(INFALLIBLE);
         }
-        tables::figures(page, group);
-        *number += 1;
+        if number > 0 {
+            figure(page, "figures", number);
+            tables::figures(page, &view.group);
+        }
+        for chart in ["latencies", "timeline"] {
+            figure(page, chart, number);
+        }
+        tables::all_figures(page, &view.group);
+        for source in &view.sources {
+            writeln!(
+                page,
+                "<p class=\"quiet\">Published: {}.</p>",
+                escape(source)
+            )
+            .expect(INFALLIBLE);
+        }
+        page.push_str("</details>\n");
     }
-    for source in &block.sources {
-        writeln!(
-            page,
-            "<p class=\"quiet\">Published: {}.</p>",
-            escape(source)
-        )
-        .expect(INFALLIBLE);
-    }
-    page.push_str("</section>\n");
 }
 
-fn common(group: &Group) -> String {
-    let levels = group.common.iter();
-    let levels: Vec<String> = levels
-        .map(|(key, label)| format!("{key} = {label}"))
-        .collect();
-    levels.join(", ")
-}
-
-/// Writes the origin of the figures, and the command that repeats them.
+/// Writes the origin of the figures, and the command that repeats them; closes the section.
 fn render_origin(page: &mut String, report: &Report, again: &str, source: &str) {
-    page.push_str("<section>\n<h2>How to reproduce</h2>\n");
+    page.push_str("<details>\n<summary>How to reproduce</summary>\n");
     writeln!(page, "<pre>{}</pre>", escape(again)).expect(INFALLIBLE);
     let mut rows = vec![
         ("Trials", report.count.to_string()),
@@ -208,7 +233,7 @@ fn render_origin(page: &mut String, report: &Report, again: &str, source: &str) 
             folded(page, "The plan's own file", source);
         }
     }
-    page.push_str("</section>\n");
+    page.push_str("</details>\n</section>\n");
 }
 
 /// Writes a text in a collapsed element under its title.

@@ -6,6 +6,7 @@
 
 use super::gather::Gathered;
 use super::headline;
+use crate::file_system::JournalPlace;
 use crate::metric::{Better, MetricKind};
 use crate::plan::Plan;
 use crate::setup::Setup;
@@ -60,21 +61,18 @@ pub(super) fn of(plan: &Plan, all: &[Gathered<'_>], machines: usize) -> Vec<Warn
         }
     }
     warnings.extend(drift(in_time));
-    let without = |metric: &str| -> Vec<String> {
-        let is_zero = |own: &&Gathered<'_>| {
-            own.sample_of(metric)
-                .is_some_and(|sample| sample.values().iter().all(|value| *value == 0.0))
-        };
-        all.iter()
-            .filter(is_zero)
-            .map(|own| own.combination.trial(0, false).name())
-            .collect()
+    let is_zero = |own: &Gathered<'_>, metric: &str| {
+        own.sample_of(metric)
+            .is_some_and(|sample| sample.values().iter().all(|value| *value == 0.0))
     };
-    let levels = without("commits");
+    let name = |own: &Gathered<'_>| own.combination.trial(0, false).name();
+    let idle = all.iter().filter(|own| is_zero(own, "commits"));
+    let levels: Vec<String> = idle.filter(|own| has_journal(own)).map(name).collect();
     if !levels.is_empty() {
         warnings.push(Warning::NoCommit { levels });
     }
-    let levels = without("home_reads");
+    let cached = all.iter().filter(|own| is_zero(own, "home_reads"));
+    let levels: Vec<String> = cached.map(name).collect();
     if !levels.is_empty() {
         warnings.push(Warning::AllInCache { levels });
     }
@@ -82,6 +80,13 @@ pub(super) fn of(plan: &Plan, all: &[Gathered<'_>], machines: usize) -> Vec<Warn
         warnings.push(Warning::SeveralMachines { count: machines });
     }
     warnings
+}
+
+/// Returns true if the file system of a combination has a journal, as far as is known.
+fn has_journal(own: &Gathered<'_>) -> bool {
+    let setup = Setup::of(&own.combination.settings).ok();
+    let file_system = setup.as_ref().and_then(Setup::file_system);
+    file_system.is_none_or(|own| !matches!(own.journal(), JournalPlace::None))
 }
 
 fn is_all_simulated(all: &[Gathered<'_>]) -> bool {

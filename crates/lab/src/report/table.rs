@@ -7,6 +7,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 
 use super::findings::{Findings, Mark};
+use super::recommendation::Recommendation;
 use super::{BlockReport, Group, Report, Row, SATURATION, TIE, answer};
 use crate::metric::MetricKind;
 use crate::statistics::Mean;
@@ -207,15 +208,7 @@ fn published(kind: &MetricKind, row: &Row) -> String {
 
 /// Returns a gain with its interval, and a mark if it may be chance.
 fn gain(effect: &Effect) -> String {
-    let mut text = percent(effect.share);
-    if let Some(interval) = effect.interval {
-        let bound = |share: f64| format!("{:.1}", share * 100.0 + 0.0);
-        text.push_str(&format!(
-            " [{}, {}]",
-            bound(interval.low),
-            bound(interval.high)
-        ));
-    }
+    let mut text = answer::gain_interval(effect);
     if !effect.is_certain() {
         text.push_str(UNCERTAIN);
     }
@@ -318,6 +311,13 @@ fn render_findings(text: &mut String, group: &Group) {
             writeln!(text, "{indent}{line}").expect(INFALLIBLE);
         }
     };
+    if let Some(own) = Recommendation::of(group) {
+        say(format!(
+            "{} {}",
+            own.advice,
+            own.basis.trim_end_matches('.')
+        ));
+    }
     let baseline = baseline.label();
     let theirs = beside(published.first_gain.as_ref());
     say(match &ours.first_gain {
@@ -483,7 +483,8 @@ fn aligned(cells: Vec<String>, texts: usize) -> Vec<Cell> {
     aligned.collect()
 }
 
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+/// Divides a text into lines of at most `width` characters, between words.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

@@ -101,11 +101,11 @@ fn a_browser_draws_every_chart() {
         "the script came to its end"
     );
     assert_eq!(
-        seen.matches("<svg").count(),
+        seen.matches("<svg viewBox=\"0 0 ").count() - seen.matches("class=\"sample\"").count(),
         6,
         "figures, latencies and timelines of two groups"
     );
-    // In each group: 24 points, the line of the baseline, and 6 curves.
+    // In each group: 25 rows, whose names do not fit below a curve, and 6 curves.
     assert_eq!(seen.matches("class=\"mark\"").count(), 2 * (25 + 6));
     assert_eq!(seen.matches("class=\"mark cursor\"").count(), 2);
     assert!(seen.contains("waited for 5 s: log space"), "{seen}");
@@ -114,7 +114,10 @@ fn a_browser_draws_every_chart() {
         seen.contains("aria-label=\"2s: 100"),
         "a mark says what it is"
     );
-    assert!(seen.contains("fs.commit that beats 1s: +"), "{seen}");
+    assert!(
+        seen.contains("<p class=\"advice\"><b>fs.data = ordered:</b> Take 30s: +"),
+        "{seen}"
+    );
     assert!(seen.contains("Does it &lt;open&gt;?"));
 }
 
@@ -160,5 +163,111 @@ fn a_timeline_is_read_with_the_keyboard() {
     assert!(
         seen.contains("aria-valuetext=\"10.5 to 11 s, transactions: 208 calls a second\""),
         "{seen}"
+    );
+}
+
+/// Loads a page in a frame as wide as a phone, opens everything in it, and collects faults: names
+/// that lie over each other, leave their chart, are cut or missing; and tables that are wider than
+/// their place without a hint.
+const PHONE: &str = r#"<!DOCTYPE html><meta charset="utf-8"><iframe id="phone" style="width:390px;height:3000px;border:0"></iframe>
+<script>
+const frame = document.getElementById("phone");
+frame.addEventListener("load", () => {
+  frame.contentDocument.querySelectorAll("details").forEach((details) => { details.open = true; });
+  setTimeout(check, 500);
+});
+function check() {
+  const inner = frame.contentDocument, faults = [];
+  const box = (text) => text.getBoundingClientRect();
+  const meets = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2;
+  inner.querySelectorAll("figure > svg").forEach((svg) => {
+    const name = svg.getAttribute("aria-label"), texts = [...svg.querySelectorAll("text")], around = box(svg);
+    texts.forEach((text, at) => {
+      const own = box(text);
+      if (own.left < around.left - 1 || own.right > around.right + 1) faults.push(`${name}: "${text.textContent}" leaves the chart`);
+      if (text.textContent.includes("\u2026")) faults.push(`${name}: "${text.textContent}" is cut`);
+      texts.slice(at + 1).filter((other) => meets(own, box(other)))
+        .forEach((other) => faults.push(`${name}: "${text.textContent}" lies over "${other.textContent}"`));
+    });
+  });
+  const data = JSON.parse(inner.getElementById("data").textContent);
+  inner.querySelectorAll("figure[data-chart=figures]").forEach((figure) => {
+    const names = [...figure.querySelectorAll("text.name")].map((text) => text.textContent);
+    const isCurve = figure.querySelector("polyline") !== null;
+    for (const row of data.groups[Number(figure.dataset.group)].rows)
+      if (!names.includes(row.label) && !(isCurve && row.baseline)) faults.push(`no name of ${row.label}`);
+  });
+  inner.querySelectorAll(".scroll").forEach((scroll) => {
+    const hint = scroll.previousElementSibling, isWide = scroll.scrollWidth > scroll.clientWidth + 1;
+    if (isWide !== (hint.classList.contains("more") && !hint.hidden)) faults.push("a wide table without a hint, or a hint for nothing");
+  });
+  inner.querySelectorAll("th").forEach((head) => {
+    if (head.scrollWidth > head.clientWidth + 1) faults.push(`the head "${head.textContent}" leaves its column`);
+  });
+  if (inner.documentElement.scrollWidth > 390) faults.push(`the page is ${inner.documentElement.scrollWidth} wide`);
+  document.documentElement.dataset.texts = String(inner.querySelectorAll("svg text").length);
+  document.documentElement.dataset.calls = [...inner.querySelectorAll("figure[data-chart=latencies] select")].map((select) => select.value).join();
+  document.documentElement.dataset.faults = faults.join("; ");
+}
+frame.srcdoc = PAGE;
+</script>"#;
+
+/// Returns an attribute of the root element of a page opened on a phone.
+fn on_a_phone(folder: &Path, page: &str) -> impl Fn(&str) -> String + use<> {
+    let page = serde_json::to_string(page).unwrap().replace('<', "\\u003c");
+    let seen = opened(folder, &PHONE.replace("PAGE", &page));
+    move |name: &str| {
+        let rest = seen.split(&format!("data-{name}=\"")).nth(1);
+        let rest = rest.unwrap_or_else(|| panic!("no {name}: {}", &seen[..seen.len().min(400)]));
+        rest.split('"').next().unwrap().to_owned()
+    }
+}
+
+/// Returns a page of a plan with two factors, whose names are long, and with latencies: most calls
+/// are writes, and most of the time is in fsync.
+fn two_factors() -> String {
+    let text = "[plan]\nname = \"two\"\nquestion = \"which?\"\nrepetitions = 3\n[fixed]\ndevice = \"sim:atlas-v-18\"\n\
+                workload = \"synctest\"\n[factors]\njournal = [\"internal\", { label = \"another disk of the same kind\", value = \"sim(atlas-v-18)\" }]\n\
+                synctest.tasks_per_directory = [50, 10, 1]\n[baseline]\njournal = \"internal\"\nsynctest.tasks_per_directory = 50\n";
+    let plan = Plan::parse("two.toml", text).unwrap();
+    let latency = |nanos: u64, count: u64| LatencyRecord {
+        count,
+        mean_ns: nanos as f64,
+        deviation_ns: 0.0,
+        max_ns: nanos,
+        buckets_ns: vec![(nanos, count)],
+    };
+    let records = plan.trials();
+    let records = records.iter().enumerate().map(|(index, trial)| {
+        let measured = Measured {
+            metrics: [("elapsed".to_owned(), 50.0 + index as f64)].into(),
+            latencies: [
+                ("append".to_owned(), latency(10_000, 5000)),
+                ("fsync".to_owned(), latency(8_000_000, 100)),
+                ("write".to_owned(), latency(20_000, 5000)),
+            ]
+            .into(),
+            timeline: Some(timeline()),
+            ..Measured::default()
+        };
+        Record::new(&plan, trial, 0, 0.0, measured)
+    });
+    let records: Vec<Record> = records.collect();
+    Report::new(&plan, &records).html("jext lab run two.toml", text)
+}
+
+#[test]
+fn a_phone_shows_every_name() {
+    let folder = tempfile::tempdir().unwrap();
+    for page in [page(&plan()), two_factors()] {
+        let shown = on_a_phone(folder.path(), &page);
+        assert_eq!(shown("faults"), "");
+        assert!(shown("texts").parse::<u32>().unwrap() > 20);
+    }
+    let shown = on_a_phone(folder.path(), &two_factors());
+    assert_eq!(
+        shown("calls"),
+        "fsync",
+        "the call that takes most of the time"
     );
 }

@@ -1,9 +1,12 @@
 //! The data for the page's script.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
+use super::view::View;
 use crate::metric::{self, METRICS, MetricKind};
-use crate::report::{Group, Report, Row};
+use crate::report::{Group, Row};
 use crate::timeline::{COUNTED, Timeline};
 
 /// Maximum number of single trials in a chart that remains readable.
@@ -14,8 +17,8 @@ const QUANTILES: [f64; 18] = [
     0.9999, 1.0,
 ];
 
-/// Returns the figures of a report: those of [`METRICS`] that a row has, and its groups in order.
-pub(super) fn of(report: &Report) -> Value {
+/// Returns the figures of a page: those of [`METRICS`] that a row has, and its groups in order.
+pub(super) fn of(views: &[View<'_>]) -> Value {
     let metrics: Map<String, Value> = METRICS
         .iter()
         .map(|kind| {
@@ -28,10 +31,10 @@ pub(super) fn of(report: &Report) -> Value {
             (kind.name.to_owned(), described)
         })
         .collect();
-    let groups = report.blocks.iter().flat_map(|block| &block.groups);
+    let groups = views.iter().map(|view| group(&view.group));
     json!({
         "metrics": metrics,
-        "groups": groups.map(group).collect::<Vec<_>>(),
+        "groups": groups.collect::<Vec<_>>(),
     })
 }
 
@@ -39,8 +42,29 @@ fn group(group: &Group) -> Value {
     json!({
         "factors": group.factors,
         "primary": group.primary.name,
+        "calls": calls(group),
         "rows": group.rows.iter().map(row).collect::<Vec<_>>(),
     })
+}
+
+/// Returns the kinds of calls whose latencies the rows have, each with its share of the time of all
+/// calls, the largest first.
+fn calls(group: &Group) -> Vec<Value> {
+    let mut times: BTreeMap<&str, f64> = BTreeMap::new();
+    for (kind, buckets) in group.rows.iter().flat_map(|row| &row.latencies) {
+        let time = buckets
+            .iter()
+            .map(|(nanos, count)| *nanos as f64 * *count as f64);
+        *times.entry(kind).or_default() += time.sum::<f64>();
+    }
+    let all: f64 = times.values().sum();
+    let mut calls: Vec<(&str, f64)> = times.into_iter().collect();
+    calls.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    let share = |time: f64| if all > 0.0 { time / all } else { 0.0 };
+    calls
+        .into_iter()
+        .map(|(kind, time)| json!([kind, share(time)]))
+        .collect()
 }
 
 fn row(row: &Row) -> Value {

@@ -4,11 +4,14 @@
 // Shared by all charts: elements, number formats, axes, and marks for pointer and keyboard.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const WIDTH_MIN = 300, WIDTH_MAX = 1000, RIGHT = 16, TOP = 16;
+const WIDTH_MIN = 300, WIDTH_MAX = 1000, RIGHT = 16, TOP = 34;
+// Width of a letter of the charts' font, at most.
+const LETTER = 7.5;
 const HINT = "Point at a mark, or reach it with Tab and the arrow keys, to read it.";
 // Charts are drawn at the displayed width, so that letters keep their size on every screen.
 let width = WIDTH_MIN;
-const left = () => width < 500 ? 56 : 72;
+const left = () => width < 500 ? 60 : 72;
+const textWidth = (text) => text.length * LETTER;
 
 const element = (name, attributes, text) => {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -28,7 +31,6 @@ const duration = (ns) => {
 // A short number for an axis.
 const tickText = (value) => Math.abs(value) >= 1e4 && Math.abs(value) < 1e9
   ? Math.abs(value) >= 1e6 ? round(value / 1e6) + " M" : round(value / 1e3) + " k" : round(value);
-const short = (text, length) => text.length > length ? text.slice(0, length - 1) + "…" : text;
 // Round steps between low and high, approximately count of them.
 const ticks = (low, high, count = 5) => {
   const rough = (high - low) / count || 1;
@@ -48,9 +50,10 @@ const gridLine = (svg, y, label) => {
   svg.append(element("line", { class: "grid", x1: left(), x2: width - RIGHT, y1: y, y2: y }));
   svg.append(element("text", { x: left() - 8, y: y + 4, "text-anchor": "end" }, label));
 };
-const axisNames = (svg, x, xName, y, yName) => {
-  svg.append(element("text", { x: 14, y, transform: `rotate(-90 14 ${y})`, "text-anchor": "middle" }, yName));
-  svg.append(element("text", { x: (left() + width - RIGHT) / 2, y: x, "text-anchor": "middle" }, xName));
+// The name of the vertical axis stands above it, where it meets no number.
+const axisNames = (svg, bottom, xName, yName) => {
+  svg.append(element("text", { class: "quiet", x: 4, y: 14 }, yName));
+  svg.append(element("text", { class: "quiet", x: width - RIGHT, y: bottom, "text-anchor": "end" }, xName));
 };
 // A mark that the pointer and the Tab key can reach; the note below shows its description.
 const mark = (parent, note, text) => {

@@ -11,22 +11,40 @@ use crate::report::{Group, Report, Row};
 /// The mark of an unknown figure.
 const ABSENT: &str = "-";
 
-/// A cell: its text and its sort key.
+/// A cell: its text, a second line, and its sort key.
 struct Cell {
     text: String,
+    more: String,
     value: f64,
 }
 
-/// Writes the rows of a group: a table with the main figures of the workload, and a collapsed one
-/// with every known figure.
+impl Cell {
+    fn new(text: String, value: f64) -> Self {
+        Self {
+            text,
+            more: String::new(),
+            value,
+        }
+    }
+}
+
+/// Writes the rows of a group as a table with the main figures of the workload, the primary figure
+/// and its gain first.
 pub(super) fn figures(page: &mut String, group: &Group) {
+    let others = group.shown.iter().filter(|kind| **kind != group.primary);
+    let kinds: Vec<&MetricKind> = std::iter::once(group.primary)
+        .chain(others.copied())
+        .collect();
+    rows(page, group, &kinds, "Figures");
+}
+
+/// Writes a collapsed table with every known figure of a group, if there are more than the main
+/// ones.
+pub(super) fn all_figures(page: &mut String, group: &Group) {
     let is_known = |kind: &&MetricKind| {
-        group
-            .rows
-            .iter()
-            .any(|row| row.figures.contains_key(kind.name))
+        let mut rows = group.rows.iter();
+        rows.any(|row| row.figures.contains_key(kind.name))
     };
-    rows(page, group, &group.shown, "Figures");
     let all: Vec<&MetricKind> = METRICS.iter().filter(is_known).collect();
     if all.len() > group.shown.len() {
         let count = all.len();
@@ -44,25 +62,23 @@ pub(super) fn figures(page: &mut String, group: &Group) {
 fn rows(page: &mut String, group: &Group, kinds: &[&MetricKind], label: &str) {
     let has_gain = group.rows.iter().any(|row| row.effect.is_some());
     let is_published = |kind: &MetricKind| {
-        group
-            .rows
-            .iter()
-            .any(|row| row.published.contains_key(kind.name))
+        let mut rows = group.rows.iter();
+        rows.any(|row| row.published.contains_key(kind.name))
     };
     let mut heads = vec![match group.factors.as_slice() {
         [] => "trial".to_owned(),
         factors => factors.join(", "),
     }];
-    heads.push("trials".to_owned());
-    if has_gain {
-        heads.push("gain".to_owned());
-    }
-    for kind in kinds {
+    for (index, kind) in kinds.iter().enumerate() {
         heads.push(kind.head());
+        if index == 0 && has_gain {
+            heads.push("gain".to_owned());
+        }
         if is_published(kind) {
             heads.push(format!("{} published", kind.title));
         }
     }
+    heads.push("trials".to_owned());
     writeln!(
         page,
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\">"
@@ -78,26 +94,18 @@ fn rows(page: &mut String, group: &Group, kinds: &[&MetricKind], label: &str) {
         .expect(INFALLIBLE);
     }
     page.push_str("</tr></thead>\n<tbody>\n");
-    for (index, row) in group.rows.iter().enumerate() {
-        let mut cells = vec![
-            Cell {
-                text: row.label(),
-                value: index as f64,
-            },
-            Cell {
-                text: row.count.to_string(),
-                value: row.count as f64,
-            },
-        ];
-        if has_gain {
-            cells.push(gain(row));
-        }
-        for kind in kinds {
+    for (number, row) in group.rows.iter().enumerate() {
+        let mut cells = vec![Cell::new(row.label(), number as f64)];
+        for (index, kind) in kinds.iter().enumerate() {
             cells.push(figure(kind, row));
+            if index == 0 && has_gain {
+                cells.push(gain(row));
+            }
             if is_published(kind) {
                 cells.push(published(kind, row));
             }
         }
+        cells.push(Cell::new(row.count.to_string(), row.count as f64));
         write_row(page, row, &cells);
     }
     page.push_str("</tbody>\n</table>\n</div>\n");
@@ -110,8 +118,11 @@ fn write_row(page: &mut String, row: &Row, cells: &[Cell]) {
         ""
     };
     write!(page, "<tr{class}>").expect(INFALLIBLE);
-    for (index, Cell { text, value }) in cells.iter().enumerate() {
-        let (text, value) = (escape(text), format!("data-value=\"{value}\""));
+    for (index, Cell { text, more, value }) in cells.iter().enumerate() {
+        let (mut text, value) = (escape(text), format!("data-value=\"{value}\""));
+        if !more.is_empty() {
+            write!(text, "<br><small>{}</small>", escape(more)).expect(INFALLIBLE);
+        }
         let cell = match index {
             0 => format!("<th scope=\"row\" {value}>{text}</th>"),
             _ => format!("<td {value}>{text}</td>"),
@@ -122,42 +133,45 @@ fn write_row(page: &mut String, row: &Row, cells: &[Cell]) {
 }
 
 fn absent() -> Cell {
-    Cell {
-        text: ABSENT.to_owned(),
-        value: f64::MAX,
-    }
+    Cell::new(ABSENT.to_owned(), f64::MAX)
 }
 
+/// Returns a gain, with its interval and p-value below it.
 fn gain(row: &Row) -> Cell {
-    row.effect.map_or_else(absent, |effect| Cell {
-        text: gain_text(&effect),
-        value: effect.share,
+    row.effect.map_or_else(absent, |effect| {
+        let text = gain_text(&effect);
+        let (text, more) = match text.split_once(" [") {
+            Some((text, more)) => (text.to_owned(), format!("[{}", more.replace("] (", "]\n("))),
+            None => (text, String::new()),
+        };
+        Cell {
+            text,
+            more,
+            value: effect.share,
+        }
     })
 }
 
 fn figure(kind: &MetricKind, row: &Row) -> Cell {
     row.figures.get(kind.name).map_or_else(absent, |mean| {
         let half = mean.half_interval.filter(|half| *half > 0.0);
-        Cell {
-            text: match half {
-                Some(half) => format!("{} ± {}", kind.text(mean.value), kind.text(half)),
-                None => kind.text(mean.value),
-            },
-            value: mean.value,
-        }
+        let text = match half {
+            Some(half) => format!("{} ± {}", kind.text(mean.value), kind.text(half)),
+            None => kind.text(mean.value),
+        };
+        Cell::new(text, mean.value)
     })
 }
 
 fn published(kind: &MetricKind, row: &Row) -> Cell {
-    row.published
-        .get(kind.name)
-        .map_or_else(absent, |value| Cell {
-            text: match row.error(kind.name) {
-                Some(error) => format!("{} (ours {:+.1} %)", kind.text(*value), error * 100.0),
-                None => kind.text(*value),
-            },
+    row.published.get(kind.name).map_or_else(absent, |value| {
+        let error = row.error(kind.name);
+        Cell {
+            text: kind.text(*value),
+            more: error.map_or_else(String::new, |error| format!("ours {:+.1} %", error * 100.0)),
             value: *value,
-        })
+        }
+    })
 }
 
 /// Writes every parameter that is not a factor: first those that all blocks share, then those of
@@ -173,7 +187,7 @@ pub(super) fn parameters(page: &mut String, report: &Report) {
         let all = &values[key];
         all.len() == report.blocks.len() && all.windows(2).all(|pair| pair[0] == pair[1])
     };
-    page.push_str("<section>\n<h2>Parameters</h2>\n");
+    page.push_str("<details>\n<summary>Parameters</summary>\n");
     for block in &report.blocks {
         let own = block.settings.iter().filter(|(key, _)| !is_shared(key));
         let own: Vec<(&str, String)> = own.map(|(key, value)| (*key, value.clone())).collect();
@@ -187,9 +201,9 @@ pub(super) fn parameters(page: &mut String, report: &Report) {
         .filter(|(key, _)| is_shared(key))
         .map(|(key, all)| (*key, all[0].to_owned()))
         .collect();
-    page.push_str("<details>\n<summary>Every other parameter, the same in all trials</summary>\n");
+    page.push_str("<h3>Every other parameter, the same in all trials</h3>\n");
     words(page, "Parameters", &shared);
-    page.push_str("</details>\n</section>\n");
+    page.push_str("</details>\n");
 }
 
 /// Writes a table of names and texts.

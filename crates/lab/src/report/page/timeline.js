@@ -1,6 +1,6 @@
 // Events over time in the first trial of a row: calls a second, and below them lanes for commits
 // and waits.
-const PLOT_HEIGHT = 200, LANE_HEIGHT = 34, LANE_BAR = 14, TIMELINE_TOP = 34, TIMELINE_BOTTOM = 40;
+const PLOT_HEIGHT = 200, LANE_HEIGHT = 34, LANE_BAR = 14, TIMELINE_TOP = 52, TIMELINE_BOTTOM = 44;
 
 function timeline(figure, group) {
   const rows = group.rows.filter((row) => row.timeline);
@@ -39,11 +39,11 @@ function timelineChart(row, note) {
   for (const tick of ticks(0, high, 4)) gridLine(svg, y(tick), tickText(tick));
   for (const tick of ticks(0, count * interval / 1e9, width < 500 ? 4 : 8))
     svg.append(element("text", { x: x(tick * 1e9 / interval), y: bottom + 16, "text-anchor": "middle" }, round(tick)));
-  axisNames(svg, bottom + 32, "seconds from the beginning", (bottom + TIMELINE_TOP) / 2, "calls a second");
+  axisNames(svg, bottom + 34, "seconds from the beginning", "calls a second");
   phases.forEach(([name, began, took], at) => {
     const from = x(began / interval), room = took / interval / count * inner;
     svg.append(element("line", { class: "phase", x1: from, x2: from, y1: TIMELINE_TOP - 18, y2: bottom }));
-    if (room > 8 * name.length) svg.append(element("text", { class: "quiet", x: from + 4, y: TIMELINE_TOP - 6 }, name));
+    if (room > textWidth(name) + 8) svg.append(element("text", { class: "quiet", x: from + 4, y: TIMELINE_TOP - 6 }, name));
   });
   const steps = rates.map((rate, at) => `H${x(at).toFixed(1)}V${y(rate).toFixed(1)}`).join("");
   svg.append(element("path", { class: "area", d: `M${left()} ${bottom}${steps}H${x(count)}V${bottom}Z` }));
@@ -57,7 +57,7 @@ function drawLane(svg, series, x, top) {
   const highest = Math.max(...series.counts), base = top + LANE_HEIGHT - 4;
   const all = amount(series, sum(series.counts));
   const name = series.isTime ? `waited for ${all}: ${series.title}` : `${series.title}: ${all}`;
-  svg.append(element("text", { x: left(), y: top + 12 }, name));
+  svg.append(element("text", { x: 4, y: top + 12 }, name));
   const thick = Math.max(x(1) - x(0), 1.5);
   const bars = series.counts.map((value, at) => value
     ? `M${x(at).toFixed(1)} ${base}v${(-Math.max(value / highest * LANE_BAR, 2)).toFixed(1)}h${thick.toFixed(1)}V${base}z` : "");
