@@ -57,9 +57,17 @@
 //! source = "author, place"
 //! metric = "elapsed"                 # decided by one of these:
 //! like = { journal = "64 MB" }       # like and as: the same, but for a few percent
-//! as = { journal = "128 MB" }        # higher and lower: the first is higher
-//! why = "One sentence."              # at, between and unit: within limits
+//! as = { journal = "128 MB" }        # higher and lower: the first is higher, by `ratio = 2` or
+//! why = "One sentence."              # `ratio = [2, 3]`; at, between and unit: within limits
+//! limit = "host"                     # optional, also in [[published]]: set by the processor and
+//!                                    # the memory, so that a run in memory decides it
+//! [claim.explained]                  # optional, also [published.explained]: the input that makes
+//! blocks = { ext3 = "ext3-logged" }  # the difference; the blocks differ in this setting only
+//! input = "The patch for Linux 2.2 logged all data."
+//! source = "author, place"
 //! ```
+//!
+//! The text of a claim identifies it: plans that have the same text test the same claim.
 //!
 //! # A plan based on another
 //!
@@ -98,7 +106,9 @@ use value::Value;
 
 pub use error::{PlanError, Spot};
 pub use product::{Combination, Trial, split_id, trial_id};
-pub use published::{Absent, Cell, Claim, ClaimRule, ClaimTest, Published, PublishedSet};
+pub use published::{
+    Absent, Cell, Claim, ClaimRule, ClaimTest, Explanation, Limit, Published, PublishedSet, Size,
+};
 pub use replica::{Replica, Vary};
 pub use shard::{Shard, ShardError};
 
@@ -219,6 +229,18 @@ impl Plan {
     #[must_use]
     pub fn combinations(&self) -> Vec<Combination> {
         product::combinations(self)
+    }
+
+    /// Returns the plan with another number of repetitions, and without a precision. Its hash is
+    /// the same.
+    #[must_use]
+    pub fn repeated(self, count: u32) -> Self {
+        Self {
+            repetitions: count,
+            repetitions_max: count,
+            precision: None,
+            ..self
+        }
     }
 
     /// Returns the rule that decides if a combination has enough repetitions.

@@ -4,6 +4,11 @@
 //!
 //! Figures that stand beside each other where they were published (a [`PublishedSet`]) claim an
 //! order and its size: of each pair that differs by more than [`TIE`], one is higher by a factor.
+//! Seven figures have 21 pairs and no more than six independent differences, so a set counts one
+//! claim for each figure other than its first; Kendall's tau is over all pairs. A claim that
+//! several plans or sources state counts once, with a verdict of simulated machines and one of the
+//! running kernel ([`Distinct`]).
+//!
 //! What a plan says in `[[claim]]` is decided by its own rule; "about the same" is a difference of
 //! at most [`SATURATION`]. The rules are in [`Verdict`]; figures of ours are compared in pairs of
 //! repetitions.
@@ -11,21 +16,35 @@
 //! A claim without records, or about a configuration that the plan does not run, counts as not run,
 //! never as reproduced.
 
+mod distinct;
 mod document;
+mod number;
+mod stamp;
+mod table;
 mod verdict;
 
 use std::path::Path;
 
 use crate::metric::MetricKind;
-use crate::plan::{Cell, Claim, ClaimRule, Plan, Published, PublishedSet};
+use crate::plan::{
+    Cell, Claim, ClaimRule, ClaimTest, Combination, Explanation, Limit, Plan, Published,
+    PublishedSet, Size,
+};
 use crate::record::Record;
 use crate::report::gather::{Gathered, gather};
 use crate::report::{SATURATION, TIE};
+use crate::setup::Setup;
 use crate::statistics::paired::{ByRepetition, LogRatio};
 use crate::statistics::{Interval, Mean, Sample};
 use crate::store::{Brief, Store, StoreError, latest};
 
+pub use distinct::{Column, Distinct, distinct};
+pub use stamp::stamp;
+pub use table::table;
 pub use verdict::{Tally, Verdict};
+
+/// The kind of a device in memory, in its text.
+const MEMORY: &str = "mem:";
 
 /// A plan's published figures and claims with the results of its records.
 #[derive(Debug, Clone)]
@@ -66,12 +85,15 @@ pub struct Order {
     pub higher: String,
     /// The lower one.
     pub lower: String,
+    /// True if one of them is the set's first figure: these pairs count as claims, the others
+    /// follow from them.
+    pub is_counted: bool,
     /// The verdict of our records.
     pub verdict: Verdict,
     /// The ratio of the published figures; `None` if the lower one is zero.
     pub published: Option<f64>,
     /// The ratio of our figures: the one claimed to be higher over the other.
-    pub ratio: Option<f64>,
+    pub ours: Option<LogRatio>,
 }
 
 /// A claim with its verdict.
@@ -81,6 +103,8 @@ pub struct Decided {
     pub claim: Claim,
     /// The verdict of our records.
     pub verdict: Verdict,
+    /// The ratio of the two figures that it compares, if it compares two.
+    pub ratio: Option<LogRatio>,
     /// The figures that decided it, in the order of its rule.
     pub ours: Vec<Option<Mean>>,
 }
@@ -123,10 +147,12 @@ impl Reproduction {
         !self.figures.is_empty() || !self.claims.is_empty()
     }
 
-    /// Returns the number of claims with each verdict.
+    /// Returns the number of claims with each verdict. A set of figures has as many claims as
+    /// figures that differ from its first.
     #[must_use]
     pub fn tally(&self) -> Tally {
-        let orders = self.orders.iter().map(|order| order.verdict);
+        let orders = self.orders.iter().filter(|order| order.is_counted);
+        let orders = orders.map(|order| order.verdict);
         orders
             .chain(self.claims.iter().map(|own| own.verdict))
             .collect()
@@ -139,9 +165,9 @@ impl Reproduction {
         let signs: Vec<f64> = self
             .orders
             .iter()
-            .filter_map(|order| match order.ratio? {
-                1.0 => Some(0.0),
-                ratio => Some((ratio - 1.0).signum()),
+            .filter_map(|order| match order.ours?.mean {
+                0.0 => Some(0.0),
+                mean => Some(mean.signum()),
             })
             .collect();
         let count = signs.len() as f64;
@@ -166,12 +192,23 @@ struct Found<'r> {
     gathered: Vec<Gathered<'r>>,
 }
 
+/// A figure by repetition.
+struct Values {
+    by_repetition: ByRepetition,
+    /// True if the device of the trials is the memory of the machine that runs them.
+    is_in_memory: bool,
+}
+
 impl Found<'_> {
     /// Returns a figure by repetition, if there are records of it.
-    fn values(&self, cell: &Cell, metric: &str) -> Option<ByRepetition> {
+    fn values(&self, cell: &Cell, metric: &str) -> Option<Values> {
         let mut all = self.gathered.iter();
         let own = all.find(|own| cell.is_at(&own.combination.trial(0, false)))?;
-        Some(own.by_repetition(metric)).filter(|values| !values.is_empty())
+        let by_repetition = own.by_repetition(metric);
+        (!by_repetition.is_empty()).then(|| Values {
+            by_repetition,
+            is_in_memory: is_in_memory(&own.combination),
+        })
     }
 
     fn figures(&self, plan: &Plan, set: usize, own: &PublishedSet) -> Vec<Figure> {
@@ -199,13 +236,13 @@ impl Found<'_> {
         if !own.is_compared {
             return Vec::new();
         }
-        let run = of_set(plan, set).map(|published| {
-            let values = self.values(&published.cell, published.metric);
-            (published.cell.label.as_str(), published.value, values)
-        });
+        let run = of_set(plan, set).map(|own| (own.cell.label.as_str(), own.value, Some(own)));
         let absent = own.absent.iter();
         let absent = absent.map(|absent| (absent.label.as_str(), absent.value, None));
-        let mut all: Vec<(&str, f64, Option<ByRepetition>)> = run.chain(absent).collect();
+        let mut all: Vec<(&str, f64, Option<&Published>)> = run.chain(absent).collect();
+        let Some((first, ..)) = all.first().copied() else {
+            return Vec::new();
+        };
         all.sort_by(|one, other| other.1.total_cmp(&one.1));
         let mut orders = Vec::new();
         for (index, (higher, more, our_more)) in all.iter().enumerate() {
@@ -213,16 +250,25 @@ impl Found<'_> {
                 if *less > 0.0 && more / less - 1.0 <= TIE {
                     continue;
                 }
-                let ours = our_more.as_ref().zip(our_less.as_ref());
-                let ours = ours.and_then(|(more, less)| LogRatio::of(more, less));
                 let published = (*less > 0.0).then(|| more / less);
+                let cells = our_more.zip(*our_less);
+                let test = cells.map(|(more, less)| ClaimTest {
+                    metric: own.metric,
+                    rule: ClaimRule::Higher(
+                        more.cell.clone(),
+                        less.cell.clone(),
+                        published.map(Size::from),
+                    ),
+                });
+                let (verdict, ours) = self.judge(test.as_ref(), own.limit, own.explained.as_ref());
                 orders.push(Order {
                     set,
                     higher: (*higher).to_owned(),
                     lower: (*lower).to_owned(),
-                    verdict: Verdict::of_order(ours, published),
+                    is_counted: first == *higher || first == *lower,
+                    verdict,
                     published,
-                    ratio: ours.map(|ours| 1.0 + ours.share()),
+                    ours,
                 });
             }
         }
@@ -230,41 +276,84 @@ impl Found<'_> {
     }
 
     fn decide(&self, claim: &Claim) -> Decided {
-        let Some(test) = &claim.test else {
-            return Decided {
-                claim: claim.clone(),
-                verdict: Verdict::NotRun,
-                ours: Vec::new(),
-            };
-        };
-        let values: Vec<Option<ByRepetition>> = test
-            .cells()
-            .map(|cell| self.values(cell, test.metric))
-            .collect();
-        let ours: Vec<Option<Mean>> = values.iter().map(|own| describe(own.as_ref()?)).collect();
-        let verdict = match (&test.rule, &values[..]) {
-            (ClaimRule::Higher(..), [Some(more), Some(less)]) => {
-                Verdict::of_order(LogRatio::of(more, less), None)
-            }
-            (ClaimRule::Alike(..), [Some(one), Some(other)]) => {
-                Verdict::of_likeness(LogRatio::of(one, other), SATURATION)
-            }
-            (ClaimRule::Between(_, low, high), [Some(_)]) => {
-                let (low, high) = (*low, *high);
-                Verdict::of_limits(ours[0], Interval { low, high })
-            }
-            _ => Verdict::NotRun,
-        };
+        let test = claim.test.as_ref();
+        let (verdict, ratio) = self.judge(test, claim.limit, claim.explained.as_ref());
+        let ours = test.into_iter().flat_map(|test| {
+            let cells = test.cells();
+            cells.map(|cell| describe(&self.values(cell, test.metric)?))
+        });
         Decided {
             claim: claim.clone(),
             verdict,
-            ours,
+            ratio,
+            ours: ours.collect(),
+        }
+    }
+
+    /// Returns the verdict on a test, with the ratio of the figures that it compares.
+    fn judge(
+        &self,
+        test: Option<&ClaimTest>,
+        limit: Limit,
+        explained: Option<&Explanation>,
+    ) -> (Verdict, Option<LogRatio>) {
+        let Some(test) = test else {
+            return (Verdict::NotRun, None);
+        };
+        let values = |cell: &Cell| self.values(cell, test.metric);
+        let (verdict, ratio) = apply(&test.rule, values);
+        let is_in_memory = test.cells().filter_map(values).any(|own| own.is_in_memory);
+        if is_in_memory && limit == Limit::Disk {
+            return (Verdict::InMemory, ratio);
+        }
+        if let (true, Some(explained)) = (verdict.is_run(), explained)
+            && verdict != Verdict::Reproduced
+        {
+            let (with, _) = apply(&test.rule, |cell| values(&explained.replace(cell)));
+            if with == Verdict::Reproduced {
+                return (Verdict::Explained, ratio);
+            }
+        }
+        (verdict, ratio)
+    }
+}
+
+/// Applies a rule to the figures of its cells.
+fn apply(
+    rule: &ClaimRule,
+    values: impl Fn(&Cell) -> Option<Values>,
+) -> (Verdict, Option<LogRatio>) {
+    let ratio = |one: &Cell, other: &Cell| {
+        let (one, other) = values(one).zip(values(other))?;
+        LogRatio::of(&one.by_repetition, &other.by_repetition)
+    };
+    match rule {
+        ClaimRule::Higher(more, less, size) => {
+            let ratio = ratio(more, less);
+            (Verdict::of_order(ratio, *size), ratio)
+        }
+        ClaimRule::Alike(one, other) => {
+            let ratio = ratio(one, other);
+            (Verdict::of_likeness(ratio, SATURATION), ratio)
+        }
+        ClaimRule::Between(cell, low, high) => {
+            let (low, high) = (*low, *high);
+            let mean = values(cell).and_then(|values| describe(&values));
+            (Verdict::of_limits(mean, Interval { low, high }), None)
         }
     }
 }
 
-fn describe(values: &ByRepetition) -> Option<Mean> {
-    let sample = Sample::new(values.values().copied().collect())?;
+/// Returns true if the device of a combination is the memory of the machine that runs it.
+fn is_in_memory(combination: &Combination) -> bool {
+    let device = combination.settings.get("device").map(ToString::to_string);
+    let setup = Setup::of(&combination.settings);
+    device.is_some_and(|device| device.starts_with(MEMORY))
+        && setup.is_ok_and(|setup| !setup.is_simulated())
+}
+
+fn describe(values: &Values) -> Option<Mean> {
+    let sample = Sample::new(values.by_repetition.values().copied().collect())?;
     Some(sample.describe())
 }
 

@@ -62,6 +62,18 @@ builtin!(
     "journal-build",
 );
 
+/// The mean real seconds of a trial of each plan, as measured by a run of all.
+const DURATIONS: &str = include_str!("../../../../plans/durations.tsv");
+
+/// Returns the mean real seconds that a trial of a built-in plan took; `None` if that was not
+/// measured.
+#[must_use]
+pub fn seconds_of_trial(name: &str) -> Option<f64> {
+    let mut lines = DURATIONS.lines().filter_map(|line| line.split_once('\t'));
+    let (_, seconds) = lines.find(|(plan, _)| *plan == name)?;
+    seconds.parse().ok()
+}
+
 /// Returns the built-in plan with this name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Builtin> {
@@ -134,6 +146,36 @@ mod tests {
             count += 1;
         }
         assert!(count > 0, "no document of results in {folder}");
+    }
+
+    #[test]
+    fn durations_are_of_plans() {
+        let mut count = 0;
+        for line in DURATIONS.lines().filter(|line| !line.starts_with('#')) {
+            let (name, _) = line.split_once('\t').expect("a name and seconds");
+            assert!(named(name).is_some(), "{name}");
+            assert!(
+                seconds_of_trial(name).is_some_and(|seconds| seconds > 0.0),
+                "{line}"
+            );
+            count += 1;
+        }
+        assert!(count > 5, "{count}");
+        assert_eq!(seconds_of_trial("none"), None);
+    }
+
+    /// Checks that the document of reproductions is of the present plans and claims.
+    #[test]
+    fn the_document_of_reproductions_is_of_these_plans() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reproductions.md");
+        let text = std::fs::read_to_string(path).expect("the document is there");
+        let plans = ALL.iter().map(|builtin| builtin.plan().expect("right"));
+        let plans: Vec<Plan> = plans.collect();
+        let expected = format!("Plans and claims: {}.", crate::reproduction::stamp(&plans));
+        assert!(
+            text.contains(&expected),
+            "docs/reproductions.md: no \"{expected}\"; scripts/lab-results --all-simulated"
+        );
     }
 
     #[test]

@@ -101,7 +101,7 @@ const OWN: [Key; 43] = [
         "journal",
         K::DeviceOr(&[INTERNAL, NONE]),
         D::Text(INTERNAL),
-        "location of the journal",
+        "location of the journal: in the file system, with the size of fs.journal_size, or a device that it fills",
     ),
     key(
         "host",
@@ -155,7 +155,7 @@ const OWN: [Key; 43] = [
         "fs.journal_size",
         K::BytesOr(&[AUTO]),
         D::Text(AUTO),
-        "size of an internal journal in bytes",
+        "size of an internal journal in bytes; an external journal is as large as its device",
     ),
     key(
         "fs.reserved_percent",

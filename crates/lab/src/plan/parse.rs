@@ -337,13 +337,21 @@ fn check_size(plan: &Plan, source: Source<'_>) -> Result<(), PlanError> {
 pub(crate) fn check_cells(plan: &Plan) -> Result<(), PlanError> {
     let combinations = plan.combinations();
     let trials: Vec<_> = combinations.iter().map(|own| own.trial(0, false)).collect();
-    let published = plan.published.iter().map(|published| &published.cell);
-    let claimed = plan.claims.iter().filter_map(|claim| claim.test.as_ref());
-    for cell in published.chain(claimed.flat_map(|test| test.cells())) {
-        check_cell(
-            cell,
-            trials.iter().filter(|trial| cell.is_at(trial)).count(),
-        )?;
+    let published = plan.published.iter().map(|own| {
+        let set = &plan.published_sets[own.set];
+        (&own.cell, set.explained.as_ref())
+    });
+    let claimed = plan.claims.iter().flat_map(|claim| {
+        let cells = claim.test.iter().flat_map(|test| test.cells());
+        cells.map(|cell| (cell, claim.explained.as_ref()))
+    });
+    let count = |cell: &Cell| trials.iter().filter(|trial| cell.is_at(trial)).count();
+    for (cell, explained) in published.chain(claimed) {
+        check_cell(cell, count(cell))?;
+        if let Some(explained) = explained {
+            let replaced = explained.replace(cell);
+            check_cell(&replaced, count(&replaced))?;
+        }
     }
     Ok(())
 }

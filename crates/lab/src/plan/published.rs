@@ -1,5 +1,7 @@
 //! Published results: figures, and claims about them.
 
+use std::collections::BTreeMap;
+
 use super::{Key, Spot, Trial, Value};
 
 /// A combination of levels that a figure or a claim is about.
@@ -48,8 +50,36 @@ pub struct PublishedSet {
     /// True if the order of its figures counts as claims; false if another set covers the same
     /// runs.
     pub is_compared: bool,
+    /// The part of the published machine that set the figures.
+    pub limit: Limit,
+    /// The input that explains a difference from ours.
+    pub explained: Option<Explanation>,
     /// Published figures of configurations that this plan does not run.
     pub absent: Vec<Absent>,
+}
+
+/// The part of a machine that sets a published figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// The disk. A run in memory decides nothing about it.
+    Disk,
+    /// The processor and the memory.
+    Host,
+}
+
+/// One input that a plan runs with another value, which a source gives: a claim that holds with it
+/// is explained by it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// The block that replaces each block of the claim. The two differ in one setting, the same one
+    /// in all pairs.
+    pub blocks: BTreeMap<String, String>,
+    /// The input as a sentence.
+    pub input: String,
+    /// The author and the position in the source.
+    pub source: String,
+    /// The position of the definition.
+    pub spot: Spot,
 }
 
 /// A published figure of a configuration that a plan does not run.
@@ -70,6 +100,10 @@ pub struct Claim {
     pub source: String,
     /// The known reason that it is not reproduced, or not run.
     pub why: Option<String>,
+    /// The part of the published machine that sets the figure.
+    pub limit: Limit,
+    /// The input that explains a difference from ours.
+    pub explained: Option<Explanation>,
     /// Its test; `None` if the plan does not run it.
     pub test: Option<ClaimTest>,
 }
@@ -86,12 +120,43 @@ pub struct ClaimTest {
 /// The condition on a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClaimRule {
-    /// It is higher in the first than in the second.
-    Higher(Cell, Cell),
+    /// It is higher in the first than in the second, by a factor if the source gives one.
+    Higher(Cell, Cell, Option<Size>),
     /// It is equal in both, within a few percent.
     Alike(Cell, Cell),
     /// It is within limits, in the metric's SI unit.
     Between(Cell, f64, f64),
+}
+
+/// The published size of a difference: the limits of a ratio, equal if the source gives one number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Size {
+    /// The lowest ratio, above 1.
+    pub least: f64,
+    /// The highest ratio.
+    pub most: f64,
+}
+
+impl From<f64> for Size {
+    fn from(ratio: f64) -> Self {
+        Self {
+            least: ratio,
+            most: ratio,
+        }
+    }
+}
+
+impl Explanation {
+    /// Returns a cell with its block replaced.
+    #[must_use]
+    pub fn replace(&self, cell: &Cell) -> Cell {
+        let block = cell.block.as_ref();
+        let block = block.map(|name| self.blocks.get(name).unwrap_or(name).clone());
+        Cell {
+            block,
+            ..cell.clone()
+        }
+    }
 }
 
 impl Cell {
@@ -124,7 +189,7 @@ impl ClaimTest {
     /// Returns the cells that the rule compares.
     pub fn cells(&self) -> impl Iterator<Item = &Cell> {
         match &self.rule {
-            ClaimRule::Higher(one, other) | ClaimRule::Alike(one, other) => {
+            ClaimRule::Higher(one, other, _) | ClaimRule::Alike(one, other) => {
                 [Some(one), Some(other)]
             }
             ClaimRule::Between(cell, ..) => [Some(cell), None],

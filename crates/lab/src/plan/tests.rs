@@ -422,4 +422,29 @@ fn published_rows_and_claims_are_checked() {
         ),
         "test.toml:17: unknown key `as` in [[claim]]",
     );
+    let two = format!(
+        "{claim}metric = \"elapsed\"\nLOW = {{ fs.commit = 1 }}\nHIGH = {{ fs.commit = 5 }}\n"
+    );
+    let higher = two.replace("LOW", "lower").replace("HIGH", "higher");
+    check(
+        &format!("{higher}ratio = 0.5"),
+        "test.toml:17: ratio: expected a number above 1, or two, the lower first",
+    );
+    check(
+        &format!(
+            "{}ratio = 2",
+            two.replace("LOW", "like").replace("HIGH", "as")
+        ),
+        "test.toml:11: ratio: needs `higher` and `lower`",
+    );
+    check(
+        &format!("{higher}limit = \"network\""),
+        "test.toml:17: limit: expected \"disk\" or \"host\", found",
+    );
+    check(
+        &format!(
+            "{higher}explained = {{ blocks = {{ one = \"two\" }}, input = \"i\", source = \"s\" }}"
+        ),
+        "test.toml:17: blocks: there is no block \"one\" or \"two\"",
+    );
 }

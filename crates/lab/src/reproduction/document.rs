@@ -5,32 +5,50 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::{Decided, Figure, Order, Reproduction, Tally, Verdict, kind};
-use crate::plan::{ClaimRule, PublishedSet};
+use super::distinct::tallies;
+use super::number::number;
+use super::{
+    Column, Decided, Distinct, Figure, Order, Reproduction, Tally, Verdict, distinct, kind, stamp,
+    table,
+};
+use crate::plan::{ClaimRule, Explanation, PublishedSet};
 use crate::statistics::Mean;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
-/// Significant digits of a figure.
-const DIGITS: i32 = 3;
 
 const INTRODUCTION: &str = "\
 # Reproductions
 
 Published results about journalling file systems, compared with those of jext's laboratory. This
 page is generated from records by `jext lab reproductions --out docs/reproductions.md`; repeat an experiment with
-`jext lab run NAME`, all of them with `jext lab run --all`.
+`jext lab run NAME`, all simulated ones with `scripts/lab-results --all-simulated`.
 
-If one published figure is higher than another by more than 2 %, that is a claim of a direction and a size. It is
-*reproduced* if the 95 % interval of the ratio of our figures, in pairs of repetitions, excludes 1 on the same side, and the
-logarithm of our ratio is between half and double that of the published one; *direction only* if the size differs by more;
-*not reproduced* if the interval lies on the other side; *undecided* if it includes 1, or with a single trial; *not run here* if
-no run decides it. Pairs of one table are not independent: Kendall's tau, 1 for the published order and -1 for its reverse, is
-the summary of a table. Nearly all published figures are of one run each, on machines that no longer exist.
+## Rules
+
+- A published statement is a claim. So is a figure beside the first figure of its table, if the two differ by more than 2 %: one
+  is higher by a factor. A table of seven figures has 21 pairs, and counts as six claims.
+- A claim is counted once, whatever number of sources and plans state it.
+- *Reproduced*: the 95 % interval of the ratio of our figures, in pairs of repetitions, excludes 1 on the claimed side, and the
+  logarithm of our ratio is between half and double that of the published one, if the source gives one. *Direction only*: the
+  size differs by more. *Not reproduced*: the interval lies on the other side. *Undecided*: it includes 1, or there is one trial.
+- *Explained*: not reproduced as the plan first has it, but with one input changed, which a source gives.
+- *In memory*: the claim is about a disk, and the kernel's file systems ran on a device in memory, which decides nothing about it.
+- *Not run here*: nothing runs that decides it.
+- Kendall's tau is over all pairs of a plan's tables: 1 for the published order, -1 for its reverse.
+
+Nearly all published figures are of one run each, on machines that no longer exist.
 ";
 
 pub(super) fn render(all: &[Reproduction]) -> String {
+    let claims = distinct(all);
     let mut text = INTRODUCTION.to_owned();
-    summary(&mut text, all);
+    summary(&mut text, all, &claims);
+    line(&mut text, "\n## Claims\n");
+    line(
+        &mut text,
+        "Ratios: the figure that is claimed to be higher over the other, as published, and ours with its 95 % interval.",
+    );
+    table::markdown(&mut text, &claims);
     for own in all.iter().filter(|own| own.has_claims()) {
         experiment(&mut text, own);
     }
@@ -42,33 +60,45 @@ fn line(text: &mut String, line: impl AsRef<str>) {
     writeln!(text, "{}", line.as_ref()).expect(INFALLIBLE);
 }
 
-fn summary(text: &mut String, all: &[Reproduction]) {
-    let mut total = Tally::default();
-    all.iter().for_each(|own| total += own.tally());
-    let (reproduced, run) = (total.reproduced, total.run());
+fn summary(text: &mut String, all: &[Reproduction], claims: &[Distinct]) {
+    let (simulated, kernel) = tallies(claims);
+    let (run, reproduced) = (simulated.run(), simulated.of(Verdict::Reproduced));
+    let explained = simulated.of(Verdict::Explained);
     line(text, "\n## Summary\n");
     line(
         text,
         format!(
-            "**{reproduced} of the {run} claims that were run here are reproduced**, {} more in their direction only; {} are \
-             not reproduced, {} undecided. {} more were not run here.\n",
-            total.direction_only, total.not_reproduced, total.undecided, total.not_run
+            "**Of {run} claims that were run on simulated machines of the period, {reproduced} ({}) are reproduced, {} ({}) \
+             reproduced or explained.**\n",
+            share(reproduced, run),
+            reproduced + explained,
+            share(reproduced + explained, run)
         ),
     );
-    let (simulated, mounted) = (share(all, false), share(all, true));
+    let heads = Verdict::ALL.map(Verdict::name).join(" | ");
+    line(text, format!("| machines | claims run | {heads} |"));
+    line(text, "|---|---|---|---|---|---|---|---|---|");
+    for (name, tally) in [
+        ("simulated, of the period", simulated),
+        ("this machine, the running kernel", kernel),
+    ] {
+        let counts = Verdict::ALL.map(|verdict| tally.of(verdict).to_string());
+        let run = tally.run();
+        line(text, format!("| {name} | {run} | {} |", counts.join(" | ")));
+    }
     line(
         text,
         format!(
-            "On simulated machines of the period: {simulated}. On the kernel's file systems of today, in memory: {mounted}.\n"
+            "\n{} Plans and claims: {}.",
+            provenance(all),
+            stamp::of(all)
         ),
     );
-    line(text, provenance(all));
-    let heads = Verdict::ALL.map(Verdict::name).join(" | ");
     line(
         text,
         format!("\n| experiment | published by | {heads} | Kendall's tau |"),
     );
-    line(text, "|---|---|---|---|---|---|---|---|");
+    line(text, "|---|---|---|---|---|---|---|---|---|---|");
     for own in all.iter().filter(|own| own.has_claims()) {
         let (name, tally) = (&own.plan.name, own.tally());
         let counts = Verdict::ALL.map(|verdict| tally.of(verdict).to_string());
@@ -86,13 +116,12 @@ fn summary(text: &mut String, all: &[Reproduction]) {
     }
 }
 
-/// Returns the share of reproduced claims among those that were run by plans that mount something,
-/// or by those that do not.
-fn share(all: &[Reproduction], is_mounted: bool) -> String {
-    let mut tally = Tally::default();
-    let own = all.iter().filter(|own| own.plan.mounts() == is_mounted);
-    own.for_each(|own| tally += own.tally());
-    format!("{} of {}", tally.reproduced, tally.run())
+/// Returns a share in percent.
+fn share(part: usize, whole: usize) -> String {
+    match whole {
+        0 => "-".to_owned(),
+        _ => format!("{:.0} %", part as f64 / whole as f64 * 100.0),
+    }
 }
 
 /// Names the programs, the machines and the dates of the records.
@@ -160,14 +189,13 @@ fn experiment(text: &mut String, own: &Reproduction) {
         orders(text, own);
     }
     own.claims.iter().for_each(|decided| claim(text, decided));
-    let mut reasons: Vec<&str> = Vec::new();
-    for why in plan
-        .published_sets
-        .iter()
-        .filter_map(|set| set.why.as_deref())
-    {
-        if !reasons.contains(&why) {
-            reasons.push(why);
+    let mut reasons: Vec<String> = Vec::new();
+    for set in &plan.published_sets {
+        let explained = set.explained.as_ref().map(explanation);
+        for reason in set.why.clone().into_iter().chain(explained) {
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
         }
     }
     if !reasons.is_empty() {
@@ -220,7 +248,7 @@ fn orders(text: &mut String, own: &Reproduction) {
             Verdict::ALL.map(Verdict::name).join(" | ")
         ),
     );
-    line(text, "|---|---|---|---|---|---|");
+    line(text, "|---|---|---|---|---|---|---|---|");
     for (index, set) in own.plan.published_sets.iter().enumerate() {
         let mine: Vec<&Order> = own
             .orders
@@ -243,8 +271,9 @@ fn orders(text: &mut String, own: &Reproduction) {
 
 fn pair(order: &Order) -> String {
     let (higher, lower) = (&order.higher, &order.lower);
-    match (order.published, order.ratio) {
-        (Some(published), Some(ratio)) => {
+    match (order.published, order.ours) {
+        (Some(published), Some(ours)) => {
+            let ratio = 1.0 + ours.share();
             format!("{higher} > {lower} ({published:.2}; {ratio:.2})")
         }
         _ => format!("{higher} > {lower}"),
@@ -256,6 +285,7 @@ fn claim(text: &mut String, decided: &Decided) {
         claim,
         verdict,
         ours,
+        ..
     } = decided;
     let mut all = format!("\n- *{}* **{}**", claim.text, verdict.name());
     if let Some(test) = &claim.test {
@@ -286,7 +316,20 @@ fn claim(text: &mut String, decided: &Decided) {
     if let Some(why) = &claim.why {
         write!(all, ". {why}").expect(INFALLIBLE);
     }
+    if let Some(explained) = &claim.explained {
+        write!(all, " {}", explanation(explained)).expect(INFALLIBLE);
+    }
     line(text, all);
+}
+
+/// States the input that a plan also runs with the value of another source.
+fn explanation(own: &Explanation) -> String {
+    let blocks = own.blocks.iter();
+    let blocks: Vec<String> = blocks
+        .map(|(one, other)| format!("{other} for {one}"))
+        .collect();
+    let (input, source) = (&own.input, &own.source);
+    format!("Also run ({}): {input} ({source}).", blocks.join(", "))
 }
 
 /// Writes the table of all plans, with their trials and times.
@@ -329,20 +372,6 @@ fn shown(mean: &Mean, scale: f64) -> String {
     }
 }
 
-/// Formats a number with three significant digits, or with all digits of its integer part.
-fn number(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return value.to_string();
-    }
-    let magnitude = value.abs().log10().floor() as i32;
-    let decimals = (DIGITS - 1 - magnitude).max(i32::from(magnitude < DIGITS));
-    let text = format!("{value:.*}", decimals.unsigned_abs() as usize);
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
-}
-
 /// Returns the date of a time in seconds since 1970, as `2003-05-17`.
 fn day(seconds: u64) -> String {
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
@@ -351,8 +380,8 @@ fn day(seconds: u64) -> String {
 }
 
 pub(super) fn json(all: &[Reproduction]) -> Value {
-    let mut total = Tally::default();
-    all.iter().for_each(|own| total += own.tally());
+    let claims = distinct(all);
+    let (simulated, kernel) = tallies(&claims);
     let experiments = all.iter().filter(|own| own.has_claims()).map(|own| {
         json!({
             "plan": own.plan.name,
@@ -364,9 +393,10 @@ pub(super) fn json(all: &[Reproduction]) -> Value {
                 "what": own.plan.published_sets[order.set].what,
                 "higher": order.higher,
                 "lower": order.lower,
+                "is_counted": order.is_counted,
                 "verdict": order.verdict.name(),
                 "published_ratio": order.published,
-                "ratio": order.ratio,
+                "ratio": order.ours.map(|ours| 1.0 + ours.share()),
             })).collect::<Vec<_>>(),
             "claims": own.claims.iter().map(|decided| json!({
                 "text": decided.claim.text,
@@ -377,17 +407,42 @@ pub(super) fn json(all: &[Reproduction]) -> Value {
             })).collect::<Vec<_>>(),
         })
     });
-    json!({ "tally": tally_json(total), "experiments": experiments.collect::<Vec<_>>() })
+    let claims = claims.iter().map(|claim| {
+        json!({
+            "text": claim.text,
+            "sources": claim.sources,
+            "published_ratio": claim.size.map(|size| [size.least, size.most]),
+            "simulated": column_json(&claim.simulated),
+            "kernel": column_json(&claim.kernel),
+        })
+    });
+    json!({
+        "stamp": stamp::of(all),
+        "simulated": tally_json(simulated),
+        "kernel": tally_json(kernel),
+        "claims": claims.collect::<Vec<_>>(),
+        "experiments": experiments.collect::<Vec<_>>(),
+    })
+}
+
+fn column_json(column: &Column) -> Value {
+    let interval = column.ratio.and_then(|ratio| ratio.share_interval());
+    json!({
+        "verdict": column.verdict.name(),
+        "plan": column.plan,
+        "ratio": column.ratio.map(|ratio| 1.0 + ratio.share()),
+        "interval_95": interval.map(|share| [1.0 + share.low, 1.0 + share.high]),
+        "figure": column.figure.map(|(_, mean)| mean.value),
+        "explained": column.explained,
+    })
 }
 
 fn tally_json(tally: Tally) -> Value {
-    json!({
-        "reproduced": tally.reproduced,
-        "direction_only": tally.direction_only,
-        "not_reproduced": tally.not_reproduced,
-        "undecided": tally.undecided,
-        "not_run": tally.not_run,
-    })
+    let counts = Verdict::ALL.into_iter().map(|verdict| {
+        let name = verdict.name().replace(' ', "_");
+        (name, Value::from(tally.of(verdict)))
+    });
+    Value::Object(counts.collect())
 }
 
 fn figure_json(own: &Reproduction, figure: &Figure) -> Value {
@@ -409,18 +464,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_three_digits_and_days_are_right() {
-        for (value, text) in [
-            (588.0, "588"),
-            (455.5, "455.5"),
-            (2.64, "2.64"),
-            (14_813.0, "14813"),
-            (0.012_345, "0.0123"),
-            (1192.83, "1193"),
-            (0.0, "0"),
-        ] {
-            assert_eq!(number(value), text);
-        }
+    fn days_are_right() {
         for (seconds, text) in [
             (0, "1970-01-01"),
             (951_782_400, "2000-02-29"),

@@ -120,17 +120,24 @@ fn the_document_has_the_sum_every_figure_and_every_reason() {
     let times: [&[f64]; 3] = [&[30.0, 30.3], &[20.0, 20.2], &[20.5, 20.7]];
     let reproduction = reproduction(times);
     let tally = reproduction.tally();
+    let count = |verdict| tally.of(verdict);
     assert_eq!(
-        (tally.reproduced, tally.not_reproduced, tally.not_run),
-        (3, 1, 4)
+        [Verdict::Reproduced, Verdict::NotReproduced, Verdict::NotRun].map(count),
+        [3, 1, 2],
+        "of 5 pairs 3 are with the first figure"
     );
     let document = document(&[reproduction]);
     for part in [
-        "**3 of the 4 claims that were run here are reproduced**, 0 more in their direction only;",
-        "| [test](#test) | A. Author; B. Author | 3 | 0 | 1 | 0 | 4 | +1.00 |",
+        "**Of 4 claims that were run on simulated machines of the period, 3 (75 %) are reproduced, 3 (75 %) reproduced or explained.**",
+        "| simulated, of the period | 4 | 3 | 0 | 0 | 1 | 0 | 0 | 2 |",
+        "| this machine, the running kernel | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 6 |",
+        "| [test](#test) | A. Author; B. Author | 3 | 0 | 0 | 1 | 0 | 0 | 2 | +1.00 |",
+        "### A. Author",
+        "| elapsed: 1s > 5s | 1.5 | reproduced | 1.5 [1.5, 1.5] |  |  |",
+        "| It takes about two minutes. |  | not reproduced | 20.1 s |  |  |",
         "| elapsed, s | 1s | 300 | 30.1 ± 1.91 | 0.10 |",
         "| elapsed, s | never | 100 | not run here |  |",
-        "| elapsed, s | 1s > 5s (1.50; 1.50); 1s > 30s (1.51; 1.46) |  |  |  | 1s > never; 5s > never; 30s > never |",
+        "| elapsed, s | 1s > 5s (1.50; 1.50); 1s > 30s (1.51; 1.46) |  |  |  |  |  | 1s > never; 5s > never; 30s > never |",
         "- *From 5 s on it is all the same.* **reproduced**: elapsed s: 20.1 ± 1.27 (5s) and 20.6 ± 1.27 (30s)",
         "- *It takes about two minutes.* **not reproduced**: elapsed s: 20.1 ± 1.27 (5s), claimed 100 to 150",
         "- *Nobody can tell.* **not run here**. There was no such machine.",
@@ -139,4 +146,147 @@ fn the_document_has_the_sum_every_figure_and_every_reason() {
     ] {
         assert!(document.contains(part), "{part}\n{document}");
     }
+}
+
+/// Two blocks that differ in the data mode, a third that does so in one setting more.
+const BLOCKS: &str = r#"
+[plan]
+name = "NAME"
+question = "which is faster?"
+repetitions = 2
+[fixed]
+TARGET
+[[block]]
+name = "often"
+[block.fixed]
+fs.commit = 1
+[[block]]
+name = "rarely"
+[block.fixed]
+fs.commit = 5
+[[block]]
+name = "logged"
+[block.fixed]
+fs.commit = 5
+fs.data = "journal"
+[[claim]]
+text = "Rare commits take twice to three times as long."
+source = "SOURCE"
+metric = "elapsed"
+higher = { block = "rarely" }
+lower = { block = "often" }
+ratio = [2, 3]
+LIMIT
+[claim.explained]
+blocks = { BLOCK = "logged" }
+input = "All data were logged."
+source = "C. Author"
+"#;
+
+fn blocks(replaced: &[(&str, &str)], times: [f64; 3]) -> Reproduction {
+    let defaults = [
+        ("NAME", "test"),
+        ("TARGET", "device = \"sim:atlas-v-18\""),
+        ("SOURCE", "A. Author"),
+        ("LIMIT", ""),
+        ("BLOCK", "rarely"),
+    ];
+    let text = replaced
+        .iter()
+        .chain(&defaults)
+        .fold(BLOCKS.to_owned(), |text, (from, to)| text.replace(from, to));
+    let plan = Plan::parse("test.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let trials = plan.trials();
+    let records = trials.iter().map(|trial| {
+        let mut measured = Measured::default();
+        let time = times[trial.block] * f64::from(trial.repetition + 1);
+        measured.metrics.insert("elapsed".to_owned(), time);
+        Record::new(&plan, trial, 0, 1.0, measured)
+    });
+    let records = records.collect();
+    Reproduction::of(plan, records)
+}
+
+#[test]
+fn one_sourced_input_explains_a_claim() {
+    for (times, expected) in [
+        ([10.0, 25.0, 10.0], Verdict::Reproduced),
+        ([10.0, 11.0, 25.0], Verdict::Explained),
+        ([10.0, 9.0, 15.0], Verdict::Explained),
+        ([10.0, 11.0, 12.0], Verdict::DirectionOnly),
+        ([10.0, 9.0, 90.1], Verdict::NotReproduced),
+    ] {
+        let verdict = blocks(&[], times).claims[0].verdict;
+        assert_eq!(verdict, expected, "{times:?}");
+    }
+    let document = document(&[blocks(&[], [10.0, 11.0, 25.0])]);
+    for part in [
+        "0 (0 %) are reproduced, 1 (100 %) reproduced or explained",
+        "Also run (logged for rarely): All data were logged. (C. Author).",
+        "| 2 to 3 | explained | 1.1 [1.1, 1.1] |",
+    ] {
+        assert!(document.contains(part), "{part}\n{document}");
+    }
+}
+
+#[test]
+fn an_explanation_changes_one_setting_only() {
+    let text = BLOCKS
+        .replace("NAME", "test")
+        .replace("TARGET", "device = \"sim:atlas-v-18\"");
+    let text = text.replace("LIMIT", "").replace("BLOCK", "often");
+    let error = Plan::parse("test.toml", &text).expect_err("commit interval and data mode differ");
+    assert!(error.to_string().contains("one setting"), "{error}");
+}
+
+#[test]
+fn a_run_in_memory_decides_nothing_about_a_disk() {
+    let memory = ("TARGET", "target = \"process\"\ndevice = \"mem:64MiB\"");
+    let times = [10.0, 25.0, 10.0];
+    let verdict = |limit| blocks(&[memory, ("LIMIT", limit)], times).claims[0].verdict;
+    assert_eq!(verdict(""), Verdict::InMemory);
+    assert_eq!(verdict("limit = \"host\""), Verdict::Reproduced);
+    let tally = blocks(&[memory], times).tally();
+    assert_eq!((tally.run(), tally.of(Verdict::InMemory)), (0, 1));
+}
+
+#[test]
+fn a_claim_of_two_plans_and_sources_counts_once() {
+    let times = [10.0, 25.0, 10.0];
+    let all = [
+        blocks(&[], times),
+        blocks(&[("NAME", "other"), ("SOURCE", "B. Author")], times),
+        blocks(
+            &[
+                ("NAME", "mounted"),
+                ("TARGET", "target = \"kernel:ext4\"\ndevice = \"mem:64MiB\""),
+            ],
+            times,
+        ),
+    ];
+    let claims = distinct(&all);
+    assert_eq!(claims.len(), 1);
+    assert_eq!(claims[0].sources, ["A. Author", "B. Author"]);
+    assert_eq!(claims[0].simulated.verdict, Verdict::Reproduced);
+    assert_eq!(claims[0].kernel.verdict, Verdict::InMemory);
+    let text = table(&all);
+    assert!(
+        text.contains("On simulated machines: 1 claims run, 1 reproduced"),
+        "{text}"
+    );
+    let widest = text.lines().map(|line| line.chars().count()).max();
+    assert!(widest.is_some_and(|columns| columns <= 100), "{text}");
+}
+
+#[test]
+fn the_stamp_follows_the_claims() {
+    let first = blocks(&[], [1.0; 3]);
+    let other = blocks(&[("SOURCE", "B. Author")], [1.0; 3]);
+    assert_eq!(
+        stamp([&first.plan]),
+        stamp::of(std::slice::from_ref(&first))
+    );
+    assert_ne!(stamp([&first.plan]), stamp([&other.plan]));
+    let document = document(std::slice::from_ref(&first));
+    assert!(document.contains(&format!("Plans and claims: {}.", stamp([&first.plan]))));
 }

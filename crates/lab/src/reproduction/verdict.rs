@@ -8,11 +8,16 @@
 //!
 //! *Certainly* is by the 95 % interval over repetitions; what is not certain is undecided, and so
 //! is every claim of single trials. The size agrees where the logarithm of our ratio is between
-//! half and double that of the published one; a claim whose size does not is reproduced in its
-//! direction only. A source that gives no figures claims a direction, and has it reproduced.
+//! half of the lowest and double of the highest published one; a claim whose size does not is
+//! reproduced in its direction only. A source that gives no figures claims a direction, and has it
+//! reproduced.
+//!
+//! A claim that is not reproduced is *explained* if it is reproduced with one input changed to a
+//! value that a source gives. A claim about a disk that was run in memory is not decided at all.
 
 use std::ops::AddAssign;
 
+use crate::plan::Size;
 use crate::statistics::paired::LogRatio;
 use crate::statistics::{Interval, Mean};
 
@@ -21,6 +26,8 @@ use crate::statistics::{Interval, Mean};
 pub enum Verdict {
     /// Our figures agree with the claim.
     Reproduced,
+    /// They agree with one input changed to a value that a source gives.
+    Explained,
     /// The direction is the same here; the size of the difference is less than half or more than
     /// double.
     DirectionOnly,
@@ -28,38 +35,31 @@ pub enum Verdict {
     NotReproduced,
     /// It was run, and the difference may be chance.
     Undecided,
+    /// It is about a disk, and was run in memory.
+    InMemory,
     /// Nothing was run that decides it.
     NotRun,
 }
 
 /// The number of claims with each verdict.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Number of reproduced claims.
-    pub reproduced: usize,
-    /// In direction only.
-    pub direction_only: usize,
-    /// Otherwise.
-    pub not_reproduced: usize,
-    /// Run, and not decided.
-    pub undecided: usize,
-    /// Not run.
-    pub not_run: usize,
-}
+pub struct Tally([usize; Verdict::ALL.len()]);
 
 impl Verdict {
     /// All verdicts, in the order of a table.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Reproduced,
+        Self::Explained,
         Self::DirectionOnly,
         Self::NotReproduced,
         Self::Undecided,
+        Self::InMemory,
         Self::NotRun,
     ];
 
     /// Judges a claim that one figure is higher than another, from their ratio here and the ratio
     /// where it was published, if it was.
-    pub(super) fn of_order(ours: Option<LogRatio>, published: Option<f64>) -> Self {
+    pub(super) fn of_order(ours: Option<LogRatio>, published: Option<Size>) -> Self {
         let Some(ours) = ours else {
             return Self::NotRun;
         };
@@ -69,8 +69,11 @@ impl Verdict {
         if interval.high < 0.0 {
             return Self::NotReproduced;
         }
-        let size = published.map(|ratio| ours.mean / libm::log(ratio));
-        match size.is_none_or(|size| (0.5..=2.0).contains(&size)) {
+        let agrees = |size: Size| {
+            let (least, most) = (libm::log(size.least), libm::log(size.most));
+            (0.5 * least..=2.0 * most).contains(&ours.mean)
+        };
+        match published.is_none_or(agrees) {
             true => Self::Reproduced,
             false => Self::DirectionOnly,
         }
@@ -111,11 +114,19 @@ impl Verdict {
     pub fn name(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",
+            Self::Explained => "explained",
             Self::DirectionOnly => "direction only",
             Self::NotReproduced => "not reproduced",
             Self::Undecided => "undecided",
+            Self::InMemory => "in memory",
             Self::NotRun => "not run here",
         }
+    }
+
+    /// Returns true if something was run that could decide the claim.
+    #[must_use]
+    pub fn is_run(self) -> bool {
+        !matches!(self, Self::InMemory | Self::NotRun)
     }
 }
 
@@ -123,19 +134,14 @@ impl Tally {
     /// Returns the number of claims that were run here, decided or not.
     #[must_use]
     pub fn run(self) -> usize {
-        self.reproduced + self.direction_only + self.not_reproduced + self.undecided
+        let run = Verdict::ALL.into_iter().filter(|verdict| verdict.is_run());
+        run.map(|verdict| self.of(verdict)).sum()
     }
 
     /// Returns the number of claims with a verdict.
     #[must_use]
     pub fn of(self, verdict: Verdict) -> usize {
-        match verdict {
-            Verdict::Reproduced => self.reproduced,
-            Verdict::DirectionOnly => self.direction_only,
-            Verdict::NotReproduced => self.not_reproduced,
-            Verdict::Undecided => self.undecided,
-            Verdict::NotRun => self.not_run,
-        }
+        self.0[verdict as usize]
     }
 }
 
@@ -143,14 +149,7 @@ impl FromIterator<Verdict> for Tally {
     fn from_iter<I: IntoIterator<Item = Verdict>>(verdicts: I) -> Self {
         let mut tally = Self::default();
         for verdict in verdicts {
-            let count = match verdict {
-                Verdict::Reproduced => &mut tally.reproduced,
-                Verdict::DirectionOnly => &mut tally.direction_only,
-                Verdict::NotReproduced => &mut tally.not_reproduced,
-                Verdict::Undecided => &mut tally.undecided,
-                Verdict::NotRun => &mut tally.not_run,
-            };
-            *count += 1;
+            tally.0[verdict as usize] += 1;
         }
         tally
     }
@@ -158,11 +157,8 @@ impl FromIterator<Verdict> for Tally {
 
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
-        self.reproduced += other.reproduced;
-        self.direction_only += other.direction_only;
-        self.not_reproduced += other.not_reproduced;
-        self.undecided += other.undecided;
-        self.not_run += other.not_run;
+        let counts = self.0.iter_mut().zip(other.0);
+        counts.for_each(|(own, more)| *own += more);
     }
 }
 
@@ -192,7 +188,7 @@ mod tests {
             (1.0, Some(1.2), Verdict::Undecided),
         ] {
             assert_eq!(
-                Verdict::of_order(by(factor), published),
+                Verdict::of_order(by(factor), published.map(Size::from)),
                 expected,
                 "{factor} {published:?}"
             );

@@ -20,6 +20,9 @@ pub(super) struct Arguments {
     /// Folder of the records.
     #[arg(long, value_name = "FOLDER", default_value = lab::store::FOLDER)]
     results: PathBuf,
+    /// Print the table of claims only.
+    #[arg(long, conflicts_with_all = ["json", "out"])]
+    table: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -36,6 +39,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .collect::<Result<_>>()?;
     if arguments.json {
         output::print_json(&reproduction::json(&all))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.table {
+        output::print(&reproduction::table(&all))?;
         return Ok(ExitCode::SUCCESS);
     }
     let document = reproduction::document(&all);

@@ -1,10 +1,14 @@
 //! Parses `[[published]]` and `[[claim]]`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use toml::de::DeValue;
 
 use super::Parser;
 use crate::metric::{self, MetricKind};
-use crate::plan::published::{Absent, Cell, Claim, ClaimRule, ClaimTest, Published, PublishedSet};
+use crate::plan::published::{
+    Absent, Cell, Claim, ClaimRule, ClaimTest, Explanation, Limit, Published, PublishedSet, Size,
+};
 use crate::plan::reader::{Entry, Section};
 use crate::plan::value::{describe, number};
 use crate::plan::{Block, PlanError};
@@ -34,6 +38,8 @@ impl Parser<'_, '_> {
         let what = section.text("what")?;
         let why = section.text("why")?;
         let is_compared = section.switch("compare")?.unwrap_or(true);
+        let limit = self.limit(&mut section)?;
+        let explained = self.explanation(&mut section, blocks)?;
         let cells = self.figures(&mut section, &base, blocks)?;
         let absent = self.absent(&mut section, measure.scale)?;
         section.finish()?;
@@ -52,6 +58,8 @@ impl Parser<'_, '_> {
             source,
             why,
             is_compared,
+            limit,
+            explained,
             absent,
         })
     }
@@ -111,6 +119,8 @@ impl Parser<'_, '_> {
         let (text, _) = section.need_text("text")?;
         let (source, _) = section.need_text("source")?;
         let why = section.text("why")?;
+        let limit = self.limit(&mut section)?;
+        let explained = self.explanation(&mut section, blocks)?;
         let test = if section.has("metric") {
             Some(self.claim_test(&mut section, blocks)?)
         } else {
@@ -125,8 +135,66 @@ impl Parser<'_, '_> {
             text,
             source,
             why,
+            limit,
+            explained,
             test,
         })
+    }
+
+    /// Parses `limit`, the part of the published machine that set a figure.
+    fn limit(&self, section: &mut Section<'_, '_>) -> Result<Limit, PlanError> {
+        let Some(entry) = section.take("limit") else {
+            return Ok(Limit::Disk);
+        };
+        match entry.value.as_str() {
+            Some("disk") => Ok(Limit::Disk),
+            Some("host") => Ok(Limit::Host),
+            _ => {
+                let found = describe(&entry.value);
+                let message = format!("limit: expected \"disk\" or \"host\", found {found}");
+                Err(self.source.error(&entry.span, message))
+            }
+        }
+    }
+
+    /// Parses `explained`: the blocks that replace others, which differ from them in one setting.
+    fn explanation(
+        &self,
+        section: &mut Section<'_, '_>,
+        blocks: &[Block],
+    ) -> Result<Option<Explanation>, PlanError> {
+        if !section.has("explained") {
+            return Ok(None);
+        }
+        let mut section = section.need_section("explained", "`explained`")?;
+        let (input, _) = section.need_text("input")?;
+        let (source, _) = section.need_text("source")?;
+        let span = section.span().clone();
+        let mut replaced = BTreeMap::new();
+        let mut changes = BTreeSet::new();
+        for entry in section.need_entries("blocks")? {
+            let named = |name: &str| blocks.iter().find(|block| block.name == name);
+            let by = entry.value.as_str().unwrap_or_default();
+            let (Some(one), Some(other)) = (named(&entry.key), named(by)) else {
+                let message = format!("blocks: there is no block {:?} or {by:?}", entry.key);
+                return Err(self.source.error(&entry.span, message));
+            };
+            changes.insert(changed(one, other));
+            replaced.insert(entry.key, by.to_owned());
+        }
+        section.finish()?;
+        let changes = Vec::from_iter(changes);
+        let [Some(_)] = changes.as_slice() else {
+            let message = "explained: every block must differ from the one that it replaces in \
+                           one setting, and all in the same one";
+            return Err(self.source.error(&span, message));
+        };
+        Ok(Some(Explanation {
+            blocks: replaced,
+            input,
+            source,
+            spot: self.source.spot(&span),
+        }))
     }
 
     fn claim_test(
@@ -155,6 +223,7 @@ impl Parser<'_, '_> {
             });
         }
         let metric = self.metric(section)?.name;
+        let size = self.size(section)?;
         let two = match section.has("higher") {
             true => ["higher", "lower"],
             false => ["like", "as"],
@@ -163,11 +232,39 @@ impl Parser<'_, '_> {
             section.must_have(key)?;
             self.cell(section, key, blocks)
         });
-        let rule = match two {
-            ["higher", _] => ClaimRule::Higher(one?, other?),
-            _ => ClaimRule::Alike(one?, other?),
+        let rule = match (two, size) {
+            (["higher", _], size) => ClaimRule::Higher(one?, other?, size),
+            (_, None) => ClaimRule::Alike(one?, other?),
+            (_, Some(_)) => {
+                let message = "ratio: needs `higher` and `lower`";
+                return Err(self.source.error(section.span(), message));
+            }
         };
         Ok(ClaimTest { metric, rule })
+    }
+
+    /// Parses `ratio`: a number above 1, or the lowest and the highest.
+    fn size(&self, section: &mut Section<'_, '_>) -> Result<Option<Size>, PlanError> {
+        let Some(entry) = section.take("ratio") else {
+            return Ok(None);
+        };
+        let numbers = match entry.value.as_array() {
+            None => number(&entry.value).map(|one| vec![one]),
+            Some(array) => array.iter().map(|item| number(item.get_ref())).collect(),
+        };
+        let size = match numbers.as_deref() {
+            Some([one]) => Some(Size::from(*one)),
+            Some([least, most]) if least < most => Some(Size {
+                least: *least,
+                most: *most,
+            }),
+            _ => None,
+        };
+        let Some(size) = size.filter(|size| size.least > 1.0 && size.most.is_finite()) else {
+            let message = "ratio: expected a number above 1, or two, the lower first";
+            return Err(self.source.error(&entry.span, message));
+        };
+        Ok(Some(size))
     }
 
     /// Parses a cell from a table of levels, in the block that the table or the section names.
@@ -260,4 +357,31 @@ impl Parser<'_, '_> {
                 self.source.error(&entry.span, message)
             })
     }
+}
+
+/// Returns the setting in which two blocks differ, with its value in the second; `None` if they
+/// differ in none, in several, or in their factors.
+fn changed(one: &Block, other: &Block) -> Option<(&'static str, String)> {
+    let keys: BTreeSet<&'static str> = one
+        .fixed
+        .iter()
+        .chain(other.fixed.iter())
+        .map(|(key, _)| key)
+        .collect();
+    let mut changes = keys
+        .into_iter()
+        .filter(|key| one.fixed.get(key) != other.fixed.get(key));
+    let change = changes.next()?;
+    let levels = |block: &Block| -> Vec<(&'static str, Vec<String>)> {
+        let factors = block.factors.iter();
+        factors
+            .map(|factor| {
+                let levels = factor.levels.iter().map(|level| level.value.to_string());
+                (factor.key.name, levels.collect())
+            })
+            .collect()
+    };
+    let is_alike = changes.next().is_none() && levels(one) == levels(other);
+    let value = other.fixed.get(change).map(ToString::to_string);
+    is_alike.then(|| (change, value.unwrap_or_default()))
 }
