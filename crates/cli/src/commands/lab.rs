@@ -6,6 +6,7 @@ mod canonical;
 mod compare;
 mod devices;
 mod keys;
+mod list;
 mod measure;
 mod merge;
 mod reproductions;
@@ -25,7 +26,6 @@ use lab::runner::{self, Failure, RunOptions, RunOutcome};
 use lab::store::Store;
 use lab::system::{namespace, strays};
 use lab::{Plan, Progress, Report, preflight};
-use serde_json::json;
 
 use crate::output;
 use bar::Bar;
@@ -46,11 +46,7 @@ enum Command {
     /// build are not repeated.
     Run(RunArguments),
     /// List the built-in plans.
-    List {
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    List(list::Arguments),
     /// Report the figures of a plan from its records, without running it.
     Report(ReportArguments),
     /// Compare the trials that two record files share.
@@ -84,6 +80,9 @@ struct RunArguments {
     /// Number of simulated trials that run at the same time.
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     jobs: Option<u32>,
+    /// Run each trial this many times, whatever the plan says. Repetitions that are recorded count.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repetitions: Option<u32>,
     /// Continue an interrupted run: recorded trials are not repeated. This is the default; with the
     /// option, a run without records is an error.
     #[arg(long)]
@@ -136,7 +135,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             Some(name) => run_plan(name, arguments),
             None => all::run(arguments),
         },
-        Command::List { json } => list(*json),
+        Command::List(arguments) => list::run(arguments),
         Command::Report(arguments) => report(arguments),
         Command::Compare(arguments) => compare::run(arguments),
         Command::Devices(arguments) => devices::run(arguments),
@@ -150,7 +149,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn run_plan(name: &str, arguments: &RunArguments) -> Result<ExitCode> {
-    let (plan, _) = read_plan(name)?;
+    let (mut plan, _) = read_plan(name)?;
+    if let Some(count) = arguments.repetitions {
+        plan = plan.repeated(count);
+    }
     let results = &arguments.records.results;
     let defaults = RunOptions::default();
     let mut options = RunOptions {
@@ -268,30 +270,6 @@ fn report(arguments: &ReportArguments) -> Result<ExitCode> {
     let page = report.html(&again, &source);
     fs::write(path, page).with_context(|| path.display().to_string())?;
     output::print(&format!("{}\n", path.display()))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn list(json: bool) -> Result<ExitCode> {
-    let plans: Vec<Plan> = builtin::ALL
-        .iter()
-        .map(|plan| plan.plan())
-        .collect::<Result<_, _>>()?;
-    if json {
-        let plans = plans.iter().map(|plan| {
-            json!({ "name": plan.name, "question": plan.question, "trials": plan.trials().len() })
-        });
-        output::print_json(&plans.collect())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let widest = plans.iter().map(|plan| plan.name.len()).max().unwrap_or(0);
-    for plan in &plans {
-        let trials = plan.trials().len();
-        let name = &plan.name;
-        output::print(&format!(
-            "{name:<widest$}  {trials:>4} trials  {}\n",
-            plan.question
-        ))?;
-    }
     Ok(ExitCode::SUCCESS)
 }
 

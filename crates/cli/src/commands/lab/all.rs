@@ -61,6 +61,9 @@ fn command(arguments: &RunArguments, name: &str) -> Result<Command> {
     if let Some(jobs) = arguments.jobs {
         command.args(["--jobs", &jobs.to_string()]);
     }
+    if let Some(count) = arguments.repetitions {
+        command.args(["--repetitions", &count.to_string()]);
+    }
     if arguments.fresh {
         command.arg("--fresh");
     }
