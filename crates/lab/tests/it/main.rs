@@ -8,6 +8,7 @@
     reason = "tests stop at what they did not expect, and live in the real world"
 )]
 
+mod documents;
 mod loads;
 mod mounted;
 mod page;
