@@ -8,6 +8,8 @@ use std::sync::{Arc, Weak};
 use block::{BlockDevice, DetachedErrors, DeviceError, Outcome, Request, Results, Work};
 use rt::{Condvar, Mutex};
 
+use crate::overwritten::Extent;
+
 /// An object to be notified when a ticket is waited for.
 pub(super) trait Waited: Send + Sync {
     /// Handles a task that is about to wait.
@@ -84,6 +86,20 @@ impl Batch {
     /// Completes a request with an error without executing it.
     pub(super) fn refuse(&self, index: usize, error: DeviceError) {
         self.answer(index, |_| Some(Err(error)));
+    }
+
+    /// Returns the sectors of a write whose last piece is about to be done.
+    pub(super) fn last_written(&self, index: usize) -> Option<Extent> {
+        match &self.state.lock().entries[index] {
+            Entry::Open {
+                request: request @ Request::Write { .. },
+                pieces_left: 1,
+            } => {
+                let (sector, sectors) = request.range();
+                Some((sector.get(), sector.get() + sectors))
+            }
+            _ => None,
+        }
     }
 
     /// Records that a piece of a request is done. After the last piece the contents move between

@@ -29,6 +29,7 @@ use crate::buffer::ReadBuffer;
 use crate::firmware::Firmware;
 use crate::mechanics::Mechanics;
 use crate::model::DiskModel;
+use crate::overwritten::Extent;
 use crate::platter::Track;
 use crate::seek::nanos_from_ms;
 use crate::stats::DriveStats;
@@ -157,6 +158,10 @@ pub(super) struct Drive {
     finished_count: u64,
     outstanding: u32,
     cache: Option<WriteCache>,
+    /// The extent of the cache on its way to the platters.
+    destaging: Option<Extent>,
+    /// Extents that were destaged since they were last taken, if anybody takes them.
+    destaged: Option<Vec<Extent>>,
     buffer: ReadBuffer,
     stats: DriveStats,
 }
@@ -197,6 +202,8 @@ impl Drive {
             cache: model
                 .has_write_cache
                 .then(|| WriteCache::new(model.buffer.cache_sectors, model.buffer.write_segments)),
+            destaging: None,
+            destaged: None,
             buffer: ReadBuffer::new(model.buffer.segments, model.buffer.segment_sectors),
             stats: DriveStats::default(),
         }
@@ -216,6 +223,34 @@ impl Drive {
     pub(super) fn stats(&mut self, now: u64) -> DriveStats {
         self.catch_up(now);
         self.stats
+    }
+
+    /// Starts to record the extents that are destaged.
+    pub(super) fn record_destaged(&mut self) {
+        self.destaged = Some(Vec::new());
+    }
+
+    /// Returns the extents that were destaged since the last call.
+    pub(super) fn take_destaged(&mut self) -> Vec<Extent> {
+        self.destaged
+            .as_mut()
+            .map(core::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// Returns the parts of an extent that a power cut would lose, in ascending order: those in the
+    /// volatile cache, or on their way from there.
+    pub(super) fn volatile_within(&self, (start, end): Extent) -> Vec<Extent> {
+        let Some(cache) = &self.cache else {
+            return Vec::new();
+        };
+        let mut parts = cache.dirty_within(start, end);
+        if let Some((from, to)) = self.destaging {
+            let moving = (start.max(from), end.min(to));
+            parts.extend((moving.0 < moving.1).then_some(moving));
+        }
+        parts.sort_unstable();
+        parts
     }
 
     /// Accepts a command.

@@ -7,6 +7,7 @@
 use std::sync::{Arc, Weak};
 
 use block::{BlockDevice, DetachedErrors, Geometry, Request, Ticket};
+use layout::{Block, SectorNr};
 use rt::{Condvar, Cost, Mutex, MutexGuard, Nanos};
 
 use crate::SimulatedDevice;
@@ -14,6 +15,7 @@ use crate::batch::{Batch, Piece, Waited};
 use crate::elevator::{Class, Queueing};
 use crate::host_queue::Queue;
 use crate::model::DiskModel;
+use crate::overwritten::{Extent, Overwritten};
 use crate::stats::DiskStats;
 
 /// A simulated hard disk with the host's elevator in front of it. It exists in the world that
@@ -32,13 +34,16 @@ struct Shared {
     work: Condvar,
     /// Signalled when there is room in the queue.
     room: Condvar,
-    /// Contents of the platters.
+    /// Contents of the platters, and of the write cache in front of them.
     store: Arc<dyn BlockDevice>,
+    // [leaf] Contents below those of the write cache, if they are kept. Taken after the queue.
+    overwritten: Option<Mutex<Overwritten>>,
 }
 
 impl HardDisk {
     /// Creates a disk with its contents in `store`, which must answer at once and be at least as
-    /// large as the model.
+    /// large as the model. `keeps_overwritten` is true if the result of a power cut will be asked
+    /// for.
     ///
     /// # Panics
     /// Panics outside a simulated world, or if the store is too small.
@@ -47,19 +52,25 @@ impl HardDisk {
         queueing: Queueing,
         store: Arc<dyn BlockDevice>,
         name: String,
+        keeps_overwritten: bool,
     ) -> Self {
         let size_bytes = model.capacity_sectors * 512;
         assert!(
             store.geometry().size_bytes >= size_bytes,
             "the store holds the whole disk"
         );
-        let queue = Queue::new(model, queueing);
+        let mut queue = Queue::new(model, queueing);
+        let keeps_overwritten = keeps_overwritten && model.has_write_cache;
+        if keeps_overwritten {
+            queue.record_destaged();
+        }
         let sectors_max = queue.sectors_max();
         let shared = Arc::new(Shared {
             queue: Mutex::new(queue),
             work: Condvar::new(),
             room: Condvar::new(),
             store,
+            overwritten: keeps_overwritten.then(Mutex::default),
         });
         let device = Arc::clone(&shared);
         sim::spawn_device(&name, move || device.run());
@@ -232,6 +243,18 @@ impl SimulatedDevice for HardDisk {
         let now = rt::monotonic().get();
         self.shared.queue.lock().stats(now)
     }
+
+    fn lost_by_power_cut(&self) -> Option<Vec<(SectorNr, Arc<Block>)>> {
+        let Some(overwritten) = &self.shared.overwritten else {
+            return (!self.geometry.has_volatile_cache).then(Vec::new);
+        };
+        let now = rt::monotonic().get();
+        let mut queue = self.shared.queue.lock();
+        queue.stats(now);
+        let mut overwritten = overwritten.lock();
+        overwritten.landed(&queue.take_destaged());
+        Some(overwritten.contents())
+    }
 }
 
 impl Waited for Shared {
@@ -244,6 +267,30 @@ impl Waited for Shared {
 }
 
 impl Shared {
+    /// Returns the parts of each completed piece that are still in volatile memory; nothing if old
+    /// contents are not kept.
+    fn volatile(&self, queue: &mut Queue, done: &[Piece]) -> Vec<Vec<Extent>> {
+        let Some(overwritten) = &self.overwritten else {
+            return Vec::new();
+        };
+        overwritten.lock().landed(&queue.take_destaged());
+        let volatile = |piece: &Piece| {
+            let written = piece.batch.last_written(piece.index);
+            written.map_or_else(Vec::new, |extent| queue.volatile_within(extent))
+        };
+        done.iter().map(volatile).collect()
+    }
+
+    /// Keeps the contents that the write of a piece replaces.
+    fn keep_overwritten(&self, piece: &Piece, volatile: &[Extent]) {
+        if let (Some(overwritten), Some(extent)) =
+            (&self.overwritten, piece.batch.last_written(piece.index))
+        {
+            let mut overwritten = overwritten.lock();
+            overwritten.before_write(&*self.store, extent, volatile);
+        }
+    }
+
     /// Runs the device's task. It ends with the world.
     fn run(&self) {
         let mut done = Vec::new();
@@ -252,11 +299,15 @@ impl Shared {
             let next = queue.turn(rt::monotonic().get(), &mut done);
             let is_room = queue.takes_waiters();
             if !done.is_empty() || is_room {
+                let volatile = self.volatile(&mut queue, &done);
                 drop(queue);
                 if is_room {
                     self.room.notify_all();
                 }
-                for piece in done.drain(..) {
+                for (index, piece) in done.drain(..).enumerate() {
+                    if let Some(volatile) = volatile.get(index) {
+                        self.keep_overwritten(&piece, volatile);
+                    }
                     piece.batch.piece_done(piece.index, &*self.store);
                 }
                 queue = self.queue.lock();

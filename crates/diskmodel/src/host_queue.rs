@@ -17,6 +17,7 @@ use crate::batch::Piece;
 use crate::drive::{Action, Command, Drive};
 use crate::elevator::{Class, HostQueue, IoRequest, Queueing};
 use crate::model::DiskModel;
+use crate::overwritten::Extent;
 use crate::stats::DiskStats;
 
 /// Number of requests that unplugs the queue.
@@ -61,6 +62,21 @@ impl Queue {
     pub(super) fn stats(&mut self, now: u64) -> DiskStats {
         self.stats.drive = self.drive.stats(now);
         self.stats.clone()
+    }
+
+    /// Starts to record the extents that leave the drive's cache.
+    pub(super) fn record_destaged(&mut self) {
+        self.drive.record_destaged();
+    }
+
+    /// Returns the extents that have left the drive's cache since the last call.
+    pub(super) fn take_destaged(&mut self) -> Vec<Extent> {
+        self.drive.take_destaged()
+    }
+
+    /// Returns the parts of an extent that a power cut would lose.
+    pub(super) fn volatile_within(&self, extent: Extent) -> Vec<Extent> {
+        self.drive.volatile_within(extent)
     }
 
     /// Counts a request of the host.

@@ -59,6 +59,7 @@ mod mechanics;
 pub mod model;
 mod nvram;
 mod open;
+mod overwritten;
 mod platter;
 mod seek;
 mod sheet;
@@ -68,7 +69,10 @@ mod timed;
 mod values;
 mod write_cache;
 
+use std::sync::Arc;
+
 use block::BlockDevice;
+use layout::{Block, SectorNr};
 
 pub use catalogue::catalogue;
 pub use controller::{Controller, ControllerModel, DestageOrder, ReadAhead, open_controller};
@@ -78,7 +82,7 @@ pub use firmware::{Firmware, Order};
 pub use hard_disk::HardDisk;
 pub use measure::{Measured, measure};
 pub use nvram::{Nvram, RamDisk};
-pub use open::{Builder, factory, make, open};
+pub use open::{Builder, factory, make, make_with, open};
 pub use seek::SeekCurve;
 pub use ssd::{Ssd, SsdModel};
 pub use stats::{ControllerStats, DiskStats, DriveStats, FlashStats, Histogram};
@@ -87,6 +91,14 @@ pub use stats::{ControllerStats, DiskStats, DriveStats, FlashStats, Histogram};
 pub trait SimulatedDevice: BlockDevice {
     /// Returns the counters so far.
     fn stats(&self) -> DiskStats;
+
+    /// Returns the contents that a power cut at this instant would bring back: those that sectors had
+    /// before what is in volatile memory only was written to them. All other sectors are in the
+    /// store of the device as they would be found. `None` if the device does not know, or if nothing
+    /// would be left.
+    fn lost_by_power_cut(&self) -> Option<Vec<(SectorNr, Arc<Block>)>> {
+        None
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use block::{BlockDevice, DetachedErrors, DeviceError, Geometry, Request, Ticket};
+use layout::{Block, SectorNr};
 use rt::{Cost, Mutex, Nanos};
 
 use crate::SimulatedDevice;
@@ -105,6 +106,10 @@ impl BlockDevice for Nvram {
 impl SimulatedDevice for Nvram {
     fn stats(&self) -> DiskStats {
         self.state.lock().stats.clone()
+    }
+
+    fn lost_by_power_cut(&self) -> Option<Vec<(SectorNr, Arc<Block>)>> {
+        Some(Vec::new())
     }
 }
 

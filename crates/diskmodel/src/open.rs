@@ -63,6 +63,7 @@ pub struct Builder {
     name: String,
     capacity_bytes: Option<u64>,
     store: Option<Arc<dyn BlockDevice>>,
+    keeps_overwritten: bool,
 }
 
 const NVRAM_OPTIONS: &str = "capacity, latency, bandwidth";
@@ -89,6 +90,7 @@ impl Builder {
             name: name.to_owned(),
             capacity_bytes: None,
             store: None,
+            keeps_overwritten: false,
         })
     }
 
@@ -105,6 +107,7 @@ impl Builder {
             name,
             capacity_bytes: None,
             store: None,
+            keeps_overwritten: false,
         }
     }
 
@@ -201,6 +204,19 @@ impl Builder {
         self
     }
 
+    /// Keeps what [`SimulatedDevice::lost_by_power_cut`] needs to know.
+    #[must_use]
+    pub fn keeps_overwritten(mut self) -> Self {
+        self.keeps_overwritten = true;
+        self
+    }
+
+    /// Returns the size in bytes, if it is known before a store is set.
+    pub fn size_bytes(&self) -> Option<u64> {
+        let of_model = self.model().map(|model| model.capacity_sectors * 512);
+        of_model.or(self.capacity_bytes)
+    }
+
     /// Sets the name for messages.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
@@ -238,9 +254,8 @@ impl Builder {
         if !rt::is_simulated() {
             return Err(OpenError::NotSimulated { device });
         }
-        let of_model = self.model().map(|model| model.capacity_sectors * 512);
         let of_store = self.store.as_ref().map(|store| store.geometry().size_bytes);
-        let wanted = of_model.or(self.capacity_bytes).or(of_store);
+        let wanted = self.size_bytes().or(of_store);
         let Some(wanted) = wanted else {
             return Err(OpenError::NoCapacity { device });
         };
@@ -266,7 +281,9 @@ impl Builder {
                     requests_max: requests_max.unwrap_or(usual.requests_max),
                     ..usual
                 };
-                Arc::new(HardDisk::new(&model, queueing, store, self.name))
+                let name = self.name;
+                let keeps = self.keeps_overwritten;
+                Arc::new(HardDisk::new(&model, queueing, store, name, keeps))
             }
             Kind::Memory(Memory::Nvram(model)) => Arc::new(Nvram::new(
                 store,
@@ -311,6 +328,11 @@ impl Builder {
 /// # Errors
 /// Fails as [`Builder::new`], [`Builder::option`] and [`Builder::open`].
 pub fn open(name: &str, options: &[(&str, &str)]) -> Result<Arc<dyn SimulatedDevice>, OpenError> {
+    builder(name, options)?.open()
+}
+
+/// Returns the builder of the catalogue device with that name and these options.
+fn builder(name: &str, options: &[(&str, &str)]) -> Result<Builder, OpenError> {
     let builder = options
         .iter()
         .try_fold(Builder::new(name)?, |builder, (key, value)| {
@@ -325,7 +347,7 @@ pub fn open(name: &str, options: &[(&str, &str)]) -> Result<Arc<dyn SimulatedDev
     } else {
         format!("sim({name}{text})")
     };
-    builder.name(&name).open()
+    Ok(builder.name(&name))
 }
 
 /// Creates the device that a device text describes.
@@ -333,13 +355,28 @@ pub fn open(name: &str, options: &[(&str, &str)]) -> Result<Arc<dyn SimulatedDev
 /// # Errors
 /// - [`DeviceError::Open`] with the reason.
 pub fn make(wanted: Simulated<'_>) -> Result<Arc<dyn SimulatedDevice>, DeviceError> {
+    make_with(wanted, |builder| builder)
+}
+
+/// Creates the device that a device text describes, after `change` of its builder. A controller has
+/// none.
+///
+/// # Errors
+/// - [`DeviceError::Open`] with the reason.
+pub fn make_with(
+    wanted: Simulated<'_>,
+    change: impl FnOnce(Builder) -> Builder,
+) -> Result<Arc<dyn SimulatedDevice>, DeviceError> {
     fn pairs(settings: &[Setting]) -> impl Iterator<Item = (&str, &str)> {
         settings
             .iter()
             .map(|set| (set.key.as_str(), set.value.as_str()))
     }
     let made = match wanted {
-        Simulated::Model { model, settings } => open(model, &pairs(settings).collect::<Vec<_>>()),
+        Simulated::Model { model, settings } => {
+            let options: Vec<_> = pairs(settings).collect();
+            builder(model, &options).and_then(|builder| change(builder).open())
+        }
         Simulated::Nvram {
             size_bytes,
             settings,
@@ -347,7 +384,7 @@ pub fn make(wanted: Simulated<'_>) -> Result<Arc<dyn SimulatedDevice>, DeviceErr
             let capacity = size_bytes.to_string();
             let capacity = [("capacity", capacity.as_str())];
             let options: Vec<_> = capacity.into_iter().chain(pairs(settings)).collect();
-            open("nvram", &options)
+            builder("nvram", &options).and_then(|builder| change(builder).open())
         }
         Simulated::Controller {
             device,

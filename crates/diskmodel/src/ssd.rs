@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use block::{BlockDevice, DetachedErrors, DeviceError, Geometry, Request, Ticket};
+use layout::{Block, SectorNr};
 use rt::{Mutex, Nanos};
 
 use crate::SimulatedDevice;
@@ -157,6 +158,12 @@ impl SimulatedDevice for Ssd {
             flash: controller.flash,
             ..controller.stats.clone()
         }
+    }
+
+    /// Only known with power-loss protection.
+    fn lost_by_power_cut(&self) -> Option<Vec<(SectorNr, Arc<Block>)>> {
+        let is_protected = !self.geometry.has_volatile_cache;
+        is_protected.then(Vec::new)
     }
 }
 

@@ -182,6 +182,14 @@ impl WriteCache {
         sectors
     }
 
+    /// Returns the dirty parts of a range, in ascending order, without those in flight.
+    pub(super) fn dirty_within(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let before = self.runs.range(..start).next_back();
+        let runs = before.into_iter().chain(self.runs.range(start..end));
+        let parts = runs.map(|(from, run)| (start.max(*from), end.min(run.end)));
+        parts.filter(|(from, to)| from < to).collect()
+    }
+
     /// Completes the write in flight.
     pub(super) fn land(&mut self) {
         let moving = self.on_the_way.take().expect("something was on its way");
@@ -312,6 +320,19 @@ mod tests {
         assert!(cache.is_clean_before(mark));
         assert!(cache.is_dirty());
         assert_eq!(cache.used, 10);
+    }
+
+    #[test]
+    fn dirty_parts_of_a_range_are_cut_to_it() {
+        let mut cache = WriteCache::new(100);
+        for (start, end) in [(10, 20), (30, 40), (50, 60)] {
+            cache.insert(start, end);
+        }
+        assert_eq!(cache.dirty_within(15, 55), [(15, 20), (30, 40), (50, 55)]);
+        assert_eq!(cache.dirty_within(12, 13), [(12, 13)]);
+        assert_eq!(cache.dirty_within(20, 30), []);
+        cache.send(30, 5);
+        assert_eq!(cache.dirty_within(0, 100), [(10, 20), (35, 40), (50, 60)]);
     }
 
     #[test]

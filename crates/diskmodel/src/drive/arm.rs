@@ -218,6 +218,7 @@ impl Drive {
             },
         );
         self.stats.destages += 1;
+        self.destaging = Some((start, start + sectors));
         self.job = Some(Job::Destage);
     }
 
@@ -253,6 +254,10 @@ impl Drive {
                     .as_mut()
                     .expect("dirty runs are in a cache")
                     .land();
+                let landed = self.destaging.take();
+                if let Some(destaged) = &mut self.destaged {
+                    destaged.extend(landed);
+                }
                 self.finish_flushes(at);
                 self.admit_writes(at);
             }
