@@ -160,7 +160,7 @@ pub(super) struct Drive {
     cache: Option<WriteCache>,
     /// The extent of the cache on its way to the platters.
     destaging: Option<Extent>,
-    /// Extents that were destaged since they were last taken, if anybody takes them.
+    /// Extents that were destaged since they were last taken; `None` if they are not recorded.
     destaged: Option<Vec<Extent>>,
     buffer: ReadBuffer,
     stats: DriveStats,

@@ -92,10 +92,10 @@ pub trait SimulatedDevice: BlockDevice {
     /// Returns the counters so far.
     fn stats(&self) -> DiskStats;
 
-    /// Returns the contents that a power cut at this instant would bring back: those that sectors had
-    /// before what is in volatile memory only was written to them. All other sectors are in the
-    /// store of the device as they would be found. `None` if the device does not know, or if nothing
-    /// would be left.
+    /// Returns the contents that a power cut at this instant would bring back: the old ones of the
+    /// sectors whose new ones are in volatile memory only. All other sectors are in the store of
+    /// the device as a cut would leave them. `None` if the device does not know, or if a cut would
+    /// leave nothing.
     fn lost_by_power_cut(&self) -> Option<Vec<(SectorNr, Arc<Block>)>> {
         None
     }

@@ -1,8 +1,8 @@
 //! [`Overwritten`]: the contents that a power cut would bring back.
 //!
-//! A drive with a volatile write cache acknowledges a write when it has the data. Here the new
-//! contents are then in the store, and the old ones are kept until the arm has written the new ones.
-//! What the platters hold at an instant is the store with the kept contents put back.
+//! A drive with a volatile write cache acknowledges a write when it has the data. The new contents
+//! are in the store then, and the old ones are kept here until the arm has written the new ones.
+//! The platters hold the store with the kept contents put back.
 //!
 //! A write in flight, from the host or from the cache, has not reached the platters at all: a power
 //! cut leaves the old contents of its whole extent.
@@ -30,8 +30,8 @@ impl Overwritten {
         }
     }
 
-    /// Prepares a write of an extent to the store, `volatile` parts of which stay in the cache. Keeps
-    /// the old contents of those, unless older ones are kept already.
+    /// Prepares a write of an extent to the store, of which the parts in `volatile` are in the
+    /// cache only. Keeps the old contents of those, unless older ones are kept already.
     pub(super) fn before_write(
         &mut self,
         store: &dyn BlockDevice,

@@ -14,12 +14,14 @@ mod devices;
 pub mod ext;
 mod memory;
 pub mod mounted;
+mod remains;
 
 use std::fmt;
 use std::sync::Arc;
 
 use anyhow::Result;
 use block::DeviceText;
+use rt::Nanos;
 use workload::Target;
 
 use crate::record::Measured;
@@ -30,6 +32,8 @@ pub use ext::ExtSetup;
 pub(crate) use memory::size_of;
 pub use memory::{Ballast, MemorySetup};
 pub use mounted::{Driver, MountedFileSystem, MountedSetup};
+pub use remains::Remains;
+pub(crate) use remains::Stores;
 
 /// A file system as settings describe it, created anew for each trial.
 pub trait FileSystem: fmt::Debug + Send + Sync {
@@ -55,11 +59,66 @@ pub trait FileSystem: fmt::Debug + Send + Sync {
     /// Fails if a device cannot be opened, or if mkfs or mount fails.
     fn make(&self, allocation_start: u32) -> Result<Box<dyn Instance>>;
 
+    /// Returns the file system as one whose power can be cut; `None` if it cannot, or must not.
+    fn powered(&self) -> Option<&dyn PoweredFileSystem> {
+        None
+    }
+
     /// Returns the number of bytes that remain for its cache.
     fn cache_bytes(&self) -> u64 {
         self.memory()
             .map_or(0, |memory| memory.left(self.journal()))
     }
+}
+
+/// A file system on simulated devices whose power can be cut.
+pub trait PoweredFileSystem: FileSystem {
+    /// Creates it as [`FileSystem::make`]; returns also its power switch: a function that returns
+    /// what a cut at the instant of the call would leave.
+    ///
+    /// # Errors
+    /// Fails as [`FileSystem::make`].
+    fn make_powered(&self, allocation_start: u32) -> Result<(Box<dyn Instance>, PowerSwitch)>;
+
+    /// Opens it again on new devices with what a cut left, which replays its journal.
+    ///
+    /// # Errors
+    /// Fails if a device cannot be opened, or the file system cannot.
+    fn reopen(&self, remains: Remains) -> Result<Reopened>;
+
+    /// Checks it in full on new devices with what a cut left.
+    ///
+    /// # Errors
+    /// Fails if a device fails, or if nothing can be checked.
+    fn check(&self, remains: Remains) -> Result<Checked>;
+}
+
+/// A function that returns what a power cut at the instant of the call would leave.
+pub type PowerSwitch = Box<dyn Fn() -> Result<Remains> + Send + Sync>;
+
+/// A file system that was opened again after a power cut.
+pub struct Reopened {
+    /// The file system.
+    pub instance: Box<dyn Instance>,
+    /// Its power switch.
+    pub switch: PowerSwitch,
+    /// Duration of the open.
+    pub took: Nanos,
+    /// Number of transactions that were replayed.
+    pub replayed: u64,
+}
+
+/// The result of a full check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checked {
+    /// Its duration.
+    pub took: Nanos,
+    /// Number of regular files that it found.
+    pub files: u64,
+    /// Number of bytes that it read.
+    pub bytes_read: u64,
+    /// Number of problems.
+    pub problems: u64,
 }
 
 /// A function that reads the counters of a timeline, at any time while the workload runs.

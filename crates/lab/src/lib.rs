@@ -8,6 +8,8 @@
 //! - [`file_system`]: the interface to file systems that are created for a trial: the engine's, and
 //!   those that the kernel or a program mounts. [`targets`]: implementations of the workloads'
 //!   trait for the engine, and one that counts calls. [`system`]: tools, devices and mounts.
+//! - [`power_cut`]: a cut of the power while a workload runs; [`ledger`]: the files as the calls of
+//!   the workload left them.
 //! - [`trial`]: one trial from an empty device to a [`Record`]. [`store`]: records in a file of
 //!   JSON lines.
 //! - [`preflight`]: checks that this machine can run a plan, before anything is changed.
@@ -37,8 +39,10 @@
 
 pub mod file_system;
 mod hash;
+pub mod ledger;
 pub mod metric;
 pub mod plan;
+pub mod power_cut;
 pub mod preflight;
 pub mod program;
 pub mod record;

@@ -35,6 +35,11 @@ const SECONDS: Display = Display {
     unit: "s",
     decimals: 1,
 };
+/// Seconds of which fractions matter.
+const SHORT: Display = Display {
+    unit: "s",
+    decimals: 3,
+};
 const MILLISECONDS: Display = Display {
     unit: "ms",
     decimals: 2,
@@ -55,6 +60,10 @@ const RATIO: Display = Display {
     unit: "",
     decimals: 2,
 };
+const PERCENT: Display = Display {
+    unit: "%",
+    decimals: 0,
+};
 const BYTES: Display = Display {
     unit: "MiB",
     decimals: 2,
@@ -63,7 +72,10 @@ const BYTES: Display = Display {
 use Better::Lower;
 
 /// All metrics, in the order of a report.
-pub const METRICS: [MetricKind; FIGURES.len() + COUNTED.len()] = join();
+pub const METRICS: [MetricKind; COUNT_ALL] = join();
+
+/// Their number.
+const COUNT_ALL: usize = FIGURES.len() + COUNTED.len() + AFTER_CUT.len();
 
 /// The figures that are counted while a workload runs.
 const COUNTED: [MetricKind; 32] = [
@@ -155,15 +167,44 @@ const COUNTED: [MetricKind; 32] = [
     kind("virtual_time", "whole trial", "s", SECONDS, None),
 ];
 
-/// Returns the workloads' figures, then the counted ones.
-const fn join() -> [MetricKind; FIGURES.len() + COUNTED.len()] {
-    let mut all = [COUNTED[0]; FIGURES.len() + COUNTED.len()];
+/// The figures that are measured after a power cut.
+const AFTER_CUT: [MetricKind; 23] = [
+    kind("cut_time", "cut after", "s", SECONDS, None),
+    kind("usable", "until usable", "s", SHORT, Some(Lower)),
+    kind("replay", "replay", "s", SHORT, Some(Lower)),
+    kind("check", "full check", "s", SHORT, Some(Lower)),
+    kind("replayed", "replayed", "", COUNT, None),
+    kind("files_found", "files", "", COUNT, None),
+    kind("checked_bytes", "check read", "B", BYTES, None),
+    kind("problems", "problems", "", COUNT, Some(Lower)),
+    kind("lost_bytes", "lost", "B", BYTES, Some(Lower)),
+    kind("lost_files", "files lost", "", COUNT, Some(Lower)),
+    kind("lost_of_1s", "of 1 s", "", PERCENT, Some(Lower)),
+    kind("lost_of_5s", "of 5 s", "", PERCENT, Some(Lower)),
+    kind("lost_of_30s", "of 30 s", "", PERCENT, Some(Lower)),
+    kind("lost_age", "oldest lost", "s", SECONDS, Some(Lower)),
+    kind("torn_files", "of them torn", "", COUNT, Some(Lower)),
+    kind("wrong_bytes", "wrong", "B", BYTES, Some(Lower)),
+    kind("zero_bytes", "zeroes", "B", BYTES, Some(Lower)),
+    kind("old_bytes", "old", "B", BYTES, Some(Lower)),
+    kind("foreign_bytes", "foreign", "B", BYTES, Some(Lower)),
+    kind("synced_lost_bytes", "synced, lost", "B", BYTES, Some(Lower)),
+    kind("returned_files", "removed, back", "", COUNT, Some(Lower)),
+    kind("files_judged", "files judged", "", COUNT, None),
+    kind("calls", "calls", "", COUNT, None),
+];
+
+/// Returns the workloads' figures, then the counted ones, then those of a power cut.
+const fn join() -> [MetricKind; COUNT_ALL] {
+    let mut all = [COUNTED[0]; COUNT_ALL];
     let mut at = 0;
     while at < all.len() {
         all[at] = if at < FIGURES.len() {
             of_workload(&FIGURES[at])
-        } else {
+        } else if at < FIGURES.len() + COUNTED.len() {
             COUNTED[at - FIGURES.len()]
+        } else {
+            AFTER_CUT[at - FIGURES.len() - COUNTED.len()]
         };
         at += 1;
     }
@@ -239,6 +280,7 @@ pub fn scale_of(unit: &str) -> Option<f64> {
     Some(match unit {
         "" | "s" | "/s" | "B" | "B/s" => 1.0,
         "ms" => 1e-3,
+        "%" => 1e-2,
         "KiB" | "KiB/s" => 1024.0,
         "MiB" | "MiB/s" => 1_048_576.0,
         "kB" | "kB/s" => 1e3,
@@ -251,6 +293,7 @@ pub fn scale_of(unit: &str) -> Option<f64> {
 #[must_use]
 pub fn measures(unit: &str, si: &str) -> bool {
     match si {
+        "" => matches!(unit, "" | "%"),
         "s" => matches!(unit, "s" | "ms"),
         "B" => matches!(unit, "B" | "KiB" | "MiB" | "kB" | "MB"),
         "B/s" => matches!(unit, "B/s" | "KiB/s" | "MiB/s" | "kB/s" | "MB/s"),

@@ -108,7 +108,7 @@ fn check_setup(
         Environment::Simulated { file_system, .. } => {
             for (key, device) in devices(&**file_system) {
                 if seen.insert(device.to_string())
-                    && let Err(error) = trial::open_simulated(device)
+                    && let Err(error) = trial::open_simulated(device, setup.cut.is_some())
                 {
                     return lack(key, format!("{error:#}"));
                 }

@@ -26,6 +26,7 @@
 
 pub mod answer;
 pub mod compare;
+mod extrapolation;
 mod findings;
 pub(crate) mod gather;
 pub mod headline;
@@ -323,10 +324,8 @@ fn group(
     gathered: &[&Gathered<'_>],
     compared: &[&'static str],
 ) -> Group {
-    let workloads = gathered
-        .iter()
-        .map(|own| own.combination.settings.workload());
-    let headline = headline::of_workloads(workloads);
+    let settings = gathered.iter().map(|own| &*own.combination.settings);
+    let headline = headline::of_all(settings);
     let kind = |name: &str| MetricKind::named(name).expect("every figure is a metric");
     let primary = kind(headline.primary);
     let rows = gathered.iter();

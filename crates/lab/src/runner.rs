@@ -288,7 +288,7 @@ impl Crew<'_> {
                     return false;
                 }
                 results.done += 1;
-                let primary = headline::of_workload(job.trial.settings.workload()).primary;
+                let primary = headline::of(&job.trial.settings).primary;
                 let value = record.metric(primary);
                 results.finished.push((job.trial.clone(), value));
                 drop(results);

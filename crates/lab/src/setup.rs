@@ -1,5 +1,6 @@
 //! [`Setup`]: the settings of a trial as typed values, checked against each other.
 
+mod cut;
 mod memory;
 mod mounted;
 mod options;
@@ -18,7 +19,9 @@ use crate::file_system::{ExtSetup, FileSystem, JournalPlace, MountedSetup};
 use crate::plan::key::{INTERNAL, NONE, TIMELINE};
 use crate::plan::settings::Settings;
 use crate::plan::value::{DIRECTORY_PREFIX, Value};
+use crate::power_cut::PowerCut;
 
+use cut::check_cut;
 pub use options::load;
 
 /// The typed settings of a trial.
@@ -30,6 +33,8 @@ pub struct Setup {
     pub workload: Load,
     /// True if the first repetition records a timeline.
     pub has_timeline: bool,
+    /// The cut of the power while it runs.
+    pub cut: Option<PowerCut>,
 }
 
 /// The environment in which a trial runs.
@@ -79,11 +84,12 @@ impl Setup {
     pub fn of(settings: &Settings) -> Result<Self, SetupError> {
         let reader = Reader { settings };
         let workload = reader.workload()?;
+        let cut = reader.cut()?;
         if let Some(mounted) = reader.mounted()? {
             let place = Environment::Mounted {
                 file_system: Box::new(mounted),
             };
-            return Ok(reader.setup(place, workload));
+            return Ok(reader.setup(place, workload, None));
         }
         let place = match reader.text("target") {
             "simulated" => {
@@ -109,7 +115,7 @@ impl Setup {
                 }
             }
         };
-        Ok(reader.setup(place, workload))
+        Ok(reader.setup(place, workload, cut))
     }
 
     /// Returns true if the trial runs in a simulated world.
@@ -195,7 +201,7 @@ impl Reader<'_> {
         self.settings.spot(key).is_some()
     }
 
-    fn setup(&self, place: Environment, workload: Load) -> Setup {
+    fn setup(&self, place: Environment, workload: Load, cut: Option<PowerCut>) -> Setup {
         let has_timeline = match self.text(TIMELINE) {
             "always" => true,
             "simulated" => matches!(place, Environment::Simulated { .. }),
@@ -204,7 +210,8 @@ impl Reader<'_> {
         Setup {
             place,
             workload,
-            has_timeline,
+            has_timeline: has_timeline && cut.is_none(),
+            cut,
         }
     }
 
@@ -238,6 +245,13 @@ impl Reader<'_> {
         if let JournalPlace::External(journal) = &journal {
             check_parts(&device, journal)?;
         }
+        let is_cut = self.settings.has_cut();
+        if is_cut {
+            check_cut("device", &device)?;
+            if let JournalPlace::External(journal) = &journal {
+                check_cut("journal", journal)?;
+            }
+        }
         let memory = self.memory(&journal)?;
         let budget = memory.left(&journal);
         Ok(ExtSetup {
@@ -246,6 +260,7 @@ impl Reader<'_> {
             format: self.format()?,
             mount: self.mount(budget, is_simulated)?,
             memory,
+            is_cut,
         })
     }
 

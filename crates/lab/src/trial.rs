@@ -14,6 +14,7 @@ mod on_directory;
 mod on_file_system;
 mod perturbation;
 mod simulated;
+mod under_power_cut;
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use anyhow::{Result, anyhow};
 use block::DeviceText;
 use workload::{Control, Load, Outcome, Target};
 
-use crate::file_system::{DeviceMaker, FileSystem};
+use crate::file_system::{DeviceMaker, FileSystem, Stores};
 use crate::plan::Trial;
 use crate::record::Measured;
 use crate::setup::{Environment, Setup};
@@ -32,11 +33,20 @@ use perturbation::Perturbation;
 /// Opens the devices of a simulated trial in a separate world, and closes them again.
 ///
 /// # Errors
-/// Fails if the device is invalid.
-pub(crate) fn open_simulated(text: &DeviceText) -> Result<()> {
+/// Fails if the device is invalid, or if its power is to be cut and cannot be.
+pub(crate) fn open_simulated(text: &DeviceText, is_cut: bool) -> Result<()> {
     let text = text.clone();
     let config = sim::Config::fair(0);
-    let report = sim::run(config, move || DeviceMaker::default().open(&text).map(drop));
+    let report = sim::run(config, move || {
+        if !is_cut {
+            return DeviceMaker::default().open(&text).map(drop);
+        }
+        let mut maker = DeviceMaker::with_stores(Stores::default());
+        maker.open(&text)?;
+        maker
+            .switch()
+            .map_or(Ok(()), |switch| switch.cut().map(drop))
+    });
     report.map_err(|error| anyhow!(error))?.value
 }
 
@@ -69,7 +79,7 @@ pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measur
                 time_max: *time_max,
                 ..sim::Config::fair(replica.seed)
             };
-            simulated::run(config, file_system, work, replica.is_perturbed)
+            simulated::run(config, file_system, work, replica.is_perturbed, setup.cut)
         }
         Environment::Process { file_system } => {
             on_file_system::run(&**file_system, &work, &Perturbation::default())

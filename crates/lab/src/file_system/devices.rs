@@ -15,12 +15,16 @@ use block::text::{self, SharedDisks, Simulated};
 use block::{BlockDevice, DeviceError, DeviceText, MeterCounts, MeterDevice, OpenOptions};
 use diskmodel::{ControllerStats, DiskStats, SimulatedDevice};
 
+use super::remains::{Stores, Switch};
+
 /// Opens devices in the caller's world. All its devices share the same `disk(...)`.
 #[derive(Default)]
 pub(crate) struct DeviceMaker {
     disks: SharedDisks,
     // The simulated devices of each shared disk, without those of shared disks in it.
     made_for: Vec<(DeviceText, Vec<Made>)>,
+    // Their contents, if the power may be cut.
+    stores: Option<Stores>,
 }
 
 /// A simulated device.
@@ -47,6 +51,19 @@ pub(crate) struct Reading {
 }
 
 impl DeviceMaker {
+    /// Returns a maker of devices whose power may be cut, with what an earlier cut left.
+    pub(crate) fn with_stores(stores: Stores) -> Self {
+        Self {
+            stores: Some(stores),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the power switch of all devices made so far, if their power may be cut.
+    pub(crate) fn switch(&self) -> Option<Switch> {
+        self.stores.as_ref().map(Stores::switch)
+    }
+
     /// Opens the device that a text describes.
     pub(crate) fn open(&mut self, text: &DeviceText) -> Result<Counted> {
         self.open_counted(text)
@@ -58,7 +75,10 @@ impl DeviceMaker {
         for disk in text.shared_disks() {
             made.extend_from_slice(self.made_for(disk)?);
         }
-        let (device, own) = remember(|options, factory| self.disks.open(text, options, factory))?;
+        let disks = &mut self.disks;
+        let (device, own) = remember(self.stores.as_mut(), |options, factory| {
+            disks.open(text, options, factory)
+        })?;
         made.extend(own);
         Ok(Counted {
             device: Arc::new(MeterDevice::new(device)),
@@ -71,8 +91,10 @@ impl DeviceMaker {
         let known = self.made_for.iter().position(|(known, _)| known == disk);
         let at = known.unwrap_or(self.made_for.len());
         if known.is_none() {
-            let (_, made) =
-                remember(|options, factory| self.disks.open_disk(disk, options, factory))?;
+            let disks = &mut self.disks;
+            let (_, made) = remember(self.stores.as_mut(), |options, factory| {
+                disks.open_disk(disk, options, factory)
+            })?;
             self.made_for.push((disk.clone(), made));
         }
         Ok(&self.made_for[at].1)
@@ -81,14 +103,18 @@ impl DeviceMaker {
 
 /// Opens a device, and returns the simulated devices that are made for it.
 fn remember(
+    stores: Option<&mut Stores>,
     open: impl FnOnce(&OpenOptions, &text::Factory<'_>) -> Result<Arc<dyn BlockDevice>, DeviceError>,
 ) -> Result<(Arc<dyn BlockDevice>, Vec<Made>), DeviceError> {
-    let made = RefCell::new(Vec::new());
+    let (stores, made) = (RefCell::new(stores), RefCell::new(Vec::new()));
     let device = open(&OpenOptions::default(), &|wanted| {
         if !rt::is_simulated() {
             return text::no_simulation(wanted);
         }
-        let device = diskmodel::make(wanted)?;
+        let device = match &mut *stores.borrow_mut() {
+            Some(stores) => stores.make(wanted)?,
+            None => diskmodel::make(wanted)?,
+        };
         made.borrow_mut().push(Made {
             device: Arc::clone(&device),
             is_controller: matches!(wanted, Simulated::Controller { .. }),

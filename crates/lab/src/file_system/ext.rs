@@ -2,6 +2,7 @@
 
 mod figures;
 mod format;
+mod power;
 
 use std::sync::Arc;
 
@@ -12,7 +13,9 @@ use workload::Target;
 
 use self::figures::Reading;
 use super::devices::{Counted, DeviceMaker};
-use super::{CountsReader, FileSystem, FormatSetup, Instance, JournalPlace, MemorySetup};
+use super::{
+    CountsReader, FileSystem, FormatSetup, Instance, JournalPlace, MemorySetup, PoweredFileSystem,
+};
 use crate::record::Measured;
 use crate::targets::VolumeTarget;
 use crate::timeline::Counts;
@@ -30,6 +33,8 @@ pub struct ExtSetup {
     pub mount: MountOptions,
     /// The host's memory.
     pub memory: MemorySetup,
+    /// True if the power may be cut.
+    pub is_cut: bool,
 }
 
 impl FileSystem for ExtSetup {
@@ -49,22 +54,32 @@ impl FileSystem for ExtSetup {
         Ok(())
     }
 
+    fn powered(&self) -> Option<&dyn PoweredFileSystem> {
+        self.is_cut.then_some(self as _)
+    }
+
     fn make(&self, allocation_start: u32) -> Result<Box<dyn Instance>> {
-        let devices = Devices::open(self)?;
-        let home: Arc<dyn BlockDevice> = Arc::<MeterDevice>::clone(&devices.home.device);
-        let log = devices
-            .log
-            .as_ref()
-            .map(|log| -> Arc<dyn BlockDevice> { Arc::<MeterDevice>::clone(&log.device) });
+        let devices = Devices::open(self, &mut DeviceMaker::default())?;
+        self.make_on(devices, allocation_start)
+    }
+}
+
+impl ExtSetup {
+    fn make_on(&self, devices: Devices, allocation_start: u32) -> Result<Box<dyn Instance>> {
+        let (home, log) = devices.block_devices();
         format::format(self, &home, log.as_ref()).context("mkfs")?;
         let mut mount = self.mount.clone();
         mount.tuning.allocation_start = allocation_start;
         let volume = Volume::open(home, log, mount).context("mount")?;
-        Ok(Box::new(ExtInstance {
+        Ok(Box::new(self.instance(volume, devices)))
+    }
+
+    fn instance(&self, volume: Volume, devices: Devices) -> ExtInstance {
+        ExtInstance {
             target: Arc::new(VolumeTarget::new(volume, self.device.to_string())),
             devices,
             before: None,
-        }))
+        }
     }
 }
 
@@ -117,8 +132,7 @@ struct Devices {
 }
 
 impl Devices {
-    fn open(setup: &ExtSetup) -> Result<Self> {
-        let mut maker = DeviceMaker::default();
+    fn open(setup: &ExtSetup, maker: &mut DeviceMaker) -> Result<Self> {
         let mut log = match &setup.journal {
             JournalPlace::External(text) => Some(maker.open(text)?),
             JournalPlace::Internal | JournalPlace::None => None,
@@ -128,6 +142,14 @@ impl Devices {
             log.leave_out(&home);
         }
         Ok(Self { home, log })
+    }
+
+    /// Returns the devices of the file system and of its journal.
+    fn block_devices(&self) -> (Arc<dyn BlockDevice>, Option<Arc<dyn BlockDevice>>) {
+        let device = |counted: &Counted| -> Arc<dyn BlockDevice> {
+            Arc::<MeterDevice>::clone(&counted.device)
+        };
+        (device(&self.home), self.log.as_ref().map(device))
     }
 
     fn read(&self, volume: &Volume) -> Reading {

@@ -60,6 +60,8 @@ builtin!(
     "journal-mail",
     "journal-database",
     "journal-build",
+    "recovery-time",
+    "what-is-lost",
 );
 
 /// The mean real seconds of a trial of each plan, as measured by a run of all.

@@ -13,6 +13,7 @@ use jbd2::policy::{
 
 use super::replica::Vary;
 use super::value::{Kind, Value};
+use crate::power_cut::PowerCut;
 
 /// A key of `[fixed]` and `[factors]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +58,12 @@ pub(crate) const LOG_PART_PREFIX: &str = "fs.log.";
 pub(crate) const TIMELINE: &str = "timeline";
 /// The key that selects the differences between repetitions.
 pub(crate) const VARY: &str = "vary";
+/// The prefix of the keys of a power cut.
+pub(crate) const CUT_PREFIX: &str = "cut.";
+/// The key that selects what is measured after a power cut.
+pub(crate) const CUT_MEASURES: &str = "cut.measures";
+/// Value of it: there is no power cut.
+pub(crate) const NOTHING: &str = "nothing";
 /// Value of a key: mkfs decides.
 pub(crate) const AUTO: &str = "auto";
 /// A journal inside the file system.
@@ -77,7 +84,7 @@ pub const KEYS: [Key; OWN.len() + workloads::COUNT] = workloads::join(&OWN);
 pub(crate) use workloads::concerns;
 
 /// The lab's own keys, without those of the workloads.
-const OWN: [Key; 43] = [
+const OWN: [Key; 50] = [
     key(
         "workload",
         K::Word(&workloads::NAMES),
@@ -308,6 +315,48 @@ const OWN: [Key; 43] = [
         K::Time,
         D::Seconds(30),
         "maximum age of dirty data",
+    ),
+    key(
+        CUT_MEASURES,
+        K::Word(&PowerCut::WORDS),
+        D::Text(NOTHING),
+        "what is measured after a power cut: nothing (there is none), the time to a usable volume, or what is lost",
+    ),
+    key(
+        "cut.after",
+        K::Time,
+        D::Seconds(60),
+        "time from the start of the workload to the first instant at which the power may be cut",
+    ),
+    key(
+        "cut.within",
+        K::Time,
+        D::Seconds(30),
+        "the power is cut at a random instant of this time after that",
+    ),
+    key(
+        "cut.write_rate",
+        K::Bytes,
+        D::Bytes(0),
+        "bytes per second that the workload may write until then; 0 for no limit",
+    ),
+    key(
+        "cut.sync_interval",
+        K::Time,
+        D::Seconds(0),
+        "interval at which everything is synced while the workload runs; 0 for never",
+    ),
+    key(
+        "cut.files",
+        K::Number(0, 10_000_000),
+        D::Number(0),
+        "files that are written and synced before the workload starts",
+    ),
+    key(
+        "cut.file_size",
+        K::Bytes,
+        D::Bytes(4096),
+        "size of each of these files in bytes",
     ),
     key(
         TIMELINE,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Spot;
-use super::key::{KEYS, concerns};
+use super::key::{CUT_MEASURES, CUT_PREFIX, KEYS, NOTHING, concerns};
 use super::value::Value;
 
 /// A value for every key that has one.
@@ -67,13 +67,23 @@ impl Settings {
         }
     }
 
+    /// Returns true if the power is cut.
+    #[must_use]
+    pub fn has_cut(&self) -> bool {
+        !matches!(self.get(CUT_MEASURES), Some(Value::Text(word)) if word == NOTHING)
+    }
+
     /// Returns the keys and values that apply: those that the plan sets, and the defaults of all
-    /// keys that do not belong to another workload. Sorted by key.
+    /// keys that belong neither to another workload nor to a power cut that does not take place.
+    /// Sorted by key.
     pub fn concerned(&self) -> impl Iterator<Item = (&'static str, &Value)> + '_ {
         let workload = self.workload();
+        let has_cut = self.has_cut();
+        let applies =
+            move |key: &str| concerns(key, workload) && (has_cut || !key.starts_with(CUT_PREFIX));
         self.values
             .iter()
-            .filter(move |(key, said)| said.spot.is_some() || concerns(key, workload))
+            .filter(move |(key, said)| said.spot.is_some() || applies(key))
             .map(|(key, said)| (*key, &said.value))
     }
 

@@ -28,7 +28,7 @@ pub(super) fn of(plan: &Plan, all: &[Gathered<'_>], machines: usize) -> Vec<Warn
     let mut in_time: Vec<(u64, f64)> = Vec::new();
     let rule = plan.stopping_rule();
     for gathered in all {
-        let headline = headline::of_workload(gathered.combination.settings.workload());
+        let headline = headline::of(&gathered.combination.settings);
         let Some(sample) = gathered.sample_of(headline.primary) else {
             continue;
         };

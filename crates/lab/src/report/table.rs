@@ -6,6 +6,7 @@ use std::iter;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 
+use super::extrapolation;
 use super::findings::{Findings, Mark};
 use super::recommendation::Recommendation;
 use super::{BlockReport, Group, Report, Row, SATURATION, TIE, answer};
@@ -119,6 +120,11 @@ fn render_block(text: &mut String, block: &BlockReport, has_counters: bool) {
             engine(group).render(text);
         }
         render_findings(text, group);
+        if let Some(sentence) = extrapolation::sentence(group) {
+            for line in wrapped(&sentence, COLUMNS_MAX - 2) {
+                writeln!(text, "  {line}").expect(INFALLIBLE);
+            }
+        }
     }
     for source in &block.sources {
         for line in wrapped(&format!("Published: {source}."), COLUMNS_MAX - 2) {

@@ -39,7 +39,7 @@ impl<'p> Rounds<'p> {
         for record in records {
             if let Some(index) = index.get(&record.context.combination) {
                 let (combination, known) = &mut combinations[*index];
-                let primary = headline::of_workload(combination.settings.workload()).primary;
+                let primary = headline::of(&combination.settings).primary;
                 known.add(record.repetition, record.is_warmup, record.metric(primary));
             }
         }

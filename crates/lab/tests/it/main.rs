@@ -12,5 +12,6 @@ mod documents;
 mod loads;
 mod mounted;
 mod page;
+mod power_cuts;
 mod running;
 mod volume_target;

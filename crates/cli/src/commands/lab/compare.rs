@@ -1,6 +1,5 @@
 //! `jext lab compare`: compares two record files: two machines, two versions, two days.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -54,11 +53,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Returns the primary figure of the records' workload.
 fn primary<'r>(records: impl Iterator<Item = &'r Brief>) -> &'static str {
-    let workloads: BTreeSet<&str> = records
-        .filter_map(|record| record.context.settings.get("workload"))
-        .map(String::as_str)
-        .collect();
-    headline::of_workloads(workloads).primary
+    headline::of_records(records.map(|record| &record.context.settings)).primary
 }
 
 fn read(path: &Path) -> Result<Vec<Brief>> {
