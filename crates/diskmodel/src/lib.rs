@@ -29,8 +29,9 @@
 //!
 //! # Rules
 //!
-//! - Timing and contents are separate: contents are in a store that answers at once (memory, unless
-//!   the caller passes another), and move when the request completes.
+//! - Timing and contents are separate: contents are in a store that answers at once (memory that
+//!   keeps equal pages once, unless the caller passes another), and move when the request
+//!   completes.
 //! - Only integers decide about time while a device runs. Floating point builds tables, by
 //!   operations that IEEE 754 rounds exactly.
 //! - Rotation is absolute: the angle of the platters follows from the time. A transfer that misses
@@ -46,6 +47,7 @@
 mod batch;
 mod buffer;
 pub mod catalogue;
+mod contents;
 mod controller;
 mod disk_options;
 mod drive;

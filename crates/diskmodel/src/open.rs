@@ -30,11 +30,12 @@
 use std::sync::Arc;
 
 use block::text::{Setting, Simulated, Size};
-use block::{BlockDevice, DeviceError, MemoryDevice};
+use block::{BlockDevice, DeviceError};
 use sim::Parameter;
 
 use crate::SimulatedDevice;
 use crate::catalogue::{self, Memory, catalogue};
+use crate::contents::Contents;
 use crate::controller::open_controller;
 use crate::disk_options::{self, QUEUE_DEPTH_MAX};
 use crate::elevator::{Elevator, Queueing};
@@ -197,7 +198,8 @@ impl Builder {
     }
 
     /// Sets the store of the contents: a device that answers at once, at least as large. The
-    /// default is new memory.
+    /// default is new memory, which shares equal
+    /// pages with that of other devices.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn BlockDevice>) -> Self {
         self.store = Some(store);
@@ -261,7 +263,7 @@ impl Builder {
         };
         let store = self
             .store
-            .unwrap_or_else(|| Arc::new(MemoryDevice::new(wanted)));
+            .unwrap_or_else(|| Arc::new(Contents::new(wanted)));
         let found = store.geometry().size_bytes;
         if found < wanted {
             return Err(OpenError::StoreTooSmall {
