@@ -40,6 +40,9 @@ impl Contents {
     }
 
     fn in_pool(size_bytes: u64, pool: &'static Pool) -> Self {
+        // The devices of earlier trials may be gone. What is left of their pages is small, but lies
+        // between free pages, which the allocator then cannot join.
+        pool.sweep();
         Self {
             memory: MemoryDevice::new(size_bytes),
             pool,
@@ -60,10 +63,9 @@ impl Contents {
                 continue;
             }
             let parts = piece.chunks(PAGE_BYTES);
-            pages.extend(parts.map(|part| {
-                self.pool
-                    .share(part, || Block::copy_from(part).into_arc())
-            }));
+            pages.extend(
+                parts.map(|part| self.pool.share(part, || Block::copy_from(part).into_arc())),
+            );
         }
         pages
     }
@@ -115,6 +117,13 @@ impl Pool {
         Self { shards }
     }
 
+    /// Removes the entries of pages that are gone.
+    fn sweep(&self) {
+        for shard in &self.shards {
+            shard.lock().unwrap_or_else(PoisonError::into_inner).sweep();
+        }
+    }
+
     /// Returns the page with these bytes: that of the pool, or a new one, which others will share.
     fn share(&self, bytes: &[u8], new: impl FnOnce() -> Arc<Block>) -> Arc<Block> {
         let sum = checksum::crc32c(checksum::START, bytes);
@@ -143,9 +152,13 @@ impl Shard {
     fn add(&mut self, sum: u32, page: &Arc<Block>) {
         self.pages.insert(sum, Arc::downgrade(page));
         if self.pages.len() >= self.swept_at {
-            self.pages.retain(|_, page| page.strong_count() > 0);
-            self.swept_at = SWEPT_MIN.max(2 * self.pages.len());
+            self.sweep();
         }
+    }
+
+    fn sweep(&mut self) {
+        self.pages.retain(|_, page| page.strong_count() > 0);
+        self.swept_at = SWEPT_MIN.max(2 * self.pages.len());
     }
 }
 
@@ -184,11 +197,19 @@ mod tests {
         let devices = [0; 2].map(|_| Contents::in_pool(1 << 20, pool));
         for device in &devices {
             for copy in 0..2 {
-                write(device, copy * 400_000 / 4096 * 4096, (0..50).map(numbered).collect());
+                write(
+                    device,
+                    copy * 400_000 / 4096 * 4096,
+                    (0..50).map(numbered).collect(),
+                );
             }
             // A block of many pages, as parity is.
             let pages: Vec<u8> = (0..50).flat_map(|n| numbered(n).to_vec()).collect();
-            write(device, 204_800 * 4, vec![Block::copy_from(&pages).into_arc()]);
+            write(
+                device,
+                204_800 * 4,
+                vec![Block::copy_from(&pages).into_arc()],
+            );
         }
         assert_eq!(entries(pool), 50);
         let first = read(&devices[0], 7 * 4096, 4096);
@@ -203,12 +224,18 @@ mod tests {
         let devices = [0; 2].map(|_| Contents::in_pool(1 << 20, pool()));
         let mut own = numbered(1);
         for offset in [0, 8192] {
-            devices.iter().for_each(|device| write(device, offset, vec![Arc::clone(&own)]));
+            devices
+                .iter()
+                .for_each(|device| write(device, offset, vec![Arc::clone(&own)]));
         }
         Arc::make_mut(&mut own)[0] = 2;
         let mut back = read(&devices[0], 0, 4096);
         Arc::make_mut(&mut back)[0] = 3;
-        write(&devices[0], 512, vec![Block::copy_from(&[4; 512]).into_arc()]);
+        write(
+            &devices[0],
+            512,
+            vec![Block::copy_from(&[4; 512]).into_arc()],
+        );
         let changed = read(&devices[0], 0, 4096);
         assert_eq!((changed[0], changed[512], changed[1024]), (1, 4, 0));
         for (device, offset) in [(0, 8192), (1, 0), (1, 8192)] {
@@ -228,6 +255,9 @@ mod tests {
             write(&device, 0, vec![numbered(number)]);
         }
         assert!(entries(pool) <= SHARDS * SWEPT_MIN, "{}", entries(pool));
+        drop(device);
+        Contents::in_pool(512, pool);
+        assert_eq!(entries(pool), 0);
     }
 
     #[test]

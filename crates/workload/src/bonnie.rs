@@ -45,7 +45,7 @@ mod phase;
 use std::sync::Arc;
 
 use crate::contents::PIECE_BYTES_MAX;
-use crate::definition::{Definition, Frame, Workload};
+use crate::definition::{Definition, Footprint, Frame, Workload};
 use crate::figure::Headline;
 use crate::outcome::{Document, Outcome};
 use crate::parameter::{Parameter, ParameterError, Values};
@@ -126,7 +126,7 @@ pub const DEFINITION: Definition = Definition {
         ],
     },
     frame: Frame::Common,
-    footprint: |values| Some(values.bytes("bonnie.size")),
+    footprint: |values| Footprint::of_contents(Some(values.bytes("bonnie.size")), 1),
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

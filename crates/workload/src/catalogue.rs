@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::control::Control;
-use crate::definition::{Definition, Frame, Workload};
+use crate::definition::{Definition, Footprint, Frame, Workload};
 use crate::outcome::Outcome;
 use crate::parameter::{ParameterError, Setting, Values};
 use crate::run_error::RunError;
@@ -100,10 +100,10 @@ impl Load {
         &self.values
     }
 
-    /// Returns the number of bytes that a run writes before it deletes anything, if the parameters
-    /// determine it.
+    /// Returns the data that a run writes before it deletes anything, if the parameters determine
+    /// it.
     #[must_use]
-    pub fn footprint(&self) -> Option<u64> {
+    pub fn footprint(&self) -> Option<Footprint> {
         (self.definition.footprint)(&self.values)
     }
 

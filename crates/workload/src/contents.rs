@@ -20,6 +20,10 @@ use crate::random::Random;
 
 /// Number of bytes after which the contents repeat: that of bits, which is odd.
 const PERIOD: usize = 65_535;
+/// Size in bytes of a page, of which there are few that differ.
+pub const PAGE_BYTES: u64 = 4096;
+/// Size in bytes of all pages that differ.
+pub const PAGES_BYTES: u64 = PERIOD as u64 * PAGE_BYTES;
 /// Maximum length of a piece in bytes.
 pub const PIECE_BYTES_MAX: usize = 16 << 20;
 

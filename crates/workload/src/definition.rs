@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::contents::{PAGE_BYTES, PAGES_BYTES};
 use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
@@ -33,11 +34,44 @@ pub struct Definition {
     pub headline: Headline,
     /// Place of its files, and the parameters that it shares with others.
     pub frame: Frame,
-    /// Returns the number of bytes that a run writes before it deletes anything, if the parameters
-    /// determine it.
-    pub footprint: fn(&Values) -> Option<u64>,
+    /// Returns the data that a run writes before it deletes anything, if the parameters determine
+    /// it.
+    pub footprint: fn(&Values) -> Option<Footprint>,
     /// Parses and checks parameters.
     pub read: fn(&Values) -> Result<Arc<dyn Workload>, ParameterError>,
+}
+
+/// The data that a workload writes before it deletes anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Footprint {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Maximum size in bytes of its pages that differ from each other.
+    pub distinct: u64,
+}
+
+impl Footprint {
+    /// Returns the footprint of files that are filled with the [`contents`](crate::contents) of
+    /// this crate; `None` if it is too large for a number.
+    #[must_use]
+    pub fn of_contents(bytes: Option<u64>, files: u64) -> Option<Self> {
+        let bytes = bytes?;
+        // Each file's last page may be a page of its own.
+        let distinct = files.saturating_mul(PAGE_BYTES).saturating_add(PAGES_BYTES);
+        Some(Self {
+            bytes,
+            distinct: distinct.min(bytes),
+        })
+    }
+
+    /// Returns the footprint of arbitrary data; `None` if it is too large for a number.
+    #[must_use]
+    pub fn of_bytes(bytes: Option<u64>) -> Option<Self> {
+        bytes.map(|bytes| Self {
+            bytes,
+            distinct: bytes,
+        })
+    }
 }
 
 /// Place of a workload's files, and the parameters that it shares with others.

@@ -73,7 +73,7 @@ pub mod tree_copy;
 
 pub use catalogue::{Load, WORKLOADS};
 pub use control::Control;
-pub use definition::{Definition, Frame, Workload};
+pub use definition::{Definition, Footprint, Frame, Workload};
 pub use error::{ErrorKind, Operation, TargetError};
 pub use figure::{Better, FIGURES, Figure, Headline};
 pub use latency::{Latencies, LatencySummary};

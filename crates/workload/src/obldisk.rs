@@ -21,7 +21,7 @@
 use std::sync::Arc;
 
 use crate::client::{Client, Opened};
-use crate::definition::{Definition, Frame, Workload};
+use crate::definition::{Definition, Footprint, Frame, Workload};
 use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
@@ -56,7 +56,7 @@ pub const DEFINITION: Definition = Definition {
         ],
     },
     frame: Frame::Common,
-    footprint: |values| Some(values.bytes("obldisk.size")),
+    footprint: |values| Footprint::of_contents(Some(values.bytes("obldisk.size")), 1),
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use rt::Nanos;
 
 use crate::contents::PIECE_BYTES_MAX;
-use crate::definition::{Definition, Frame, Workload};
+use crate::definition::{Definition, Footprint, Frame, Workload};
 use crate::figure::Headline;
 use crate::latency::Latencies;
 use crate::meter::Call;
@@ -112,7 +112,7 @@ pub const DEFINITION: Definition = Definition {
         ],
     },
     frame: Frame::Common,
-    footprint: |values| Some(values.bytes("oblload.size")),
+    footprint: |values| Footprint::of_contents(Some(values.bytes("oblload.size")), 1),
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use crate::client::Client;
 use crate::contents::{self, PIECE_BYTES_MAX};
 use crate::copier::Copier;
-use crate::definition::{Definition, Frame, Workload};
+use crate::definition::{Definition, Footprint, Frame, Workload};
 use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
@@ -69,7 +69,10 @@ pub const DEFINITION: Definition = Definition {
         shown: &["copy_rate", "copy_time", "copy_sync_time", "elapsed"],
     },
     frame: Frame::Common,
-    footprint: |values| values.bytes("tree-copy.bytes").checked_mul(2),
+    footprint: |values| {
+        let files = u64::from(values.number("tree-copy.files"));
+        Footprint::of_contents(values.bytes("tree-copy.bytes").checked_mul(2), 2 * files)
+    },
     read: |values| Ok(Arc::new(Parameters::read(values)?)),
 };
 

@@ -240,10 +240,13 @@ fn plans_are_listed_and_errors_have_their_line() {
         .map(|plan| &plan["name"])
         .collect();
     assert_eq!(names[0], "external-journal");
+    assert!(list[0]["seconds"].as_f64().unwrap() > 0.0);
+    let text = folder.good("lab list");
+    let line = text.lines().next().unwrap();
+    assert!(line.starts_with("external-journal "), "{line}");
     assert!(
-        folder
-            .good("lab list")
-            .contains("external-journal-confounded")
+        line.contains(" trials  ") && line.contains(" min  "),
+        "{line}"
     );
     assert!(
         folder
@@ -279,6 +282,43 @@ fn a_run_is_resumed_only_where_there_is_one() {
     let both = both.output().unwrap();
     let error = String::from_utf8_lossy(&both.stderr).into_owned();
     assert!(error.contains("cannot be used with"), "{error}");
+}
+
+#[test]
+fn a_run_that_was_interrupted_or_killed_is_resumed_by_the_same_command() {
+    for (signal, code) in [("INT", Some(130)), ("KILL", None)] {
+        let folder = Folder::new();
+        let plan = PLAN.replace("question", "repetitions = 10\nquestion");
+        folder.write("tiny.toml", plan.as_bytes());
+        let mut child = folder
+            .command("lab run tiny.toml --jobs 1")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let records = || -> usize {
+            let Ok(mut files) = std::fs::read_dir(folder.path().join("lab-results/tiny")) else {
+                return 0;
+            };
+            let file = files.next().map(|file| file.unwrap().path());
+            let text = file.map(|path| std::fs::read_to_string(path).unwrap());
+            text.map_or(0, |text| text.matches("\"trace_hash\"").count())
+        };
+        while records() < 3 {
+            assert!(child.try_wait().unwrap().is_none(), "it ended early");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        tool::run_well("kill", &["-s", signal, &child.id().to_string()]);
+        assert_eq!(child.wait().unwrap().code(), code, "{signal}");
+        let kept = records();
+        assert!((3..20).contains(&kept), "{signal}: {kept}");
+        let again = folder.good("lab run tiny.toml");
+        let rest = 20 - kept;
+        let expected = format!("{rest} trials run, {kept} recorded before");
+        assert!(again.contains(&expected), "{signal}: {again}");
+        let whole = folder.good("lab run tiny.toml --results whole");
+        let table = |text: &str| text.split("\n\n").next().unwrap().to_owned();
+        assert_eq!(table(&again), table(&whole), "{signal}: to the digit");
+    }
 }
 
 #[test]

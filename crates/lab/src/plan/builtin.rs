@@ -87,6 +87,7 @@ mod tests {
     use super::*;
     use crate::Plan;
     use crate::hash::StableHash;
+    use crate::plan::Shard;
 
     /// Returns a digest of every trial of a plan: its name, its seed, and every explicit setting.
     fn digest(plan: &Plan) -> String {
@@ -209,6 +210,18 @@ mod tests {
             assert!(text.contains(line), "{line}\n{text}");
         }
         assert!(!text.contains("# plans/oblload.toml"), "{text}");
+    }
+
+    #[test]
+    fn every_trial_of_every_plan_is_in_one_shard() {
+        let shards = ["1/3", "2/3", "3/3"].map(|text| text.parse::<Shard>().expect("a shard"));
+        for builtin in ALL {
+            let plan = builtin.plan().unwrap_or_else(|error| panic!("{error}"));
+            for trial in plan.trials() {
+                let count = shards.iter().filter(|shard| shard.has(&trial)).count();
+                assert_eq!(count, 1, "{}: {}", builtin.name, trial.name());
+            }
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::console::NoObserver;
 use super::options::{FinalSync, Fsync, Options};
 use super::parameters::{Bias, LARGEST, ParameterError as Refusal, Parameters};
 use super::run::run;
-use crate::definition::{Definition, Frame, Workload};
+use crate::definition::{Definition, Footprint, Frame, Workload};
 use crate::figure::Headline;
 use crate::outcome::Outcome;
 use crate::parameter::{Parameter, ParameterError, Values};
@@ -66,7 +66,7 @@ pub const DEFINITION: Definition = Definition {
     footprint: |values| {
         let (low, high) = values.range("postmark.size");
         let mean = u64::from(low).midpoint(u64::from(high));
-        u64::from(values.number("postmark.number")).checked_mul(mean)
+        Footprint::of_bytes(u64::from(values.number("postmark.number")).checked_mul(mean))
     },
     read: |values| Ok(Arc::new(Load::read(values)?)),
 };
