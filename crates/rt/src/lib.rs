@@ -49,7 +49,7 @@ pub mod world;
 
 pub use charge::charge;
 pub use clock::{glance, monotonic, sleep, sleep_until, wall};
-pub use cost::Cost;
+pub use cost::{Cost, Memory};
 pub use nanos::Nanos;
 pub use random::random_u64;
 pub use sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rt::atomic::{AtomicBool, AtomicU64, Ordering};
-use rt::{Condvar, Cost, Mutex, Nanos, RwLock};
+use rt::{Condvar, Cost, Memory, Mutex, Nanos, RwLock};
 use sim::{CLOUD_VM, Config, P4_2_66_2003, SimError};
 
 const SEED_COUNT: u64 = 20;
@@ -119,7 +119,12 @@ fn buy(shop: &Shop, index: u64) -> u64 {
     let mut late_count = 0;
     for round in 0..ROUND_COUNT {
         rt::charge(Cost::Syscall);
-        rt::charge(Cost::Copy(rt::random_u64() % 65_536));
+        let from = Memory {
+            owner: rt::random_u64() % 4,
+            offset: rt::random_u64() % (1 << 20),
+        };
+        let bytes = rt::random_u64() % 65_536;
+        rt::charge(Cost::CopyOut { from, bytes });
         let number = rt::random_u64();
         if round % 4 == index % 4 {
             let mut orders = shop.orders.lock();

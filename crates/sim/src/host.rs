@@ -1,79 +1,23 @@
 //! [`HostProfile`]: the cost of host work in nanoseconds, and the number of processors.
 //!
-//! The numbers are rounded on purpose: only their order of magnitude matters beside a disk's
-//! milliseconds. [`HostProfile::scale_permille`] calibrates all of them against a measured run.
+//! The named profiles and their sources are in [`catalogue`]. [`HostProfile::scale_permille`] scales
+//! all costs of a host, for a processor of another speed.
+
+mod catalogue;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use rt::Cost;
-
 use crate::Parameter;
 
-/// Unit of the costs of copies and checksums in bytes.
-const PAGE_BYTES: u64 = 4096;
+use catalogue::NAMED;
+pub use catalogue::{CLOUD_VM, P4_2_66_2003, XEON_5130, ZERO};
+
+/// Number of costs of a profile.
+const COST_COUNT: usize = 10;
 /// Neutral scale.
 const SCALE_ONE: u32 = 1000;
-
-/// A Pentium 4 of 2.66 GHz with Linux 2.4, the machine of the published benchmarks of 2003.
-pub const P4_2_66_2003: HostProfile = HostProfile {
-    name: Cow::Borrowed("p4-2.66-2003"),
-    cpu_count: 1,
-    // int 0x80 alone takes about 0.5 us on a Pentium 4, the path through the VFS as much again.
-    syscall_ns: 1_000,
-    // About 1 GB/s: one read and one write stream over PC2100 memory.
-    copy_page_ns: 4_096,
-    // About 400 MB/s: CRC-32 by table, one byte at a time, at 6 to 7 cycles each.
-    checksum_page_ns: 10_240,
-    // A hash chain and a string comparison with two or three cache misses of 150 ns each.
-    lookup_ns: 500,
-    // Start and stop of a handle: two contended spinlocks and the credit accounting.
-    handle_ns: 2_000,
-    // Finding a buffer head: two cache misses.
-    block_access_ns: 300,
-    // ll_rw_block, the elevator, the controller's registers and one interrupt.
-    request_ns: 10_000,
-    scale_permille: SCALE_ONE,
-    jitter_permille: 0,
-};
-
-/// A virtual machine of the 2020s with four processors.
-pub const CLOUD_VM: HostProfile = HostProfile {
-    name: Cow::Borrowed("cloud-vm"),
-    cpu_count: 4,
-    // syscall/sysret with mitigations against speculation.
-    syscall_ns: 200,
-    // About 10 GB/s.
-    copy_page_ns: 410,
-    // About 15 GB/s: CRC-32C by instruction.
-    checksum_page_ns: 270,
-    // Two cache misses of 80 ns.
-    lookup_ns: 150,
-    // Uncontended atomics and a few hundred instructions.
-    handle_ns: 400,
-    // One cache miss.
-    block_access_ns: 80,
-    // A virtio queue: one exit and one interrupt.
-    request_ns: 5_000,
-    scale_permille: SCALE_ONE,
-    jitter_permille: 0,
-};
-
-/// A host whose work takes no time.
-pub const ZERO: HostProfile = HostProfile {
-    name: Cow::Borrowed("zero"),
-    cpu_count: 1,
-    syscall_ns: 0,
-    copy_page_ns: 0,
-    checksum_page_ns: 0,
-    lookup_ns: 0,
-    handle_ns: 0,
-    block_access_ns: 0,
-    request_ns: 0,
-    scale_permille: SCALE_ONE,
-    jitter_permille: 0,
-};
 
 /// A named profile, for lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,50 +30,42 @@ pub struct HostEntry {
     pub source: &'static str,
 }
 
-const NAMED: [HostEntry; 3] = [
-    HostEntry {
-        profile: &P4_2_66_2003,
-        description: "Pentium 4 of 2.66 GHz, PC2100 memory, Linux 2.4",
-        source: "round numbers from cycles, cache misses and memory bandwidth of the machine of the published ext3 \
-                 benchmarks of 2003; calibrated as a whole by its scale",
-    },
-    HostEntry {
-        profile: &CLOUD_VM,
-        description: "virtual machine of the 2020s with four processors",
-        source: "round numbers from cycles, cache misses and memory bandwidth of such machines; calibrated as a whole by \
-                 its scale",
-    },
-    HostEntry {
-        profile: &ZERO,
-        description: "a host whose work takes no time",
-        source: "by definition",
-    },
-];
-
 /// A host profile: the cost of each kind of host work. All fields may be changed.
 ///
 /// Its text form is a name (`p4-2.66-2003`), a name with another number of processors
 /// (`p4-2.66-2003@2`), with a scale (`p4-2.66-2003*850`) or with jitter (`p4-2.66-2003~20`), or all
-/// numbers in the order of the fields (`custom(1,1000,4096,10240,500,2000,300,10000)`).
+/// numbers in the order of the fields
+/// (`custom(1,8192,524288,1000,192,361,2214,10240,500,19,2000,300,10000)`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostProfile {
     /// Name of the profile in reports.
     pub name: Cow<'static, str>,
     /// Number of processors; at least one.
     pub cpu_count: u32,
-    /// [`Cost::Syscall`].
+    /// Bytes of the first level of the data cache.
+    pub first_cache_bytes: u64,
+    /// Bytes of the last level of the cache.
+    pub second_cache_bytes: u64,
+    /// A system call.
     pub syscall_ns: u64,
-    /// [`Cost::Copy`], per 4096 bytes.
-    pub copy_page_ns: u64,
-    /// [`Cost::Checksum`], per 4096 bytes.
+    /// Moving 4096 bytes to or from the first level of the cache: one side of a copy.
+    pub first_cache_page_ns: u64,
+    /// Moving 4096 bytes to or from the last level of the cache.
+    pub second_cache_page_ns: u64,
+    /// Moving 4096 bytes over the memory bus. Bytes that are read cross it once; bytes that are
+    /// written, twice.
+    pub memory_page_ns: u64,
+    /// A checksum over 4096 bytes.
     pub checksum_page_ns: u64,
-    /// [`Cost::Lookup`].
+    /// A look-up of a name or of a cache entry.
     pub lookup_ns: u64,
-    /// [`Cost::Handle`].
+    /// A comparison of a name with a directory entry.
+    pub entry_ns: u64,
+    /// Start and stop of a journal handle.
     pub handle_ns: u64,
-    /// [`Cost::BlockAccess`].
+    /// An access to a block or page in memory.
     pub block_access_ns: u64,
-    /// [`Cost::Request`].
+    /// A device request.
     pub request_ns: u64,
     /// Scale of all costs in thousandths.
     pub scale_permille: u32,
@@ -141,8 +77,8 @@ pub struct HostProfile {
 /// The error of a text that is not a host profile.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is not a host profile: give p4-2.66-2003, cloud-vm, zero or custom(...), then @CPUS, then *PERMILLE, \
-     then ~PERMILLE of jitter"
+    "`{text}` is not a host profile: give p4-2.66-2003, xeon-5130, cloud-vm, zero or custom(13 numbers), then @CPUS, \
+     then *PERMILLE, then ~PERMILLE of jitter"
 )]
 pub struct HostProfileError {
     /// Text that was given.
@@ -172,10 +108,15 @@ impl HostProfile {
     pub fn parameters(&self) -> Vec<Parameter> {
         vec![
             Parameter::main("cpus", self.cpu_count),
+            Parameter::main("first_cache_bytes", self.first_cache_bytes),
+            Parameter::main("second_cache_bytes", self.second_cache_bytes),
             Parameter::main("syscall_ns", self.syscall_ns),
-            Parameter::main("copy_page_ns", self.copy_page_ns),
+            Parameter::new("first_cache_page_ns", self.first_cache_page_ns),
+            Parameter::new("second_cache_page_ns", self.second_cache_page_ns),
+            Parameter::main("memory_page_ns", self.memory_page_ns),
             Parameter::new("checksum_page_ns", self.checksum_page_ns),
             Parameter::new("lookup_ns", self.lookup_ns),
+            Parameter::main("entry_ns", self.entry_ns),
             Parameter::new("handle_ns", self.handle_ns),
             Parameter::new("block_access_ns", self.block_access_ns),
             Parameter::main("request_ns", self.request_ns),
@@ -214,84 +155,75 @@ impl HostProfile {
             let scaled = u128::from(ns) * u128::from(self.scale_permille) / u128::from(SCALE_ONE);
             u64::try_from(scaled).unwrap_or(u64::MAX)
         };
-        let [
-            syscall_ns,
-            copy_page_ns,
-            checksum_page_ns,
-            lookup_ns,
-            handle_ns,
-            block_access_ns,
-            request_ns,
-        ] = self.costs().map(scale);
         Self {
-            name: self.name.clone(),
             cpu_count: self.cpu_count.max(1),
-            syscall_ns,
-            copy_page_ns,
-            checksum_page_ns,
-            lookup_ns,
-            handle_ns,
-            block_access_ns,
-            request_ns,
             scale_permille: SCALE_ONE,
             jitter_permille: self.jitter_permille.min(SCALE_ONE),
+            ..self.clone().with_costs(self.costs().map(scale))
         }
     }
 
-    /// Returns the time that some work takes in nanoseconds, without the scale. A part of a page
-    /// costs its fraction, rounded up.
-    pub(crate) fn nanos(&self, cost: Cost) -> u64 {
-        match cost {
-            Cost::Syscall => self.syscall_ns,
-            Cost::Copy(bytes) => of_pages(self.copy_page_ns, bytes),
-            Cost::Checksum(bytes) => of_pages(self.checksum_page_ns, bytes),
-            Cost::Lookup => self.lookup_ns,
-            Cost::Handle => self.handle_ns,
-            Cost::BlockAccess => self.block_access_ns,
-            Cost::Request => self.request_ns,
-        }
-    }
-
-    fn costs(&self) -> [u64; 7] {
+    /// Returns the costs in the order of their fields.
+    fn costs(&self) -> [u64; COST_COUNT] {
         [
             self.syscall_ns,
-            self.copy_page_ns,
+            self.first_cache_page_ns,
+            self.second_cache_page_ns,
+            self.memory_page_ns,
             self.checksum_page_ns,
             self.lookup_ns,
+            self.entry_ns,
             self.handle_ns,
             self.block_access_ns,
             self.request_ns,
         ]
     }
 
-    fn custom(numbers: &str) -> Option<Self> {
-        let (cpu_count, costs) = numbers.split_once(',')?;
-        let costs: Result<Vec<u64>, _> = costs.split(',').map(str::parse).collect();
+    /// Returns the same host with other costs.
+    fn with_costs(self, costs: [u64; COST_COUNT]) -> Self {
         let [
             syscall_ns,
-            copy_page_ns,
+            first_cache_page_ns,
+            second_cache_page_ns,
+            memory_page_ns,
             checksum_page_ns,
             lookup_ns,
+            entry_ns,
             handle_ns,
             block_access_ns,
             request_ns,
-        ] = costs.ok()?[..]
-        else {
+        ] = costs;
+        Self {
+            syscall_ns,
+            first_cache_page_ns,
+            second_cache_page_ns,
+            memory_page_ns,
+            checksum_page_ns,
+            lookup_ns,
+            entry_ns,
+            handle_ns,
+            block_access_ns,
+            request_ns,
+            ..self
+        }
+    }
+
+    fn custom(numbers: &str) -> Option<Self> {
+        let mut numbers = numbers.split(',');
+        let cpu_count = numbers.next()?.parse().ok()?;
+        let numbers: Result<Vec<u64>, _> = numbers.map(str::parse).collect();
+        let numbers = numbers.ok()?;
+        let [first_cache_bytes, second_cache_bytes, costs @ ..] = &numbers[..] else {
             return None;
         };
-        Some(Self {
+        let profile = Self {
             name: Cow::Borrowed("custom"),
-            cpu_count: cpu_count.parse().ok()?,
-            syscall_ns,
-            copy_page_ns,
-            checksum_page_ns,
-            lookup_ns,
-            handle_ns,
-            block_access_ns,
-            request_ns,
-            scale_permille: SCALE_ONE,
-            jitter_permille: 0,
-        })
+            cpu_count,
+            first_cache_bytes: *first_cache_bytes,
+            second_cache_bytes: *second_cache_bytes,
+            ..ZERO
+        };
+        Some(profile.with_costs(costs.try_into().ok()?))
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -321,7 +253,10 @@ impl HostProfile {
 impl fmt::Display for HostProfile {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut named = NAMED.iter().map(|entry| entry.profile);
-        match named.find(|profile| profile.costs() == self.costs()) {
+        let caches = |profile: &Self| (profile.first_cache_bytes, profile.second_cache_bytes);
+        let is_same =
+            |profile: &Self| profile.costs() == self.costs() && caches(profile) == caches(self);
+        match named.find(|profile| is_same(profile)) {
             Some(profile) => {
                 write!(out, "{}", profile.name)?;
                 if profile.cpu_count != self.cpu_count {
@@ -329,7 +264,8 @@ impl fmt::Display for HostProfile {
                 }
             }
             None => {
-                write!(out, "custom({}", self.cpu_count)?;
+                let (first, second) = caches(self);
+                write!(out, "custom({},{first},{second}", self.cpu_count)?;
                 for cost in self.costs() {
                     write!(out, ",{cost}")?;
                 }
@@ -356,11 +292,6 @@ impl FromStr for HostProfile {
     }
 }
 
-fn of_pages(page_ns: u64, bytes: u64) -> u64 {
-    let product = u128::from(page_ns) * u128::from(bytes);
-    u64::try_from(product.div_ceil(u128::from(PAGE_BYTES))).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -376,7 +307,8 @@ mod tests {
         check("zero");
         check("zero@8");
         check("p4-2.66-2003@2*850");
-        check("custom(3,1,2,3,4,5,6,7)*10");
+        check("xeon-5130");
+        check("custom(3,1,2,3,4,5,6,7,8,9,10,11,12)*10");
         check("cloud-vm~20");
         check("p4-2.66-2003@2*850~1000");
         for bad in [
@@ -387,23 +319,30 @@ mod tests {
             "zero*x",
             "zero~1001",
             "zero~5*10",
-            "custom(1,2,3,4,5,6,7,8",
+            "custom(1,2,3,4,5,6,7,8)",
+            "custom(1,2,3,4,5,6,7,8,9,10,11,12,13",
+            "custom(1,2,3,4,5,6,7,8,9,10,11,12,13,14)",
         ] {
             assert!(bad.parse::<HostProfile>().is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn costs_are_scaled_and_rounded_up() {
+    fn costs_are_scaled_and_caches_are_not() {
         let profile = P4_2_66_2003.scaled(500).resolved();
-        assert_eq!(profile.nanos(Cost::Syscall), 500);
-        assert_eq!(profile.nanos(Cost::Copy(4096)), 2_048);
-        assert_eq!(profile.nanos(Cost::Copy(1)), 1);
-        assert_eq!(profile.nanos(Cost::Checksum(0)), 0);
-        assert_eq!(ZERO.resolved().nanos(Cost::Copy(u64::MAX)), 0);
-        assert_eq!(
-            P4_2_66_2003.resolved().nanos(Cost::Copy(u64::MAX)),
-            u64::MAX
-        );
+        assert_eq!(profile.syscall_ns, 500);
+        assert_eq!(profile.memory_page_ns, P4_2_66_2003.memory_page_ns / 2);
+        assert_eq!(profile.second_cache_bytes, 512 << 10);
+        assert_eq!(P4_2_66_2003.resolved(), P4_2_66_2003);
+    }
+
+    #[test]
+    fn bytes_that_are_nearer_cost_less() {
+        for entry in HostProfile::catalogue() {
+            let host = entry.profile;
+            assert!(host.first_cache_page_ns <= host.second_cache_page_ns);
+            assert!(host.second_cache_page_ns <= host.memory_page_ns);
+            assert!(host.first_cache_bytes <= host.second_cache_bytes);
+        }
     }
 }

@@ -45,6 +45,7 @@
     reason = "this crate is one of the two worlds that the engine's threads and clocks are made of"
 )]
 
+mod caches;
 mod chooser;
 mod config;
 mod cpus;
@@ -70,7 +71,7 @@ mod world;
 pub use config::Config;
 pub use current::{requests_in_flight, settle, spawn_device, trace};
 pub use error::{Failure, SimError, StuckTask};
-pub use host::{CLOUD_VM, HostEntry, HostProfile, HostProfileError, P4_2_66_2003, ZERO};
+pub use host::{CLOUD_VM, HostEntry, HostProfile, HostProfileError, P4_2_66_2003, XEON_5130, ZERO};
 pub use parameter::{Parameter, ParameterValue};
 pub use policy::{Decision, Policy};
 pub use replay::{ReplayId, ReplayIdError};

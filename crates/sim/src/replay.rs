@@ -1,10 +1,10 @@
 //! [`ReplayId`]: one line of text from which a run is repeated.
 //!
 //! ```text
-//! sim1:fair:SEED:HOST
-//! sim1:random:SEED:HOST
-//! sim1:pct:SEED:HOST:DEPTH
-//! sim1:replay:SEED:HOST:AT=CHOICE,AT=CHOICE,...
+//! sim2:fair:SEED:HOST
+//! sim2:random:SEED:HOST
+//! sim2:pct:SEED:HOST:DEPTH
+//! sim2:replay:SEED:HOST:AT=CHOICE,AT=CHOICE,...
 //! ```
 //!
 //! Numbers are decimal; HOST is a [`HostProfile`] in text. The version changes whenever the same
@@ -16,7 +16,7 @@ use std::str::FromStr;
 use crate::host::HostProfile;
 use crate::policy::{Decision, Policy};
 
-const VERSION: &str = "sim1";
+const VERSION: &str = "sim2";
 
 /// The identity of a run, given the code that it ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,21 +119,21 @@ mod tests {
             let id: ReplayId = text.parse().expect(text);
             assert_eq!(id.to_string(), text);
         };
-        check("sim1:fair:0:zero");
-        check("sim1:random:18446744073709551615:p4-2.66-2003*900");
-        check("sim1:pct:7:cloud-vm@2:3");
-        check("sim1:replay:7:zero:");
-        check("sim1:replay:7:custom(1,2,3,4,5,6,7,8):1=2,40=1");
+        check("sim2:fair:0:zero");
+        check("sim2:random:18446744073709551615:p4-2.66-2003*900");
+        check("sim2:pct:7:cloud-vm@2:3");
+        check("sim2:replay:7:zero:");
+        check("sim2:replay:7:custom(1,2,3,4,5,6,7,8,9,10,11,12,13):1=2,40=1");
         for bad in [
             "",
-            "sim1",
-            "sim0:fair:0:zero",
-            "sim1:fair:0",
-            "sim1:fair:x:zero",
-            "sim1:fair:0:zero:1",
-            "sim1:pct:0:zero",
-            "sim1:replay:0:zero:2=1,2=1",
-            "sim1:replay:0:zero:2",
+            "sim2",
+            "sim1:fair:0:zero",
+            "sim2:fair:0",
+            "sim2:fair:x:zero",
+            "sim2:fair:0:zero:1",
+            "sim2:pct:0:zero",
+            "sim2:replay:0:zero:2=1,2=1",
+            "sim2:replay:0:zero:2",
         ] {
             assert!(bad.parse::<ReplayId>().is_err(), "{bad}");
         }

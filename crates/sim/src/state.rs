@@ -13,9 +13,10 @@ use std::collections::VecDeque;
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rt::Nanos;
 use rt::world::{UnparkHooks, UnparkScope, WaitPoint, Woken};
+use rt::{Cost, Nanos};
 
+use crate::caches::Caches;
 use crate::chooser::Chooser;
 use crate::config::Config;
 use crate::cpus::Cpus;
@@ -54,6 +55,7 @@ pub(crate) struct State {
     jitter: Xoshiro256PlusPlus,
     pub(crate) watch: Watch,
     pub(crate) host: HostProfile,
+    caches: Caches,
     pub(crate) step_count: u64,
     pub(crate) root_ended_at: Option<Nanos>,
     pub(crate) failure: Option<Failure>,
@@ -78,6 +80,7 @@ impl State {
             random: Xoshiro256PlusPlus::seed_from_u64(config.seed ^ STREAM),
             jitter: Xoshiro256PlusPlus::seed_from_u64(config.seed ^ JITTER_STREAM),
             watch: Watch::default(),
+            caches: Caches::new(&host),
             host,
             step_count: 0,
             root_ended_at: None,
@@ -109,6 +112,12 @@ impl State {
             }
             self.fire_due();
         }
+    }
+
+    /// Returns the time of some work of a task in nanoseconds.
+    #[inline]
+    pub(crate) fn nanos_of(&mut self, task: u32, cost: Cost) -> u64 {
+        self.caches.nanos(&self.host, task, cost)
     }
 
     /// Returns the time that work of this length takes now, by the host's jitter.

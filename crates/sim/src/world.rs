@@ -360,11 +360,11 @@ impl World for SimWorld {
         }
         let is_due = {
             let mut state = self.state.borrow_mut();
-            let nanos = state.host.nanos(cost);
-            let entry = state.tasks.get_mut(task);
-            if entry.role == Role::Device {
+            if state.tasks.get(task).role == Role::Device {
                 return;
             }
+            let nanos = state.nanos_of(task, cost);
+            let entry = state.tasks.get_mut(task);
             entry.debt = entry.debt.saturating_add(nanos);
             entry.debt >= DEBT_MAX
         };

@@ -498,7 +498,7 @@ fn devices_are_listed_with_their_sources_and_measured() {
             "{name}: {devices:?}"
         );
     }
-    assert_eq!(hosts, ["p4-2.66-2003", "cloud-vm", "zero"]);
+    assert_eq!(hosts, ["p4-2.66-2003", "xeon-5130", "cloud-vm", "zero"]);
     let text = folder.good("lab devices");
     assert!(
         devices.iter().chain(&hosts).all(|name| text.contains(name)),

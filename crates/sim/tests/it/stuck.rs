@@ -42,7 +42,7 @@ fn a_deadlock_names_tasks_and_locks() {
     assert!(tasks[1].address.is_some() && tasks[1].since == ms(2));
     assert_eq!(error.at, ms(2));
     assert!(text.contains("task `other` waits for mutex 0x"), "{text}");
-    assert!(text.contains("sim1:fair:1:zero"), "{text}");
+    assert!(text.contains("sim2:fair:1:zero"), "{text}");
 }
 
 fn waits_for_ever() {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use rt::{Condvar, Cost, Mutex, Nanos, WallTime};
-use sim::{CLOUD_VM, Config, HostProfile, P4_2_66_2003, ZERO};
+use rt::{Condvar, Cost, Memory, Mutex, Nanos, WallTime};
+use sim::{CLOUD_VM, Config, HostProfile, P4_2_66_2003, XEON_5130, ZERO};
 
 use crate::{fair, ms};
 
@@ -98,6 +98,77 @@ fn tasks_share_the_processors() {
     assert_eq!(computing(ZERO, 8, 1_000).value, Nanos::ZERO);
 }
 
+/// Returns the virtual time of 1,000 reads of 4 KiB from the start of a file of this size.
+fn reading(host: HostProfile, pages: u64) -> Nanos {
+    let config = Config {
+        host,
+        ..Config::fair(1)
+    };
+    let root = move || {
+        for read in 0..1_000 {
+            let offset = read % pages * 4096;
+            let from = Memory { owner: 1, offset };
+            rt::charge(Cost::CopyOut { from, bytes: 4096 });
+        }
+        rt::monotonic()
+    };
+    sim::run(config, root).unwrap().value
+}
+
+#[test]
+fn reads_cost_what_the_profile_says_by_the_size_of_the_working_set() {
+    // The access, the file's page and the buffer's: from memory once, then from a cache.
+    let first = |file: u64| 300 + file + 2 * 2_214;
+    let again = |file: u64| 300 + file + 192;
+    let p4 = |pages| reading(P4_2_66_2003, pages).get();
+    assert_eq!(p4(1), first(2_214) + 999 * again(192));
+    assert_eq!(p4(16), first(2_214) + 15 * again(2_214) + 984 * again(361));
+    assert_eq!(p4(1_000), first(2_214) + 999 * again(2_214));
+    assert_eq!(reading(ZERO, 16), Nanos::ZERO);
+    // 4 MB of cache hold what 512 KB do not.
+    assert_eq!(
+        reading(XEON_5130, 1).get(),
+        100 + 3 * 640 + 999 * (100 + 2 * 256)
+    );
+    assert!(reading(XEON_5130, 400) < reading(XEON_5130, 1_000));
+}
+
+#[test]
+fn writes_cross_the_memory_bus_twice() {
+    let config = Config {
+        host: P4_2_66_2003,
+        ..Config::fair(1)
+    };
+    let report = sim::run(config, || {
+        let into = Memory {
+            owner: 1,
+            offset: 0,
+        };
+        rt::charge(Cost::CopyIn { into, bytes: 4096 });
+        let first = rt::monotonic();
+        rt::charge(Cost::CopyIn { into, bytes: 4096 });
+        (first, rt::monotonic() - first)
+    });
+    let times = (
+        Nanos::new(300 + 2_214 + 2 * 2_214),
+        Nanos::new(300 + 2 * 192),
+    );
+    assert_eq!(report.unwrap().value, times);
+}
+
+#[test]
+fn a_search_costs_its_entries() {
+    let config = Config {
+        host: P4_2_66_2003,
+        ..Config::fair(1)
+    };
+    let report = sim::run(config, || {
+        rt::charge(Cost::Entries(4_000));
+        rt::monotonic()
+    });
+    assert_eq!(report.unwrap().value, Nanos::new(4_000 * 19));
+}
+
 #[test]
 fn debt_is_paid_before_a_clock_is_read_and_before_a_wake() {
     let config = Config {
@@ -145,10 +216,7 @@ fn a_lock_is_held_while_its_holder_computes() {
         drop(guard);
         other.join().unwrap()
     });
-    assert_eq!(
-        report.unwrap().value,
-        Nanos::from_micros(410) - Nanos::new(400)
-    );
+    assert_eq!(report.unwrap().value, Nanos::new(100 * 3 * 2_214));
 }
 
 #[test]
