@@ -14,7 +14,7 @@
 //! - A close writes the remaining data.
 //!
 //! Bytes that go through the buffer cost a copy in user space, which is charged to the world
-//! (`rt::Cost::Copy`).
+//! (`rt::Cost::CopyNear`).
 
 /// Buffer size of a stream on a file with `st_blksize` 4096, the usual value.
 pub const BUFFER_BYTES: usize = 4096;
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
 
 fn charge_copy(bytes: usize) {
     if bytes > 0 {
-        rt::charge(rt::Cost::Copy(bytes as u64));
+        rt::charge(rt::Cost::CopyNear(bytes as u64));
     }
 }
 

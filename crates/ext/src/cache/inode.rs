@@ -51,6 +51,14 @@ pub(crate) struct MapCache {
 }
 
 impl Inode {
+    /// Returns the name of the inode's cached contents from an offset on, for [`rt::charge`].
+    pub(crate) fn memory(&self, state: &InodeState, offset: u64) -> rt::Memory {
+        rt::Memory {
+            owner: u64::from(state.generation) << 32 | u64::from(self.nr.get()),
+            offset,
+        }
+    }
+
     /// Creates an inode that is not yet stored.
     pub(crate) fn new(nr: InodeNr, state: InodeState) -> Self {
         let kind = state.kind;

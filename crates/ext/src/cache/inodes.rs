@@ -123,6 +123,12 @@ impl InodeCache {
         result
     }
 
+    /// Returns true if the inode is in memory. It does not count as a use.
+    pub(crate) fn has(&self, nr: InodeNr) -> bool {
+        let mut table = self.shard(nr).table.lock();
+        table.find(nr).is_some()
+    }
+
     /// Inserts a new inode.
     pub(crate) fn insert(&self, inode: Arc<Inode>, eviction: &impl Eviction) {
         let nr = inode.nr;

@@ -2,12 +2,13 @@
 //! each block.
 //!
 //! The index changes neither results nor simulated costs: a search is still charged for the blocks
-//! that a linear search would read, and a new name still goes to the first block with room. It is
-//! built on the first search of a directory of several blocks, kept up to date under the inode
-//! lock, and dropped with the inode.
+//! and entries that a linear search would read, and a new name still goes to the first block with
+//! room. It is built on the first search of a directory of several blocks, kept up to date under
+//! the inode lock, and dropped with the inode.
 
-use crate::disk::entry::{self, Bad};
+use crate::disk::entry::{self, Bad, Summary};
 use core::hash::BuildHasher;
+use core::ops::Range;
 
 use foldhash::fast::FixedState;
 use layout::Map;
@@ -19,6 +20,8 @@ const NAMES_MAX: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct NamesIndex {
     state: State,
+    /// The last name that was searched for in vain, by its hash: a kernel remembers it.
+    absent: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -36,8 +39,8 @@ enum State {
 struct Built {
     /// The block of each name, by the name's hash.
     blocks: Map<u64, u32>,
-    /// An upper bound of the room of each block's entries.
-    room: Vec<u16>,
+    /// For each block an upper bound of the room of its entries, and their number.
+    summaries: Vec<Summary>,
 }
 
 /// The answer of the index for a name.
@@ -76,7 +79,8 @@ impl NamesIndex {
         let State::Built(built) = &mut self.state else {
             return Ok(());
         };
-        let number = u32::try_from(built.room.len()).expect("directories are below 2^32 blocks");
+        let number = built.summaries.len();
+        let number = u32::try_from(number).expect("directories are below 2^32 blocks");
         let mut is_unique = true;
         for entry in entry::entries(bytes) {
             let entry = entry?;
@@ -84,7 +88,7 @@ impl NamesIndex {
                 is_unique &= built.blocks.insert(hash(entry.name), number).is_none();
             }
         }
-        built.room.push(entry::largest_room(bytes)?);
+        built.summaries.push(entry::summary(bytes)?);
         if !is_unique || built.blocks.len() > NAMES_MAX {
             self.state = State::Refused;
         }
@@ -109,22 +113,43 @@ impl NamesIndex {
             return Some(from);
         };
         let from = usize::try_from(from).ok()?;
-        let rest = built.room.get(from..)?;
-        let found = rest.iter().position(|room| usize::from(*room) >= size)?;
+        let rest = built.summaries.get(from..)?;
+        let has_room = |summary: &Summary| usize::from(summary.room) >= size;
+        let found = rest.iter().position(has_room)?;
         Some((from + found) as u64)
     }
 
-    /// Updates a block's largest room.
-    pub(crate) fn set_room(&mut self, block: u64, bytes: &[u8]) {
+    /// Returns the number of entries of blocks, as far as the index knows it.
+    pub(crate) fn entries_of(&self, blocks: Range<u64>) -> u64 {
+        let State::Built(built) = &self.state else {
+            return 0;
+        };
+        let [first, end] = [blocks.start, blocks.end]
+            .map(|at| usize::try_from(at).map_or(usize::MAX, |at| at.min(built.summaries.len())));
+        let summaries = built.summaries.get(first..end).unwrap_or_default();
+        summaries
+            .iter()
+            .map(|summary| u64::from(summary.count))
+            .sum()
+    }
+
+    /// Notes that a name was searched for in vain. Returns true if it was the last such name, too.
+    pub(crate) fn note_absent(&mut self, name: &[u8]) -> bool {
+        let name = Some(hash(name));
+        core::mem::replace(&mut self.absent, name) == name
+    }
+
+    /// Updates a block's summary.
+    pub(crate) fn set_summary(&mut self, block: u64, bytes: &[u8]) {
         let State::Built(built) = &mut self.state else {
             return;
         };
-        let room = entry::largest_room(bytes).unwrap_or(0);
+        let summary = entry::summary(bytes).unwrap_or_default();
         if let Some(slot) = usize::try_from(block)
             .ok()
-            .and_then(|at| built.room.get_mut(at))
+            .and_then(|at| built.summaries.get_mut(at))
         {
-            *slot = room;
+            *slot = summary;
         }
     }
 

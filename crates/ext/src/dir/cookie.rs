@@ -17,6 +17,7 @@ use layout::hash::{HashVersion, dx_hash};
 
 use super::htree::{CHAIN_MAX, Tree, endless_chain};
 use super::leaf::{self, Hashed};
+use super::search::Search;
 use super::{Readable, Visit, linear, readable};
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -110,7 +111,9 @@ fn visit_dots(
             continue;
         }
         let start = FileBlock::new(0);
-        let Some(place) = linear::find_in_block(core, directory, state, start, name)? else {
+        let mut search = Search::default();
+        let place = linear::find_in_block(core, directory, state, start, name, &mut search)?;
+        let Some(place) = place else {
             continue;
         };
         let entry = Entry {

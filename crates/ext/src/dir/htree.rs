@@ -24,6 +24,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::index::{self, Pair};
 use super::leaf::{self, Hashed};
+use super::search::Search;
 use super::{Place, Readable, allocate_behind, block, block_count, label, linear, readable};
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -179,11 +180,12 @@ pub(super) fn find(
     state: &InodeState,
     tree: &Tree,
     name: &[u8],
+    search: &mut Search,
 ) -> Result<Option<Place>> {
     let (hash, _) = tree.hash_of(core, name);
     let mut path = tree.probe(core, directory, state, hash)?;
     for _ in 0..CHAIN_MAX {
-        let found = linear::find_in_block(core, directory, state, path.leaf, name)?;
+        let found = linear::find_in_block(core, directory, state, path.leaf, name, search)?;
         if found.is_some() {
             return Ok(found);
         }
@@ -217,7 +219,10 @@ pub(super) fn add(
     let path = tree.probe(core, directory, state, hash)?;
     let bad_leaf = |bad: Bad| bad.at(core, directory.nr, path.leaf);
     let leaf = block(core, directory, state, path.leaf)?;
-    let room = entry::find_room(&leaf.read(), new.name.len()).map_err(bad_leaf)?;
+    let mut search = Search::default();
+    let room = entry::find_room(&leaf.read(), new.name.len(), &mut search.entries);
+    let room = room.map_err(bad_leaf)?;
+    search.charge();
     if let Some(offset) = room {
         entry::insert(&mut handle.write(&leaf)?, offset, new);
         return Ok(());

@@ -38,11 +38,14 @@ pub(super) fn sound(
     bytes: &[u8],
     hash: &dyn Fn(&[u8]) -> (u32, u32),
 ) -> (Vec<Hashed>, Option<Bad>) {
-    let mut all = Vec::new();
+    let (mut all, mut damage) = (Vec::new(), None);
     for found in entry::entries(bytes) {
         let found = match found {
             Ok(found) => found,
-            Err(bad) => return (all, Some(bad)),
+            Err(bad) => {
+                damage = Some(bad);
+                break;
+            }
         };
         if found.inode != 0 {
             let (major, minor) = hash(found.name);
@@ -56,7 +59,8 @@ pub(super) fn sound(
             });
         }
     }
-    (all, None)
+    rt::charge(rt::Cost::Entries(all.len() as u64));
+    (all, damage)
 }
 
 /// Returns a block with all of these entries, if they fit: the free room of a full block may be too

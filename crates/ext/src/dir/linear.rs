@@ -2,6 +2,7 @@
 
 use layout::FileBlock;
 
+use super::search::Search;
 use super::{Place, Readable, Visit, allocate_behind, block, block_count, label, readable};
 use crate::cache::inode::Inode;
 use crate::cache::names_index::{Hint, NamesIndex};
@@ -20,18 +21,19 @@ pub(super) fn find(
     directory: &Inode,
     state: &InodeState,
     name: &[u8],
+    search: &mut Search,
 ) -> Result<Option<Place>> {
     let count = block_count(core, state);
     if count >= INDEXED_BLOCKS_MIN {
         match hint(core, directory, state, name)? {
             Hint::Absent => {
-                charge_scan(count);
+                search.skip(&directory.names_index, 0..count);
                 return Ok(None);
             }
             Hint::Block(at) => {
-                charge_scan(u64::from(at));
+                search.skip(&directory.names_index, 0..u64::from(at));
                 let file_block = FileBlock::new(u64::from(at));
-                let found = find_in_block(core, directory, state, file_block, name)?;
+                let found = find_in_block(core, directory, state, file_block, name, search)?;
                 if found.is_some() {
                     return Ok(found);
                 }
@@ -40,7 +42,8 @@ pub(super) fn find(
         }
     }
     for file_block in 0..count {
-        let found = find_in_block(core, directory, state, FileBlock::new(file_block), name)?;
+        let file_block = FileBlock::new(file_block);
+        let found = find_in_block(core, directory, state, file_block, name, search)?;
         if found.is_some() {
             return Ok(found);
         }
@@ -69,13 +72,6 @@ fn build_index(core: &Core, directory: &Inode, state: &InodeState) -> Result<()>
     Ok(())
 }
 
-/// Charges the time of the look-ups that a linear search would have made and the index saved.
-fn charge_scan(blocks: u64) {
-    for _ in 0..blocks {
-        rt::charge(rt::Cost::Lookup);
-    }
-}
-
 /// Finds a name in one block.
 pub(super) fn find_in_block(
     core: &Core,
@@ -83,11 +79,13 @@ pub(super) fn find_in_block(
     state: &InodeState,
     file_block: FileBlock,
     name: &[u8],
+    search: &mut Search,
 ) -> Result<Option<Place>> {
     let Readable { buffer, .. } = readable(core, directory, state, file_block)?;
     let bytes = buffer.read();
-    let found = entry::find(&bytes, name).map_err(|bad| bad.at(core, directory.nr, file_block))?;
+    let found = entry::find(&bytes, name, &mut search.entries);
     found
+        .map_err(|bad| bad.at(core, directory.nr, file_block))?
         .map(|found| {
             let inode = core.check_inode_nr(found.inode).map_err(|why| {
                 entry::Bad {
@@ -115,23 +113,27 @@ pub(super) fn add_in_place(
 ) -> Result<bool> {
     let count = block_count(core, state);
     let size = entry::size_of_name(new.name.len());
+    let mut search = Search::default();
     let mut next = 0;
     loop {
         let room = directory.names_index.lock().room(next, size);
         let Some(at) = room.filter(|at| *at < count) else {
+            search.skip(&directory.names_index, next..count);
+            search.charge();
             return Ok(false);
         };
-        charge_scan(at - next);
+        search.skip(&directory.names_index, next..at);
         let file_block = FileBlock::new(at);
         let buffer = block(core, directory, state, file_block)?;
-        let room = entry::find_room(&buffer.read(), new.name.len())
+        let room = entry::find_room(&buffer.read(), new.name.len(), &mut search.entries)
             .map_err(|bad| bad.at(core, directory.nr, file_block))?;
         if let Some(offset) = room {
+            search.charge();
             let mut bytes = handle.write(&buffer)?;
             entry::insert(&mut bytes, offset, new);
             let mut index = directory.names_index.lock();
             index.insert(new.name, at);
-            index.set_room(at, &bytes);
+            index.set_summary(at, &bytes);
             return Ok(true);
         }
         next = at + 1;
@@ -173,6 +175,7 @@ pub(super) fn read(
 ) -> Result<()> {
     let block_bytes = core.block_bytes() as u64;
     let mut first_damage: Option<Error> = None;
+    let mut search = Search::default();
     'blocks: for file_block in cookie / block_bytes..block_count(core, state) {
         let start = file_block * block_bytes;
         let file_block = FileBlock::new(file_block);
@@ -186,6 +189,7 @@ pub(super) fn read(
                     break;
                 }
             };
+            search.entries += 1;
             let is_behind = start + found.offset as u64 >= cookie;
             if found.inode == 0 || !is_behind {
                 continue;
@@ -196,5 +200,6 @@ pub(super) fn read(
             }
         }
     }
+    search.charge();
     first_damage.map_or(Ok(()), Err)
 }

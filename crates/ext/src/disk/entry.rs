@@ -136,10 +136,15 @@ pub(crate) fn entries(bytes: &[u8]) -> impl Iterator<Item = Result<RawEntry<'_>,
     })
 }
 
-/// Finds a name.
-pub(crate) fn find<'b>(bytes: &'b [u8], name: &[u8]) -> Result<Option<RawEntry<'b>>, Bad> {
+/// Finds a name. Adds the number of entries that it was compared with to `compared`.
+pub(crate) fn find<'b>(
+    bytes: &'b [u8],
+    name: &[u8],
+    compared: &mut u64,
+) -> Result<Option<RawEntry<'b>>, Bad> {
     for entry in entries(bytes) {
         let entry = entry?;
+        *compared += 1;
         if entry.name == name && entry.inode != 0 {
             return Ok(Some(entry));
         }
@@ -147,11 +152,17 @@ pub(crate) fn find<'b>(bytes: &'b [u8], name: &[u8]) -> Result<Option<RawEntry<'
     Ok(None)
 }
 
-/// Returns the offset of an entry that has room for a name of this length.
-pub(crate) fn find_room(bytes: &[u8], name_bytes: usize) -> Result<Option<usize>, Bad> {
+/// Returns the offset of an entry that has room for a name of this length. Adds the number of
+/// entries that were looked at to `walked`.
+pub(crate) fn find_room(
+    bytes: &[u8],
+    name_bytes: usize,
+    walked: &mut u64,
+) -> Result<Option<usize>, Bad> {
     let wanted = size_of_name(name_bytes);
     for entry in entries(bytes) {
         let entry = entry?;
+        *walked += 1;
         if entry.room() >= wanted {
             return Ok(Some(entry.offset));
         }
@@ -159,13 +170,24 @@ pub(crate) fn find_room(bytes: &[u8], name_bytes: usize) -> Result<Option<usize>
     Ok(None)
 }
 
-/// Returns the largest room of an entry in the block.
-pub(crate) fn largest_room(bytes: &[u8]) -> Result<u16, Bad> {
-    let mut largest = 0;
+/// The facts of a block that a search needs to know without reading it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Summary {
+    /// The largest room of an entry in bytes.
+    pub(crate) room: u16,
+    /// The number of entries, unused ones too.
+    pub(crate) count: u16,
+}
+
+/// Returns the summary of a block.
+pub(crate) fn summary(bytes: &[u8]) -> Result<Summary, Bad> {
+    let mut summary = Summary::default();
     for entry in entries(bytes) {
-        largest = largest.max(entry?.room());
+        let room = u16::try_from(entry?.room()).expect("a block of at most 32 KiB");
+        summary.room = summary.room.max(room);
+        summary.count += 1;
     }
-    Ok(u16::try_from(largest).expect("a block of at most 32 KiB"))
+    Ok(summary)
 }
 
 /// Writes an entry into the room that [`find_room`] found.
@@ -187,10 +209,13 @@ pub(crate) fn insert(bytes: &mut [u8], offset: usize, new: NewEntry<'_>) {
     }
 }
 
-/// Returns the offset of the entry before the one at `offset`, if there is one.
-pub(crate) fn previous_of(bytes: &[u8], offset: usize) -> Option<usize> {
+/// Returns the offset of the entry before the one at `offset`, if there is one. Adds the number of
+/// entries before the latter to `walked`.
+pub(crate) fn previous_of(bytes: &[u8], offset: usize, walked: &mut u64) -> Option<usize> {
     entries(bytes)
         .map_while(Result::ok)
+        .take_while(|entry| entry.offset < offset)
+        .inspect(|_| *walked += 1)
         .find(|entry| entry.offset + entry.length == offset)
         .map(|entry| entry.offset)
 }
@@ -315,7 +340,8 @@ mod tests {
     fn entries_are_inserted_found_and_erased() {
         let mut block = first_block(1024, InodeNr::new(12), InodeNr::new(2), 2);
         for name in [b"a".as_slice(), b"file", b"longer-name"] {
-            let at = find_room(&block, name.len()).expect("sound").expect("room");
+            let at = find_room(&block, name.len(), &mut 0);
+            let at = at.expect("sound").expect("room");
             insert(&mut block, at, new(name, 20));
         }
         assert_eq!(
@@ -328,11 +354,23 @@ mod tests {
                 b"longer-name".into()
             ]
         );
-        let found = find(&block, b"file").expect("sound").expect("there").offset;
-        let previous = previous_of(&block, found);
+        let (mut compared, mut walked) = (0, 0);
+        let found = find(&block, b"file", &mut compared);
+        let found = found.expect("sound").expect("there").offset;
+        let previous = previous_of(&block, found, &mut walked);
+        assert_eq!((compared, walked), (4, 3));
+        assert_eq!(summary(&block).expect("sound").count, 5);
         erase(&mut block, previous, found);
-        assert!(find(&block, b"file").expect("sound").is_none());
-        let again = find_room(&block, 4).expect("sound").expect("room");
+        assert!(
+            find(&block, b"file", &mut compared)
+                .expect("sound")
+                .is_none()
+        );
+        assert_eq!(compared, 4 + 4, "all that are left");
+        let again = find_room(&block, 4, &mut walked)
+            .expect("sound")
+            .expect("room");
+        assert_eq!(walked, 3 + 3, "up to the one before the erased entry");
         insert(&mut block, again, new(b"four", 21));
         assert_eq!(names(&block).len(), 5);
     }
@@ -341,7 +379,7 @@ mod tests {
     fn a_block_fills_to_its_last_byte() {
         let mut block = packed(1024, &[]);
         let mut count = 0u32;
-        while let Some(at) = find_room(&block, 4).expect("sound") {
+        while let Some(at) = find_room(&block, 4, &mut 0).expect("sound") {
             count += 1;
             let name = format!("{count:04}");
             insert(&mut block, at, new(name.as_bytes(), count));

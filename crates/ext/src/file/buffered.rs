@@ -48,7 +48,10 @@ pub(super) fn buffered(
     offset: u64,
     from: &[u8],
 ) -> Result<usize> {
-    rt::charge(rt::Cost::Copy(from.len() as u64));
+    rt::charge(rt::Cost::CopyIn {
+        into: inode.memory(state, offset),
+        bytes: from.len() as u64,
+    });
     let _table = core.hold_table(inode.nr)?;
     if offset + from.len() as u64 > state.size {
         finish_cut(core, inode, state)?;

@@ -109,7 +109,10 @@ fn read_locked(
     if length == 0 {
         return Ok(0);
     }
-    rt::charge(rt::Cost::Copy(length as u64));
+    rt::charge(rt::Cost::CopyOut {
+        from: inode.memory(state, offset),
+        bytes: length as u64,
+    });
     let into = &mut into[..length];
     let block_bytes = u64::from(core.geometry().block_bytes);
     let last = FileBlock::new((offset + length as u64 - 1) / block_bytes);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use block::memory::MemoryDevice;
-use ext::mkfs::{self, FileSystemType, JournalOption};
+use ext::mkfs::{self, FeatureEdits, FileSystemType, JournalOption};
 use ext::options::{DataMode, Memory};
 use ext::{MountOptions, Volume};
 use layout::{FileBlock, InodeNr};
@@ -62,8 +62,29 @@ impl Rig {
 
     /// Creates an empty volume with a number of inodes.
     pub fn with_inodes(place: Place, block_bytes: u32, size: u64, inodes: Option<u32>) -> Self {
+        Self::with_all(place, block_bytes, size, inodes, FeatureEdits::default())
+    }
+
+    /// Creates an empty volume with features added and removed.
+    pub fn with_features(
+        place: Place,
+        block_bytes: u32,
+        size: u64,
+        features: FeatureEdits,
+    ) -> Self {
+        Self::with_all(place, block_bytes, size, None, features)
+    }
+
+    fn with_all(
+        place: Place,
+        block_bytes: u32,
+        size: u64,
+        inodes: Option<u32>,
+        features: FeatureEdits,
+    ) -> Self {
         let home = Arc::new(MemoryDevice::new(size));
         let options = mkfs::Options {
+            features,
             file_system: if place == Place::None {
                 FileSystemType::Ext2
             } else {

@@ -163,7 +163,7 @@ impl BigFile {
     /// Charges for copying bytes through a stream's buffer.
     fn charge_copy(&self, bytes: u64) {
         if self.parameters.version == Version::V1_03 {
-            rt::charge(rt::Cost::Copy(bytes));
+            rt::charge(rt::Cost::CopyNear(bytes));
         }
     }
 }
