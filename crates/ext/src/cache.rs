@@ -1,6 +1,7 @@
 //! The in-memory state of an open volume, and the operations that need nothing else. Code that
 //! reads a block map or starts a handle belongs to the layers above.
 
+pub(crate) mod absent_names;
 pub(crate) mod attribute_blocks;
 pub(crate) mod buffers;
 pub(crate) mod damage_log;

@@ -15,6 +15,7 @@ use layout::InodeNr;
 use rt::Mutex;
 use rt::atomic::{AtomicBool, Ordering};
 
+use crate::cache::absent_names::AbsentNames;
 use crate::cache::attribute_blocks::SharedBlocks;
 use crate::cache::buffers::BufferCache;
 use crate::cache::damage_log::DamageLog;
@@ -48,6 +49,8 @@ pub(crate) struct Core {
     pub(crate) space: Space,
     /// Inodes in memory.
     pub(crate) inodes: InodeCache,
+    /// Names that were searched for in vain.
+    pub(crate) absent_names: AbsentNames,
     /// File pages: budget, dirty lists, ordered sets, writer.
     pub(crate) pages: Pages,
     /// Shared attribute blocks; locked while their reference counts change. // [attribute blocks]
@@ -130,6 +133,7 @@ impl Core {
             journal,
             space,
             inodes: InodeCache::new(),
+            absent_names: AbsentNames::new(),
             pages,
             attribute_blocks: Mutex::default(),
             rename: Mutex::new(()),

@@ -23,7 +23,7 @@
 //!
 //! A simulated host is charged for the entries that a search compares, where a kernel would search:
 //! in [`remove`], [`set`] and [`add`] always, in [`find`] unless its cache of names has the answer.
-//! Names whose inodes are in memory are taken for cached, and so is the last name that was absent.
+//! Names whose inodes are in memory are taken for cached, and so are names that were absent lately.
 
 mod cookie;
 mod htree;
@@ -100,7 +100,7 @@ pub(crate) fn find(
 fn is_name_cached(core: &Core, directory: &Inode, name: &[u8], place: Option<Place>) -> bool {
     match place {
         Some(place) => core.inodes.has(place.inode),
-        None => directory.names_index.lock().note_absent(name),
+        None => core.absent_names.note(directory.nr, name),
     }
 }
 

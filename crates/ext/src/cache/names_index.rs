@@ -20,8 +20,6 @@ const NAMES_MAX: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct NamesIndex {
     state: State,
-    /// The last name that was searched for in vain, by its hash: a kernel remembers it.
-    absent: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -131,12 +129,6 @@ impl NamesIndex {
             .iter()
             .map(|summary| u64::from(summary.count))
             .sum()
-    }
-
-    /// Notes that a name was searched for in vain. Returns true if it was the last such name, too.
-    pub(crate) fn note_absent(&mut self, name: &[u8]) -> bool {
-        let name = Some(hash(name));
-        core::mem::replace(&mut self.absent, name) == name
     }
 
     /// Updates a block's summary.
