@@ -90,9 +90,9 @@ pub(crate) fn find(
 ) -> Result<Option<(InodeNr, FileBlock)>> {
     let mut search = Search::default();
     let place = place_of(core, directory, state, name, &mut search)?;
-    if rt::is_simulated() && !is_name_cached(core, directory, name, place) {
-        search.charge();
-    }
+    search.charge_unless(&directory.names_index, || {
+        is_name_cached(core, directory, name, place)
+    });
     Ok(place.map(|place| (place.inode, place.file_block)))
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn remove(
     drop_unusable_index(core, directory, state)?;
     let buffer = block(core, directory, state, place.file_block)?;
     let previous = entry::previous_of(&buffer.read(), place.offset, &mut search.entries);
-    search.charge();
+    search.charge(&directory.names_index);
     let mut bytes = handle.write(&buffer)?;
     entry::erase(&mut bytes, previous, place.offset);
     let mut index = directory.names_index.lock();
@@ -196,7 +196,7 @@ pub(crate) fn set(
 ) -> Result<InodeNr> {
     let mut search = Search::default();
     let place = place_of(core, directory, state, name, &mut search)?.ok_or(Error::NotFound)?;
-    search.charge();
+    search.charge(&directory.names_index);
     let buffer = block(core, directory, state, place.file_block)?;
     let type_byte = type_byte(core, kind);
     entry::point_to(&mut handle.write(&buffer)?, place.offset, inode, type_byte);
@@ -238,7 +238,7 @@ pub(crate) fn is_empty(core: &Core, directory: &Inode, state: &InodeState) -> Re
             }
         }
     }
-    search.charge();
+    search.charge(&directory.names_index);
     Ok(is_empty)
 }
 

@@ -1,4 +1,4 @@
-//! [`charge`]: reports host work to a simulated world.
+//! [`charge`] and [`charge_with`]: report host work to a simulated world.
 
 use crate::cost::Cost;
 use crate::world;
@@ -8,5 +8,14 @@ use crate::world;
 pub fn charge(cost: Cost) {
     if let Some(world) = world::current() {
         world.charge(cost);
+    }
+}
+
+/// Like [`charge`], for work that takes some effort to count: `cost` runs only in a simulated
+/// world.
+#[inline]
+pub fn charge_with(cost: impl FnOnce() -> Cost) {
+    if let Some(world) = world::current() {
+        world.charge(cost());
     }
 }

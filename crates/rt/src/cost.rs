@@ -29,8 +29,13 @@ pub enum Cost {
     Checksum(u64),
     /// Looking up a name or a cache entry.
     Lookup,
-    /// Comparing a name with this number of directory entries, or walking over them.
-    Entries(u64),
+    /// Comparing a name with directory entries, or walking over them.
+    Search {
+        /// Number of look-ups that reach their blocks.
+        lookups: u64,
+        /// Number of entries.
+        entries: u64,
+    },
     /// Starting and stopping a journal handle.
     Handle,
     /// Accessing a metadata block in memory.

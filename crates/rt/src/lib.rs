@@ -17,7 +17,7 @@
 //!   where the check costs nothing.
 //! - Locks, notifications, spawns and [`atomic`]s are [`point`]s, at which a hostile simulated
 //!   world may switch tasks.
-//! - Host code takes no virtual time except through [`charge`].
+//! - Host code takes no virtual time except through [`charge`] and [`charge_with`].
 //!
 //! # Sources
 //!
@@ -47,7 +47,7 @@ mod thread;
 mod wall_time;
 pub mod world;
 
-pub use charge::charge;
+pub use charge::{charge, charge_with};
 pub use clock::{glance, monotonic, sleep, sleep_until, wall};
 pub use cost::{Cost, Memory};
 pub use nanos::Nanos;

@@ -1,8 +1,8 @@
 //! [`Caches`]: the processor's caches, which decide from where a copy takes its bytes.
 //!
-//! A cache holds pages in sets of [`WAYS`] slots. A hash of its name places a page, as chance places
-//! the pages of physical memory; the slot that was used longest ago is replaced. Of a page, the
-//! lines that copies have touched are there. So bytes that were copied lately are cheaper than
+//! A cache holds pages in sets of [`WAYS`] slots. A hash of its name places a page, as chance
+//! places the pages of physical memory; the slot that was used longest ago is replaced. Of a page,
+//! the lines that copies have touched are there. So bytes that were copied lately are cheaper than
 //! others, the less so the more has been copied since.
 //!
 //! Left out: the caches of several processors (all share one here), other users of the caches (only
@@ -66,7 +66,10 @@ impl Caches {
             }
             Cost::Checksum(bytes) => nanos_of_bytes(u128::from(host.checksum_page_ns), bytes),
             Cost::Lookup => host.lookup_ns,
-            Cost::Entries(count) => host.entry_ns.saturating_mul(count),
+            Cost::Search { lookups, entries } => {
+                let reached = host.lookup_ns.saturating_mul(lookups);
+                reached.saturating_add(host.entry_ns.saturating_mul(entries))
+            }
             Cost::Handle => host.handle_ns,
             Cost::BlockAccess => host.block_access_ns,
             Cost::Request => host.request_ns,
@@ -232,7 +235,8 @@ fn nanos_of_lines(cost: u128) -> u64 {
     u64::try_from(cost.div_ceil(u128::from(LINES_PER_PAGE))).unwrap_or(u64::MAX)
 }
 
-/// Returns the time of bytes by the time of a page; a part of a page costs its fraction, rounded up.
+/// Returns the time of bytes by the time of a page. A part of a page costs its fraction, rounded
+/// up.
 fn nanos_of_bytes(page_ns: u128, bytes: u64) -> u64 {
     let product = page_ns.saturating_mul(u128::from(bytes));
     u64::try_from(product.div_ceil(u128::from(PAGE_BYTES))).unwrap_or(u64::MAX)
@@ -323,19 +327,21 @@ mod tests {
         let host = HostProfile {
             syscall_ns: 1_000,
             checksum_page_ns: 8_192,
+            lookup_ns: 500,
             entry_ns: 19,
             block_access_ns: 7,
             ..ZERO
         };
         let mut caches = Caches::new(&host);
         let memory = |offset| Memory { owner: 1, offset };
+        let search = |lookups, entries| Cost::Search { lookups, entries };
         for (cost, expected) in [
             (Cost::Syscall, 1_000),
             (Cost::Checksum(0), 0),
             (Cost::Checksum(1), 2),
-            (Cost::Entries(0), 0),
-            (Cost::Entries(100), 1_900),
-            (Cost::Entries(u64::MAX), u64::MAX),
+            (search(0, 0), 0),
+            (search(2, 100), 2 * 500 + 1_900),
+            (search(u64::MAX, u64::MAX), u64::MAX),
             (Cost::Copy(u64::MAX), 0),
             (
                 Cost::CopyOut {

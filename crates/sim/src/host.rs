@@ -1,7 +1,7 @@
 //! [`HostProfile`]: the cost of host work in nanoseconds, and the number of processors.
 //!
-//! The named profiles and their sources are in [`catalogue`]. [`HostProfile::scale_permille`] scales
-//! all costs of a host, for a processor of another speed.
+//! The named profiles and their sources are in [`catalogue`]. [`HostProfile::scale_permille`]
+//! scales all costs of a host, for a processor of another speed.
 
 mod catalogue;
 
@@ -16,6 +16,8 @@ pub use catalogue::{CLOUD_VM, P4_2_66_2003, XEON_5130, ZERO};
 
 /// Number of costs of a profile.
 const COST_COUNT: usize = 10;
+/// Largest cache of a profile in bytes.
+const CACHE_BYTES_MAX: u64 = 1 << 30;
 /// Neutral scale.
 const SCALE_ONE: u32 = 1000;
 
@@ -245,7 +247,9 @@ impl HostProfile {
         };
         let cpu_count = cpu_count.unwrap_or(profile.cpu_count);
         let profile = profile.with_cpu_count(cpu_count).scaled(scale_permille);
-        let is_valid = cpu_count > 0 && jitter <= SCALE_ONE;
+        let caches = [profile.first_cache_bytes, profile.second_cache_bytes];
+        let are_caches_valid = caches.iter().all(|bytes| *bytes <= CACHE_BYTES_MAX);
+        let is_valid = cpu_count > 0 && jitter <= SCALE_ONE && are_caches_valid;
         is_valid.then(|| profile.with_jitter(jitter))
     }
 }
@@ -320,6 +324,7 @@ mod tests {
             "zero~1001",
             "zero~5*10",
             "custom(1,2,3,4,5,6,7,8)",
+            "custom(1,2,1073741825,4,5,6,7,8,9,10,11,12,13)",
             "custom(1,2,3,4,5,6,7,8,9,10,11,12,13",
             "custom(1,2,3,4,5,6,7,8,9,10,11,12,13,14)",
         ] {

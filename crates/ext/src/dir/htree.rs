@@ -222,7 +222,7 @@ pub(super) fn add(
     let mut search = Search::default();
     let room = entry::find_room(&leaf.read(), new.name.len(), &mut search.entries);
     let room = room.map_err(bad_leaf)?;
-    search.charge();
+    search.charge(&directory.names_index);
     if let Some(offset) = room {
         entry::insert(&mut handle.write(&leaf)?, offset, new);
         return Ok(());

@@ -59,7 +59,10 @@ pub(super) fn sound(
             });
         }
     }
-    rt::charge(rt::Cost::Entries(all.len() as u64));
+    rt::charge(rt::Cost::Search {
+        lookups: 0,
+        entries: all.len() as u64,
+    });
     (all, damage)
 }
 

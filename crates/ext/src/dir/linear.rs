@@ -1,5 +1,7 @@
 //! Linear directories: blocks of unsorted entries, searched from the first.
 
+use core::ops::Range;
+
 use layout::FileBlock;
 
 use super::search::Search;
@@ -27,11 +29,11 @@ pub(super) fn find(
     if count >= INDEXED_BLOCKS_MIN {
         match hint(core, directory, state, name)? {
             Hint::Absent => {
-                search.skip(&directory.names_index, 0..count);
+                search.skipped = 0..count;
                 return Ok(None);
             }
             Hint::Block(at) => {
-                search.skip(&directory.names_index, 0..u64::from(at));
+                search.skipped = 0..u64::from(at);
                 let file_block = FileBlock::new(u64::from(at));
                 let found = find_in_block(core, directory, state, file_block, name, search)?;
                 if found.is_some() {
@@ -103,6 +105,12 @@ pub(super) fn find_in_block(
         .transpose()
 }
 
+/// Charges a search for blocks that the in-memory index saved.
+fn charge_skipped(directory: &Inode, skipped: Range<u64>) {
+    let entries = 0;
+    Search { entries, skipped }.charge(&directory.names_index);
+}
+
 /// Adds an entry in the first block with room; returns false if there is none.
 pub(super) fn add_in_place(
     core: &Core,
@@ -113,22 +121,21 @@ pub(super) fn add_in_place(
 ) -> Result<bool> {
     let count = block_count(core, state);
     let size = entry::size_of_name(new.name.len());
-    let mut search = Search::default();
     let mut next = 0;
     loop {
         let room = directory.names_index.lock().room(next, size);
         let Some(at) = room.filter(|at| *at < count) else {
-            search.skip(&directory.names_index, next..count);
-            search.charge();
+            charge_skipped(directory, next..count);
             return Ok(false);
         };
-        search.skip(&directory.names_index, next..at);
+        charge_skipped(directory, next..at);
+        let mut search = Search::default();
         let file_block = FileBlock::new(at);
         let buffer = block(core, directory, state, file_block)?;
         let room = entry::find_room(&buffer.read(), new.name.len(), &mut search.entries)
             .map_err(|bad| bad.at(core, directory.nr, file_block))?;
+        search.charge(&directory.names_index);
         if let Some(offset) = room {
-            search.charge();
             let mut bytes = handle.write(&buffer)?;
             entry::insert(&mut bytes, offset, new);
             let mut index = directory.names_index.lock();
@@ -200,6 +207,6 @@ pub(super) fn read(
             }
         }
     }
-    search.charge();
+    search.charge(&directory.names_index);
     first_damage.map_or(Ok(()), Err)
 }

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use rt::Mutex;
+use rt::{Cost, Mutex};
 
 use crate::cache::names_index::NamesIndex;
 
@@ -14,26 +14,35 @@ const LOOKUPS_PER_BLOCK: u64 = 2;
 pub(super) struct Search {
     /// Number of entries compared or walked over.
     pub(super) entries: u64,
-    /// Number of blocks that the in-memory index saved.
-    skipped: u64,
+    /// Blocks that a linear search reads, and that the in-memory index saved.
+    pub(super) skipped: Range<u64>,
 }
 
 impl Search {
-    /// Adds blocks that a linear search reads and the index saved. Does nothing in the real world.
-    pub(super) fn skip(&mut self, index: &Mutex<NamesIndex>, blocks: Range<u64>) {
-        if rt::is_simulated() {
-            self.skipped += blocks.end - blocks.start;
-            self.entries += index.lock().entries_of(blocks);
-        }
+    /// Charges the work.
+    pub(super) fn charge(self, index: &Mutex<NamesIndex>) {
+        self.charge_unless(index, || false);
     }
 
-    /// Charges the work.
-    pub(super) fn charge(self) {
-        if rt::is_simulated() {
-            for _ in 0..self.skipped * LOOKUPS_PER_BLOCK {
-                rt::charge(rt::Cost::Lookup);
+    /// Charges the work, unless a kernel would not search. `is_known` runs only where work is
+    /// charged.
+    pub(super) fn charge_unless(self, index: &Mutex<NamesIndex>, is_known: impl FnOnce() -> bool) {
+        let Self { entries, skipped } = self;
+        rt::charge_with(|| {
+            if is_known() {
+                return Cost::Search {
+                    lookups: 0,
+                    entries: 0,
+                };
             }
-            rt::charge(rt::Cost::Entries(self.entries));
-        }
+            let saved = match skipped.is_empty() {
+                true => 0,
+                false => index.lock().entries_of(skipped.clone()),
+            };
+            Cost::Search {
+                lookups: (skipped.end - skipped.start) * LOOKUPS_PER_BLOCK,
+                entries: entries + saved,
+            }
+        });
     }
 }

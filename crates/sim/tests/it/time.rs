@@ -163,10 +163,13 @@ fn a_search_costs_its_entries() {
         ..Config::fair(1)
     };
     let report = sim::run(config, || {
-        rt::charge(Cost::Entries(4_000));
+        rt::charge(Cost::Search {
+            lookups: 2,
+            entries: 4_000,
+        });
         rt::monotonic()
     });
-    assert_eq!(report.unwrap().value, Nanos::new(4_000 * 19));
+    assert_eq!(report.unwrap().value, Nanos::new(2 * 500 + 4_000 * 19));
 }
 
 #[test]
