@@ -18,7 +18,7 @@ const SEEK_MS_MAX: f64 = 100.0;
 
 /// The options of a disk, those of the host's queue and the capacity included.
 pub(crate) const NAMES: &str = "wcache, wsegments, buffer, tcq, reorder, window, destage, age, \
-                                seek, track, stroke, fua, elevator, requests, capacity";
+                                seek, track, stroke, fua, elevator, requests, bomb, capacity";
 
 /// Sets an option of a model. Returns `None` if there is no such option; an error is the expected
 /// value as text.

@@ -2,16 +2,18 @@
 //!
 //! Merging looks for a request of the same class that ends where the new one starts, or starts
 //! where it ends, and joins the two up to a limit; a merge that closes a gap joins three. One of
-//! three schedulers determines the order in which requests leave:
+//! four schedulers determines the order in which requests leave:
 //!
-//! - [`Elevator::Linux24`]: sweeps in ascending order of sectors, with a bound on the number of
-//!   later arrivals that may pass a request (`linux24.rs`);
+//! - [`Elevator::Linux24`]: a list of ascending sweeps, with a bound on the number of later blocks
+//!   that may pass a request (`linux24.rs`);
+//! - [`Elevator::Cscan`]: sweeps from the arm's position on, with the same bound (`cscan.rs`);
 //! - [`Elevator::Deadline`]: batches in ascending order, reads before writes, with a bound on time
 //!   (`deadline.rs`);
 //! - [`Elevator::Noop`]: first come, first served.
 //!
-//! All look-ups use ordered maps: each step of a request costs O(log n).
+//! Look-ups for merging use ordered maps, at O(log n) for each step of a request.
 
+mod cscan;
 mod deadline;
 mod linux24;
 mod noop;
@@ -19,12 +21,17 @@ mod noop;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use cscan::Cscan;
 use deadline::Deadline;
 use linux24::Linux24;
 use noop::Noop;
 
-/// Number of requests of one direction that must leave a full queue before its waiters are woken.
+/// Number of requests of one direction that must leave a full queue of Linux 2.6 before its waiters
+/// are woken.
 const WAKE_BATCH: u32 = 32;
+
+/// Sectors of a block, the unit in which arrivals are counted.
+const BLOCK_SECTORS: u64 = 8;
 
 /// The schedulers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,6 +39,8 @@ pub enum Elevator {
     /// The elevator of Linux 2.4.
     #[default]
     Linux24,
+    /// A circular scan.
+    Cscan,
     /// The deadline elevator of Linux 2.6.
     Deadline,
     /// First come, first served, with merging.
@@ -41,7 +50,7 @@ pub enum Elevator {
 impl Elevator {
     /// Returns the elevator with that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Linux24, Self::Deadline, Self::Noop]
+        [Self::Linux24, Self::Cscan, Self::Deadline, Self::Noop]
             .into_iter()
             .find(|kind| kind.name() == name)
     }
@@ -50,6 +59,7 @@ impl Elevator {
     pub fn name(self) -> &'static str {
         match self {
             Self::Linux24 => "linux24",
+            Self::Cscan => "cscan",
             Self::Deadline => "deadline",
             Self::Noop => "noop",
         }
@@ -60,7 +70,7 @@ impl Elevator {
     /// 128 for each.
     fn requests_max(self) -> u32 {
         match self {
-            Self::Linux24 => 64,
+            Self::Linux24 | Self::Cscan => 64,
             Self::Deadline | Self::Noop => 128,
         }
     }
@@ -68,8 +78,18 @@ impl Elevator {
     /// Returns the maximum length of a merged request in sectors.
     pub(super) fn sectors_max(self) -> u64 {
         match self {
-            Self::Linux24 => 255,
+            Self::Linux24 | Self::Cscan => 255,
             Self::Deadline | Self::Noop => 1_024,
+        }
+    }
+
+    /// Returns the number of requests of one direction that must leave a full queue of this length
+    /// before its waiters are woken. Linux 2.4 wakes them when a quarter of all its requests, of
+    /// which a direction has half, are free.
+    fn wake_batch(self, requests_max: u32) -> u32 {
+        match self {
+            Self::Linux24 | Self::Cscan => requests_max / 2,
+            Self::Deadline | Self::Noop => WAKE_BATCH,
         }
     }
 }
@@ -87,11 +107,28 @@ pub struct Queueing {
     pub elevator: Elevator,
     /// Maximum number of requests of each direction, within [`Queueing::LENGTHS`].
     pub requests_max: u32,
+    /// Weight of the writes that a new read may wait for in the list of [`Elevator::Linux24`]: its
+    /// `max_bomb_segments`. 0 is no bound.
+    pub bomb_max: u32,
 }
 
 impl Queueing {
     /// Allowed lengths of a queue: waiters are woken when a batch of requests has left.
     pub const LENGTHS: std::ops::RangeInclusive<u32> = WAKE_BATCH..=65_536;
+
+    /// Returns the number of requests of each direction that a kernel of 2002 gives a queue on a
+    /// host with this memory: half of one for each half MiB that is free when it starts, in steps of
+    /// 16 up to 1024 (and at least [`Self::LENGTHS`] here).
+    ///
+    /// Source: drivers/block/ll_rw_blk.c of Linux 2.4.18-14 (Red Hat), `blk_dev_init`; 2.4.18 itself
+    /// has 128 requests for more than 32 MiB. A fortieth of the memory is taken before: 60 bytes for
+    /// each page of 4 KiB, and the rest by the kernel and its hash tables.
+    pub fn requests_of_memory(bytes: u64) -> u32 {
+        let free = bytes - bytes / 40;
+        let slots = free >> 19 & !15;
+        let slots = u32::try_from(slots).unwrap_or(u32::MAX);
+        slots.clamp(2 * WAKE_BATCH, 1_024) / 2
+    }
 }
 
 impl From<Elevator> for Queueing {
@@ -100,6 +137,7 @@ impl From<Elevator> for Queueing {
         Self {
             elevator,
             requests_max: elevator.requests_max(),
+            bomb_max: 0,
         }
     }
 }
@@ -138,7 +176,7 @@ pub(super) struct IoRequest<P> {
     pub(super) pieces: Vec<P>,
     /// Arrival time of its first piece in nanoseconds.
     arrived: u64,
-    /// Number of pieces that had arrived before.
+    /// Number of blocks that had arrived before.
     arrivals_before: u64,
 }
 
@@ -153,11 +191,12 @@ type Requests<P> = BTreeMap<Id, IoRequest<P>>;
 pub(super) struct HostQueue<P> {
     requests: Requests<P>,
     next_id: Id,
-    /// Number of pieces that have arrived.
+    /// Number of blocks that have arrived.
     arrivals: u64,
     /// Number of requests of each direction.
     counts: [u32; 2],
     requests_max: u32,
+    wake_batch: u32,
     sectors_max: u64,
     by_start: BTreeMap<(Class, u64), Id>,
     by_end: BTreeMap<(Class, u64), Id>,
@@ -167,6 +206,7 @@ pub(super) struct HostQueue<P> {
 #[derive(Debug)]
 enum Order {
     Linux24(Linux24),
+    Cscan(Cscan),
     Deadline(Deadline),
     Noop(Noop),
 }
@@ -180,11 +220,13 @@ impl<P> HostQueue<P> {
             arrivals: 0,
             counts: [0; 2],
             requests_max: queueing.requests_max,
+            wake_batch: kind.wake_batch(queueing.requests_max),
             sectors_max: kind.sectors_max(),
             by_start: BTreeMap::new(),
             by_end: BTreeMap::new(),
             order: match kind {
-                Elevator::Linux24 => Order::Linux24(Linux24::default()),
+                Elevator::Linux24 => Order::Linux24(Linux24::new(queueing.bomb_max)),
+                Elevator::Cscan => Order::Cscan(Cscan::default()),
                 Elevator::Deadline => Order::Deadline(Deadline::default()),
                 Elevator::Noop => Order::Noop(Noop::default()),
             },
@@ -205,7 +247,7 @@ impl<P> HostQueue<P> {
     pub(super) fn has_room_for_waiters(&self) -> bool {
         self.counts
             .iter()
-            .all(|count| *count <= self.requests_max - WAKE_BATCH)
+            .all(|count| *count <= self.requests_max - self.wake_batch)
     }
 
     /// Merges a piece with a request of the queue, or returns it.
@@ -220,13 +262,13 @@ impl<P> HostQueue<P> {
                 .filter(|id| fits(&self.requests[id]))
         };
         if let Some(id) = find(&self.by_end, start) {
-            self.arrivals += 1;
+            self.arrivals += blocks(length);
             self.grow_back(id, end, vec![piece]);
             self.close_gap(id);
             return Ok(());
         }
         if let Some(id) = find(&self.by_start, end) {
-            self.arrivals += 1;
+            self.arrivals += blocks(length);
             self.grow_front(id, start, piece);
             return Ok(());
         }
@@ -242,12 +284,13 @@ impl<P> HostQueue<P> {
         let id = self.next_id;
         self.next_id += 1;
         let arrivals_before = self.arrivals;
-        self.arrivals += 1;
+        self.arrivals += blocks(end - start);
         self.counts[class.direction()] += 1;
         self.by_start.insert((class, start), id);
         self.by_end.insert((class, end), id);
         match &mut self.order {
             Order::Linux24(order) => order.add(id, class, start, arrivals_before, &self.requests),
+            Order::Cscan(order) => order.add(id, class, start, arrivals_before, &self.requests),
             Order::Deadline(order) => order.add(id, class, start),
             Order::Noop(order) => order.add(id),
         }
@@ -266,7 +309,8 @@ impl<P> HostQueue<P> {
     /// Takes the next request.
     pub(super) fn take(&mut self, now: u64) -> Option<IoRequest<P>> {
         let id = match &mut self.order {
-            Order::Linux24(order) => order.next(&self.requests),
+            Order::Linux24(order) => order.next(),
+            Order::Cscan(order) => order.next(&self.requests),
             Order::Deadline(order) => order.next(now, &self.requests),
             Order::Noop(order) => order.next(&self.requests),
         }?;
@@ -282,7 +326,8 @@ impl<P> HostQueue<P> {
         unlist(&mut self.by_start, (request.class, request.start), id);
         unlist(&mut self.by_end, (request.class, request.end), id);
         match &mut self.order {
-            Order::Linux24(order) => order.remove(id, request.start),
+            Order::Linux24(order) => order.remove(id),
+            Order::Cscan(order) => order.remove(id, request.start),
             Order::Deadline(order) => order.remove(id, request.class, request.start),
             Order::Noop(_) => {}
         }
@@ -311,7 +356,8 @@ impl<P> HostQueue<P> {
         unlist(&mut self.by_start, (class, old), id);
         self.by_start.insert((class, start), id);
         match &mut self.order {
-            Order::Linux24(order) => order.restart(id, old, start),
+            Order::Linux24(order) => order.restart(id, start),
+            Order::Cscan(order) => order.restart(id, old, start),
             Order::Deadline(order) => order.restart(id, class, old, start),
             Order::Noop(_) => {}
         }
@@ -333,6 +379,11 @@ impl<P> HostQueue<P> {
         let next = self.remove(next);
         self.grow_back(id, next.end, next.pieces);
     }
+}
+
+/// Returns the number of blocks in a piece of this many sectors.
+fn blocks(sectors: u64) -> u64 {
+    sectors.div_ceil(BLOCK_SECTORS)
 }
 
 /// Removes an entry if it still belongs to the request; another request may have replaced it.

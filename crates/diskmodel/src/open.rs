@@ -3,8 +3,10 @@
 //! | option | of | meaning |
 //! |---|---|---|
 //! | `wcache=on` or `off` | disks | the volatile write cache; default: the model's |
-//! | `elevator=linux24`, `deadline` or `noop` | disks | the host's queue; default `linux24` |
+//! | `elevator=linux24`, `cscan`, `deadline` or `noop` | disks | host queue; default `linux24` |
 //! | `requests=64` | disks | its requests of each direction, 32 to 65536; default 64 or 128 |
+//! | `requests=512MiB` | disks | the number that Linux 2.4.18-14 derives from that memory |
+//! | `bomb=6` | disks | weight of the writes that a read waits for in `linux24`; default 0: any |
 //! | `tcq=32` | disks | the depth of the drive's queue, 1 to 256 |
 //! | `reorder=sptf`, `sstf`, `clook` or `fifo` | disks | the order of its commands; default sptf |
 //! | `window=4` | disks | the oldest commands among which it chooses, 1 to 256; default all |
@@ -53,6 +55,8 @@ enum Kind {
         elevator: Elevator,
         /// Length of the queue; the elevator's own if absent.
         requests_max: Option<u32>,
+        /// Weight of the writes that a read waits for.
+        bomb_max: u32,
     },
     Memory(Memory),
 }
@@ -82,6 +86,7 @@ impl Builder {
                 model: Box::new(model),
                 elevator: Elevator::default(),
                 requests_max: None,
+                bomb_max: 0,
             },
             (None, Some(memory)) => Kind::Memory(memory),
             (None, None) => return Err(unknown_device(name)),
@@ -102,6 +107,7 @@ impl Builder {
             model: Box::new(model),
             elevator: Elevator::default(),
             requests_max: None,
+            bomb_max: 0,
         };
         Self {
             kind,
@@ -143,13 +149,15 @@ impl Builder {
             }
             (Kind::HardDisk { elevator, .. }, "elevator") => {
                 *elevator = Elevator::from_name(value)
-                    .ok_or_else(|| bad_str("linux24, deadline or noop"))?;
+                    .ok_or_else(|| bad_str("linux24, cscan, deadline or noop"))?;
             }
             (Kind::HardDisk { requests_max, .. }, "requests") => {
-                let parsed = value.parse().ok();
-                let length = parsed.filter(|length| Queueing::LENGTHS.contains(length));
-                let (from, to) = Queueing::LENGTHS.into_inner();
-                *requests_max = Some(length.ok_or_else(|| bad(format!("{from} to {to}")))?);
+                *requests_max = Some(parse_requests(value).map_err(bad)?);
+            }
+            (Kind::HardDisk { bomb_max, .. }, "bomb") => {
+                *bomb_max = value
+                    .parse()
+                    .map_err(|_| bad_str("a number of segments such as 6, or 0"))?;
             }
             (Kind::HardDisk { model, .. }, _) => match disk_options::set(model, key, value) {
                 Some(done) => done.map_err(bad)?,
@@ -277,10 +285,12 @@ impl Builder {
                 model,
                 elevator,
                 requests_max,
+                bomb_max,
             } => {
                 let usual = Queueing::from(elevator);
                 let queueing = Queueing {
                     requests_max: requests_max.unwrap_or(usual.requests_max),
+                    bomb_max,
                     ..usual
                 };
                 let name = self.name;
@@ -418,6 +428,22 @@ fn unknown_device(name: &str) -> OpenError {
         name: name.to_owned(),
         known: known.join(", "),
     }
+}
+
+/// Parses a number of requests, or the memory of a host. Fails with the expected value as text.
+fn parse_requests(value: &str) -> Result<u32, String> {
+    let Ok(number) = value.parse::<u32>() else {
+        let memory = Size::parse(value).map_err(|_| expected_requests())?;
+        return Ok(Queueing::requests_of_memory(memory.bytes()));
+    };
+    Some(number)
+        .filter(|length| Queueing::LENGTHS.contains(length))
+        .ok_or_else(expected_requests)
+}
+
+fn expected_requests() -> String {
+    let (from, to) = Queueing::LENGTHS.into_inner();
+    format!("{from} to {to}, or the memory of a host such as 512MiB")
 }
 
 #[cfg(test)]

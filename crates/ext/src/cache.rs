@@ -7,6 +7,7 @@ pub(crate) mod buffers;
 pub(crate) mod damage_log;
 pub(crate) mod dirty_list;
 pub(crate) mod file_pages;
+pub(crate) mod flights;
 pub(crate) mod flushes;
 pub(crate) mod folio;
 pub(crate) mod inode;

@@ -1,6 +1,7 @@
 //! The state that all parts of an open volume share.
 
 mod area;
+pub(crate) mod credits;
 mod damage;
 pub(crate) mod handle;
 mod inodes;

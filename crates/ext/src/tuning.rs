@@ -9,7 +9,7 @@
 //! it into time, and on a real system it costs nothing.
 
 use jbd2::LogPolicy;
-use jbd2::policy::{Batch, Batches, LogIo, Rewrite, WriteOrder};
+use jbd2::policy::{Batch, Batches, CreditsAsked, HomeIo, LogIo, Rewrite, Tick, WriteOrder};
 
 /// Number of pages in a batch of writeback, unless the log policy asks for small ones.
 pub(crate) const BATCH_PAGES: usize = 2048;
@@ -37,6 +37,51 @@ pub enum MemoryAccounting {
     Contents,
 }
 
+/// The memory that dirty limits are shares of, and the bytes that count as dirty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DirtyOf {
+    /// The memory budget; pages until their write has completed.
+    #[default]
+    Budget,
+    /// Free and inactive memory, as in Linux 2.4.18-14; pages until their write is submitted, and
+    /// committed metadata.
+    Inactive,
+}
+
+/// The threads that wait for the writes of pages above the dirty limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Writers {
+    /// The writer daemon and throttled writers wait for the writes that they start.
+    #[default]
+    Wait,
+    /// They only submit them, as in Linux 2.4.18-14, and wait for room in the device's queue.
+    Submit,
+}
+
+/// Writeback of pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Writeback {
+    /// The base of the dirty limits.
+    pub dirty_of: DirtyOf,
+    /// Bytes that count as the volume's own pages do for `DirtyOf::Inactive`: those of RAM disks.
+    pub listed_elsewhere: u64,
+    /// Percentage at which background writeback stops, if below the one at which it starts.
+    pub stop_percent: u8,
+    /// The threads that wait.
+    pub writers: Writers,
+}
+
+impl Default for Writeback {
+    fn default() -> Self {
+        Self {
+            dirty_of: DirtyOf::default(),
+            listed_elsewhere: 0,
+            stop_percent: 100,
+            writers: Writers::default(),
+        }
+    }
+}
+
 /// Settings of experiments and tests. The default is right for production use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tuning {
@@ -49,6 +94,8 @@ pub struct Tuning {
     pub reuse_inodes: bool,
     /// The bytes that count against the memory budget.
     pub memory_accounting: MemoryAccounting,
+    /// Writeback of pages.
+    pub writeback: Writeback,
     /// Number of blocks behind the start of each group at which the search for the first block
     /// begins. Volumes with another history have their free space elsewhere.
     pub allocation_start: u32,
@@ -63,10 +110,16 @@ pub(crate) struct Resolved {
     pub(crate) reuses_inodes: bool,
     /// Number of blocks behind the start of each group at which allocation starts.
     pub(crate) allocation_start: u32,
-    /// True if a change of a block may wait for log I/O.
-    pub(crate) waits_for_log_io: bool,
+    /// Writeback of pages.
+    pub(crate) writeback: Writeback,
+    /// True if a change of a block may wait for log I/O, or for a write to its final location.
+    pub(crate) waits_for_block_io: bool,
     /// True if a page that a committing transaction has yet to write is written before it changes.
     pub(crate) writes_before_rewrite: bool,
+    /// True if handles ask for as many credits as those of ext3 of Linux 2.4.
+    pub(crate) asks_as_ext3: bool,
+    /// True if each round of the writer daemon requests a commit.
+    pub(crate) commits_by_tick: bool,
     /// True if pages are submitted in the order of their blocks.
     pub(crate) sorts_pages: bool,
     /// Number of pages in a batch.
@@ -85,7 +138,10 @@ impl Tuning {
             allocation: self.allocation,
             reuses_inodes: self.reuse_inodes,
             allocation_start: self.allocation_start,
-            waits_for_log_io: policy.log_io == LogIo::Wait,
+            writeback: self.writeback,
+            waits_for_block_io: policy.log_io == LogIo::Wait || policy.home == HomeIo::Wait,
+            asks_as_ext3: policy.credits == CreditsAsked::Ext3,
+            commits_by_tick: policy.tick == Tick::Commit,
             writes_before_rewrite: policy.rewrite == Rewrite::Write,
             sorts_pages: policy.order == WriteOrder::Sorted,
             batch_pages: match policy.batch {

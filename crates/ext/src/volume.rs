@@ -207,7 +207,7 @@ impl Volume {
     /// Returns the bytes of memory that count against the budget: pages, metadata, inodes, and
     /// images that the journal pins.
     pub fn memory_used(&self) -> u64 {
-        crate::writeback::memory::used(&self.core)
+        crate::writeback::used(&self.core)
     }
 
     /// Returns the granularity of stored times.

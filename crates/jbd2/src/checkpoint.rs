@@ -7,6 +7,7 @@
 //! well. All may run at the same time: at most one write of a block is in flight.
 
 mod home;
+mod land;
 mod tail;
 
 use layout::{BlockNr, Tid};

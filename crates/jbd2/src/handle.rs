@@ -10,7 +10,8 @@
 //! - A thread has at most one open handle. While it has one, it waits neither for a commit nor for
 //!   another handle, because the committer waits for open handles.
 //! - Only starting and restarting may wait for the committer (with `log_io=wait`, also changing a
-//!   block in log I/O).
+//!   block in log I/O). With `home=wait`, changing a block waits for a write of it to its final
+//!   location.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use layout::{Block, BlockNr, Tid};
 use crate::buffer::{Buffer, BufferWrite};
 use crate::credits::Credits;
 use crate::error::{Error, Result};
-use crate::policy::LogIo;
+use crate::policy::{HomeIo, LogIo};
 use crate::shared::Shared;
 use crate::transaction::Transaction;
 
@@ -62,11 +63,12 @@ impl Handle {
     /// Returns write access to a buffer's contents, which the caller keeps for a short time only.
     /// The first access of the transaction to the buffer takes a credit.
     ///
-    /// With `log_io=wait` this waits while the buffer's image is being written to the log.
+    /// With `log_io=wait` this waits while the buffer's image is being written to the log, with
+    /// `home=wait` while it is being written to its final location.
     ///
     /// # Errors
     /// - [`Error::OutOfCredits`] if the handle has no credit left.
-    /// - [`Error::Aborted`], with `log_io=wait`, if the journal aborts meanwhile.
+    /// - [`Error::Aborted`], with `log_io=wait` or `home=wait`, if the journal aborts meanwhile.
     pub fn write<'b>(&mut self, buffer: &'b Arc<Buffer>) -> Result<BufferWrite<'b>> {
         let transaction = open(&self.transaction, &self.failure)?;
         let mut state = buffer.lock();
@@ -75,7 +77,13 @@ impl Handle {
             .running
             .is_none_or(|filing| filing.tid != transaction.tid)
         {
-            if self.shared.config.policy.log_io == LogIo::Wait
+            let policy = self.shared.config.policy;
+            if policy.home == HomeIo::Wait && state.holds.owed.is_some() {
+                drop(state);
+                self.shared.wait_for_home(buffer.nr())?;
+                state = buffer.lock();
+            }
+            if policy.log_io == LogIo::Wait
                 && let Some(committing) = state.holds.committing
             {
                 drop(state);

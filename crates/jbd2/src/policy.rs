@@ -16,10 +16,13 @@
 //! | `batches` | `wait`: for each batch | `overlap`: wait after submitting all of a transaction |
 //! | `rewrite` | `share`: the current contents are written | `write`: the page is written first |
 //! | `order` | `sorted`: by block | `logged`: by first change; the elevator may sort |
+//! | `home` | `copy`: a block being written to its final location can be changed | `wait`: not |
+//! | `tick` | `age`: a commit when the transaction is old enough | `commit`: also when the writer runs |
+//! | `credits` | `exact`: as many as a step may need | `ext3`: as many as ext3 asked for |
 //!
 //! `default` is the policy for production use. `linux24` is the behaviour of the kernels of 2001 to
-//! 2003, as far as their published sources show (2.4.12-ac1, the nearest available to 2.4.18; 2.6.9
-//! checkpoints the oldest transaction only, `extent=oldest`).
+//! 2003, as far as their published sources show: 2.4.18-14 of Red Hat, and for checkpoints
+//! 2.4.12-ac1 (2.6.9 checkpoints the oldest transaction only, `extent=oldest`).
 
 macro_rules! part {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -159,6 +162,42 @@ part! {
     }
 }
 
+part! {
+    /// The effect of a write of a block to its final location on a thread that changes the block.
+    ///
+    /// `wait` is fs/jbd/transaction.c of Linux 2.4.18-14, `do_get_write_access`, at a locked buffer.
+    HomeIo {
+        /// It changes a copy.
+        Copy = "copy",
+        /// It waits.
+        Wait = "wait",
+    }
+}
+
+part! {
+    /// The commits besides those of full, old and awaited transactions. Implemented by the client,
+    /// which has the writer.
+    ///
+    /// `commit` is fs/buffer.c of Linux 2.4.18-14: `kupdate` calls `sync_supers` in each round, and
+    /// `ext3_write_super` starts a commit.
+    Tick {
+        /// None.
+        Age = "age",
+        /// Each round of the writer requests one.
+        Commit = "commit",
+    }
+}
+
+part! {
+    /// The credits that a handle asks for. Implemented by the client, which knows the steps.
+    CreditsAsked {
+        /// As many as its step may need.
+        Exact = "exact",
+        /// As many as ext3 of Linux 2.4 asked for, if those are more.
+        Ext3 = "ext3",
+    }
+}
+
 /// The policy that decides when transactions close, and which threads checkpoint and wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LogPolicy {
@@ -184,6 +223,12 @@ pub struct LogPolicy {
     pub rewrite: Rewrite,
     /// The order in which blocks are submitted.
     pub order: WriteOrder,
+    /// The effect of a write to the final location on a thread that wants to change the block.
+    pub home: HomeIo,
+    /// The commits that the writer requests.
+    pub tick: Tick,
+    /// The credits that a handle asks for.
+    pub credits: CreditsAsked,
     /// For tests only, not a part of the policy: every n-th request for more credits closes the
     /// running transaction and is refused, so that the handle restarts in the next one; 0 disables
     /// this.
@@ -213,6 +258,9 @@ impl LogPolicy {
         batches: Batches::Wait,
         rewrite: Rewrite::Share,
         order: WriteOrder::Sorted,
+        home: HomeIo::Copy,
+        tick: Tick::Age,
+        credits: CreditsAsked::Exact,
         restart_every: 0,
     };
 
@@ -229,6 +277,9 @@ impl LogPolicy {
         batches: Batches::Overlap,
         rewrite: Rewrite::Write,
         order: WriteOrder::Logged,
+        home: HomeIo::Wait,
+        tick: Tick::Commit,
+        credits: CreditsAsked::Ext3,
         restart_every: 0,
     };
 
@@ -236,7 +287,7 @@ impl LogPolicy {
     pub const NAMES: &[&str] = &["default", "linux24"];
 
     /// The parts, in the order of the fields.
-    pub const PARTS: [Part; 11] = [
+    pub const PARTS: [Part; 14] = [
         Part::new("closing", Closing::WORDS),
         Part::new("committer", Committer::WORDS),
         Part::new("data", OrderedData::WORDS),
@@ -248,6 +299,9 @@ impl LogPolicy {
         Part::new("batches", Batches::WORDS),
         Part::new("rewrite", Rewrite::WORDS),
         Part::new("order", WriteOrder::WORDS),
+        Part::new("home", HomeIo::WORDS),
+        Part::new("tick", Tick::WORDS),
+        Part::new("credits", CreditsAsked::WORDS),
     ];
 
     /// Returns the policy with this name.
@@ -287,6 +341,9 @@ impl LogPolicy {
             "batches" => self.batches = Batches::from_word(word)?,
             "rewrite" => self.rewrite = Rewrite::from_word(word)?,
             "order" => self.order = WriteOrder::from_word(word)?,
+            "home" => self.home = HomeIo::from_word(word)?,
+            "tick" => self.tick = Tick::from_word(word)?,
+            "credits" => self.credits = CreditsAsked::from_word(word)?,
             _ => return None,
         }
         Some(self)

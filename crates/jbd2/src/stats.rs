@@ -96,7 +96,8 @@ stats! {
     stalled_closing,
     /// Time that callers waited for log space, or spent checkpointing to get it.
     stalled_log_space,
-    /// Time that callers waited to change a block in log I/O (`linux24`).
+    /// Time that callers waited to change a block in log I/O, or on its way to its final location
+    /// (`linux24`).
     stalled_log_io,
     /// Time that callers waited for a commit.
     stalled_commit,

@@ -253,12 +253,13 @@ impl Reader<'_> {
             }
         }
         let memory = self.memory(&journal)?;
+        let ballast = memory.ballast_bytes(&journal);
         let budget = memory.left(&journal);
         Ok(ExtSetup {
             device,
             journal,
             format: self.format()?,
-            mount: self.mount(budget, is_simulated)?,
+            mount: self.mount(budget, ballast, is_simulated)?,
             memory,
             is_cut,
         })

@@ -1,34 +1,59 @@
-//! The elevator of Linux 2.4: one list in ascending order of sectors, swept in one direction and
-//! then again from the start, with a bound on the number of times that a request may be passed.
+//! The elevator of Linux 2.4: one list, from whose head the driver takes.
 //!
-//! Each request may be passed by [`READ_LATENCY`] or [`WRITE_LATENCY`] later arrivals, counted in
-//! pieces, merged or not. After that no request joins the running sweep: new ones wait for the
-//! next. (The kernel excludes only the places before the request; those after it are served later
-//! anyway.)
+//! A new request is placed by a scan from the tail: behind the first request it lies behind, if it
+//! also lies before the next one, or if the next one starts another sweep. So the list is a series
+//! of ascending sweeps, and a request joins the last one that it fits into; if there is none, it
+//! goes to the tail.
+//!
+//! Each request may be passed by [`READ_LATENCY`] or [`WRITE_LATENCY`] later blocks, merged or not.
+//! After that no request is placed before it; blocks still merge with requests there. (The kernel
+//! does not count a block that merges behind the request.)
+//!
+//! With `bomb_max`, a read that does not merge waits for no more than a few writes: it is placed
+//! behind the write at which their weights, from the head on, reach that number, unless its sorted
+//! place comes first. A write weighs 1, and 1 more for each 64 sectors.
+//!
+//! Source: drivers/block/elevator.c of Linux 2.4.18-14 (Red Hat), `bh_rq_in_between` and
+//! `elevator_linus_merge`, with `max_bomb_segments` 6; 2.4.18 itself does not use that number.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use super::{Class, Id, Requests};
 
-/// Number of arrivals that may pass a read.
-const READ_LATENCY: u64 = 8_192;
+/// Number of blocks that may pass a read.
+pub(super) const READ_LATENCY: u64 = 8_192;
 
-/// Number of arrivals that may pass a write.
-const WRITE_LATENCY: u64 = 16_384;
+/// Number of blocks that may pass a write.
+pub(super) const WRITE_LATENCY: u64 = 16_384;
 
-#[derive(Debug, Default)]
+/// Sectors for which a write weighs 1 more.
+const WEIGHT_SECTORS: u64 = 64;
+
+#[derive(Debug)]
 pub(super) struct Linux24 {
-    /// Running sweep, by first sector.
-    sweep: BTreeSet<(u64, Id)>,
-    /// Next sweep.
-    following: BTreeSet<(u64, Id)>,
-    /// Position of the running sweep.
-    position: u64,
-    /// Requests of each direction in the order of arrival; some have left.
-    queues: [VecDeque<Id>; 2],
+    list: VecDeque<Entry>,
+    /// Weight of the writes that a read may wait for; 0 for any.
+    bomb_max: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    id: Id,
+    start: u64,
+    is_write: bool,
+    /// Number of arrived blocks from which on no request is placed before this one.
+    expires: u64,
 }
 
 impl Linux24 {
+    pub(super) fn new(bomb_max: u32) -> Self {
+        Self {
+            list: VecDeque::new(),
+            bomb_max: u64::from(bomb_max),
+        }
+    }
+
+    /// Adds a request, after the given number of blocks have arrived.
     pub(super) fn add<P>(
         &mut self,
         id: Id,
@@ -37,55 +62,71 @@ impl Linux24 {
         arrivals: u64,
         requests: &Requests<P>,
     ) {
-        let is_closed = self.has_expired(arrivals, requests);
-        let sweep = if is_closed {
-            &mut self.following
+        let is_write = class != Class::Read;
+        let mut place = self.sorted_place(start, arrivals);
+        if !is_write && self.bomb_max > 0 {
+            place = self.place_before_writes(place, requests);
+        }
+        let latency = if is_write {
+            WRITE_LATENCY
         } else {
-            &mut self.sweep
+            READ_LATENCY
         };
-        sweep.insert((start, id));
-        self.queues[class.direction()].push_back(id);
+        let entry = Entry {
+            id,
+            start,
+            is_write,
+            expires: arrivals + latency,
+        };
+        self.list.insert(place, entry);
     }
 
-    /// Returns true if a request of the running sweep has been passed as often as allowed.
-    fn has_expired<P>(&mut self, arrivals: u64, requests: &Requests<P>) -> bool {
-        let sweep = &self.sweep;
-        let bounds = [READ_LATENCY, WRITE_LATENCY];
-        self.queues.iter_mut().zip(bounds).any(|(queue, bound)| {
-            while queue.front().is_some_and(|id| !requests.contains_key(id)) {
-                queue.pop_front();
+    /// Returns the index of a new request: behind the last pair that it lies between.
+    fn sorted_place(&self, start: u64, arrivals: u64) -> usize {
+        let mut next: Option<&Entry> = None;
+        for (index, entry) in self.list.iter().enumerate().rev() {
+            if arrivals >= entry.expires {
+                break;
             }
-            let oldest = queue.front().map(|id| (id, &requests[id]));
-            oldest.is_some_and(|(id, request)| {
-                let passed = arrivals - request.arrivals_before;
-                passed >= bound && sweep.contains(&(request.start, *id))
-            })
-        })
-    }
-
-    pub(super) fn restart(&mut self, id: Id, old: u64, new: u64) {
-        let sweep = if self.sweep.remove(&(old, id)) {
-            &mut self.sweep
-        } else {
-            &mut self.following
-        };
-        sweep.remove(&(old, id));
-        sweep.insert((new, id));
-    }
-
-    pub(super) fn remove(&mut self, id: Id, start: u64) {
-        if !self.sweep.remove(&(start, id)) {
-            self.following.remove(&(start, id));
+            if let Some(next) = next {
+                let is_sorted = entry.start < next.start;
+                let (is_behind, is_before) = (start > entry.start, start < next.start);
+                if is_behind && is_before || !is_sorted && (is_behind || is_before) {
+                    return index + 1;
+                }
+            }
+            next = Some(entry);
         }
+        self.list.len()
     }
 
-    pub(super) fn next<P>(&mut self, requests: &Requests<P>) -> Option<Id> {
-        if self.sweep.is_empty() {
-            core::mem::swap(&mut self.sweep, &mut self.following);
+    /// Returns the index of a read: `sorted`, or one behind fewer writes.
+    fn place_before_writes<P>(&self, sorted: usize, requests: &Requests<P>) -> usize {
+        let mut weight = 0;
+        for (index, entry) in self.list.iter().take(sorted).enumerate() {
+            if entry.is_write {
+                let request = &requests[&entry.id];
+                weight += 1 + (request.end - request.start) / WEIGHT_SECTORS;
+                if weight >= self.bomb_max {
+                    return index + 1;
+                }
+            }
         }
-        let ahead = self.sweep.range((self.position, 0)..).next();
-        let (_, id) = *ahead.or_else(|| self.sweep.first())?;
-        self.position = requests[&id].end;
-        Some(id)
+        sorted
+    }
+
+    /// Notes that a request now starts at another sector. It keeps its place.
+    pub(super) fn restart(&mut self, id: Id, start: u64) {
+        let entry = self.list.iter_mut().find(|entry| entry.id == id);
+        entry.expect("the request is in the list").start = start;
+    }
+
+    pub(super) fn remove(&mut self, id: Id) {
+        let place = self.list.iter().position(|entry| entry.id == id);
+        self.list.remove(place.expect("the request is in the list"));
+    }
+
+    pub(super) fn next(&self) -> Option<Id> {
+        self.list.front().map(|entry| entry.id)
     }
 }

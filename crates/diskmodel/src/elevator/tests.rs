@@ -28,7 +28,12 @@ fn drain(queue: &mut HostQueue<u32>, now: u64) -> Vec<(u64, u64)> {
 
 #[test]
 fn neighbours_merge_at_both_ends_and_over_gaps() {
-    for kind in [Elevator::Linux24, Elevator::Deadline, Elevator::Noop] {
+    for kind in [
+        Elevator::Linux24,
+        Elevator::Cscan,
+        Elevator::Deadline,
+        Elevator::Noop,
+    ] {
         let mut queue = queue(kind);
         let ranges = [(100, 108), (116, 124), (108, 116), (92, 100), (200, 208)];
         assert_eq!(fill(&mut queue, 0, Class::Write, &ranges), 2);
@@ -62,8 +67,8 @@ fn merging_stops_at_the_longest_request() {
 }
 
 #[test]
-fn linux24_sweeps_upwards_and_wraps() {
-    let mut queue = queue(Elevator::Linux24);
+fn cscan_sweeps_upwards_and_wraps() {
+    let mut queue = queue(Elevator::Cscan);
     fill(
         &mut queue,
         0,
@@ -84,9 +89,98 @@ fn linux24_sweeps_upwards_and_wraps() {
     );
 }
 
+/// The list of the kernel, case by case.
 #[test]
-fn linux24_lets_no_request_be_passed_for_ever() {
-    let mut queue = queue(Elevator::Linux24);
+fn linux24_places_requests_by_a_scan_from_the_tail() {
+    let request = |start: u64| (start, start + 8);
+    for (first, then, expect) in [
+        // Ascending order.
+        (vec![500, 100, 300], vec![], vec![500, 100, 300]),
+        (vec![100, 300, 500], vec![200], vec![100, 200, 300, 500]),
+        // Before the head means behind the tail.
+        (vec![100, 300], vec![50], vec![100, 300, 50]),
+        // Around the start of the next sweep.
+        (vec![100, 300, 50], vec![400], vec![100, 300, 400, 50]),
+        (vec![100, 300, 50], vec![20], vec![100, 300, 20, 50]),
+        // In the next sweep.
+        (
+            vec![300, 400, 50, 150],
+            vec![120],
+            vec![300, 400, 50, 120, 150],
+        ),
+    ] {
+        let mut queue = queue(Elevator::Linux24);
+        let ranges: Vec<_> = first.iter().chain(&then).copied().map(request).collect();
+        fill(&mut queue, 0, Class::Write, &ranges);
+        let starts: Vec<u64> = drain(&mut queue, 0)
+            .into_iter()
+            .map(|(start, _)| start)
+            .collect();
+        assert_eq!(starts, expect, "{first:?} {then:?}");
+    }
+}
+
+#[test]
+fn linux24_places_nothing_before_a_request_that_was_passed_too_often() {
+    for (class, latency) in [
+        (Class::Read, linux24::READ_LATENCY),
+        (Class::Write, linux24::WRITE_LATENCY),
+    ] {
+        let (low, high, new) = ((0, 8), (900_000, 900_008), (500, 508));
+        for (passed, expect) in [(latency - 1, [low, new, high]), (latency, [low, high, new])] {
+            let mut queue = queue(Elevator::Linux24);
+            fill(&mut queue, 0, class, &[low, high]);
+            queue.arrivals = passed;
+            fill(&mut queue, 0, Class::Through, &[new]);
+            assert_eq!(drain(&mut queue, 0), expect, "{class:?} {passed}");
+        }
+        let mut queue = queue(Elevator::Linux24);
+        fill(&mut queue, 0, class, &[low, high]);
+        queue.arrivals = 2 * latency;
+        assert_eq!(fill(&mut queue, 0, class, &[(8, 16)]), 1, "it still merges");
+    }
+}
+
+#[test]
+fn linux24_lets_a_read_wait_for_few_writes() {
+    let bounded = |bomb_max| Queueing {
+        bomb_max,
+        ..Queueing::default()
+    };
+    let small: Vec<_> = (1..=9)
+        .map(|number| (number * 100, number * 100 + 8))
+        .collect();
+    let large: Vec<_> = (1..=9)
+        .map(|number| (number * 1000, number * 1000 + 128))
+        .collect();
+    for (bomb_max, writes, read, expect) in [
+        (0, &small, 950, 9),
+        (6, &small, 950, 6),
+        // Its sorted place comes first.
+        (6, &small, 350, 3),
+        // A write of 128 sectors weighs 3.
+        (6, &large, 9_500, 2),
+    ] {
+        let mut queue = HostQueue::new(bounded(bomb_max));
+        fill(&mut queue, 0, Class::Write, writes);
+        fill(&mut queue, 0, Class::Read, &[(read, read + 8)]);
+        let order = drain(&mut queue, 0);
+        let place = order.iter().position(|(start, _)| *start == read);
+        assert_eq!(place, Some(expect), "{bomb_max} {read}");
+    }
+}
+
+#[test]
+fn a_queue_has_half_a_request_for_each_half_mebibyte() {
+    for (mebibytes, requests) in [(8, 32), (64, 56), (256, 248), (512, 496), (1_024, 512)] {
+        let found = Queueing::requests_of_memory(mebibytes << 20);
+        assert_eq!(found, requests, "{mebibytes}");
+    }
+}
+
+#[test]
+fn cscan_lets_no_request_be_passed_for_ever() {
+    let mut queue = queue(Elevator::Cscan);
     fill(
         &mut queue,
         0,
@@ -123,6 +217,7 @@ fn queues_are_bounded_by_direction_and_wake_in_batches() {
     };
     for (queueing, requests_max) in [
         (Elevator::Linux24.into(), 64),
+        (Elevator::Cscan.into(), 64),
         (Elevator::Deadline.into(), 128),
         (Elevator::Noop.into(), 128),
         (long, 4_096),
@@ -140,7 +235,11 @@ fn queues_are_bounded_by_direction_and_wake_in_batches() {
         assert!(!queue.has_room(Class::Through), "{kind}");
         assert!(queue.has_room(Class::Read), "{kind}");
         assert_eq!(queue.merge(Class::Write, 8, 16, 7), Ok(()));
-        for _ in 0..31 {
+        let batch = match kind {
+            Elevator::Linux24 | Elevator::Cscan => requests_max / 2,
+            Elevator::Deadline | Elevator::Noop => 32,
+        };
+        for _ in 1..batch {
             queue.take(0);
         }
         assert!(!queue.has_room_for_waiters(), "{kind}");

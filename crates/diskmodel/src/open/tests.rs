@@ -28,6 +28,8 @@ fn options_set_what_they_say() {
         ("wcache", "off"),
         ("elevator", "noop"),
         ("requests", "4096"),
+        ("requests", "512MiB"),
+        ("bomb", "6"),
         ("tcq", "7"),
         ("reorder", "clook"),
         ("window", "4"),
@@ -130,7 +132,8 @@ fn mistakes_are_named() {
     check("atlas-v-18", "window", "0", "1 to 256");
     check("atlas-v-18", "age", "1", "a time such as 800ms");
     check("atlas-v-18", "requests", "31", "32 to 65536");
-    check("atlas-v-18", "requests", "many", "32 to 65536");
+    check("atlas-v-18", "requests", "many", "such as 512MiB");
+    check("atlas-v-18", "bomb", "-1", "segments such as 6");
     check("atlas-v-18", "capacity", "19GB", "4096 to");
     check("nvram", "latency", "10", "a time such as 10us");
     check("nvram", "wcache", "off", "nvram has no option wcache");

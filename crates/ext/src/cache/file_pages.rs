@@ -121,6 +121,11 @@ impl FilePages {
         self.inner.lock()
     }
 
+    /// Returns true if a write is in flight.
+    pub(crate) fn has_writes(&self) -> bool {
+        !self.inner.lock().batches.is_empty()
+    }
+
     /// Waits until every write now in flight has completed.
     pub(crate) fn wait_written(&self) {
         let mut inner = self.inner.lock();
@@ -327,10 +332,12 @@ impl Inner {
         batch: u64,
         written: impl Iterator<Item = Written>,
     ) {
-        let mut cleaned = 0;
+        let (mut cleaned, mut count) = (0, 0);
         for page in written {
             cleaned += i64::from(self.note_result(page));
+            count += 1;
         }
+        counts.count_in_flight(-count);
         self.batches.retain(|other| *other != batch);
         self.written_at = rt::monotonic();
         self.written_count += 1;

@@ -11,6 +11,8 @@ pub(crate) struct PageCounts {
     resident: AtomicU64,
     /// Number of pages that are dirty or in flight.
     dirty: AtomicU64,
+    /// Number of pages in flight.
+    in_flight: AtomicU64,
     /// Number of pages added since the budget was last checked.
     pub(crate) growth: AtomicU64,
 }
@@ -32,6 +34,18 @@ impl PageCounts {
     /// Returns the bytes that are dirty or being written.
     pub(crate) fn dirty_bytes(&self) -> u64 {
         self.dirty.load(Ordering::Relaxed) * self.block_bytes
+    }
+
+    /// Returns the bytes that are dirty and whose write has not been submitted.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        let in_flight = self.in_flight.load(Ordering::Relaxed);
+        let dirty = self.dirty.load(Ordering::Relaxed);
+        dirty.saturating_sub(in_flight) * self.block_bytes
+    }
+
+    /// Counts pages whose write was started or has ended.
+    pub(crate) fn count_in_flight(&self, change: i64) {
+        add(&self.in_flight, change);
     }
 
     /// Counts pages that were added or removed.

@@ -11,6 +11,7 @@ use rt::{Mutex, Nanos};
 
 use super::dirty_list::DirtyList;
 use super::file_pages::{Dirt, FilePages, Inner, Written};
+use super::flights::Flights;
 use super::flushes::Flushes;
 use super::inode::Inode;
 use super::inodes::Position;
@@ -34,6 +35,14 @@ pub(crate) struct Pages {
     pub(crate) ordered: OrderedSets,
     pub(crate) flushes: Flushes,
     pub(crate) reclaim: Reclaim,
+    /// The writes that any thread may wait for (`writers=submit`).
+    pub(crate) flights: Flights<Self>,
+    /// Wakes the daemon that writes above the background limit (`writers=submit`).
+    pub(crate) flusher: Arc<Wake>,
+    /// Wakes the daemon that writes metadata blocks (`writers=submit`).
+    pub(crate) metadata_writer: Arc<Wake>,
+    /// Nanoseconds of the time before which it writes blocks that were committed.
+    pub(crate) metadata_cutoff: AtomicU64,
     pub(crate) stalls: Stalls,
     /// True if the superblock has the large-file feature.
     pub(crate) has_large_file: AtomicBool,
@@ -49,15 +58,17 @@ pub(crate) struct Reclaim {
     pub(crate) has_failed: AtomicBool,
 }
 
-/// The limits in bytes.
+/// The budget in bytes, and the dirty limits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Limit of all memory.
+    /// Limit of all memory in bytes.
     pub(crate) budget: u64,
-    /// Dirty bytes above which the writer daemon works.
-    pub(crate) background: u64,
-    /// Dirty bytes above which writers of data wait.
-    pub(crate) dirty: u64,
+    /// Percentage that may be dirty before writeback starts in the background.
+    pub(crate) background_percent: u8,
+    /// Percentage at which it stops.
+    pub(crate) stop_percent: u8,
+    /// Percentage that may be dirty before writers of data wait.
+    pub(crate) dirty_percent: u8,
 }
 
 /// Returns the bytes of block contents that the budget covers.
@@ -74,15 +85,23 @@ impl Pages {
     pub(crate) fn new(options: &MountOptions, block_bytes: u32) -> Self {
         let memory = &options.memory;
         let budget = budget_of_contents(options, u64::from(block_bytes));
-        let share = |percent: u8| budget / 100 * u64::from(percent);
         Self {
             block_bytes: u64::from(block_bytes),
             counts: PageCounts::new(block_bytes),
             limits: Limits {
                 budget,
-                background: share(memory.dirty_background_percent),
-                dirty: share(memory.dirty_percent),
+                background_percent: memory.dirty_background_percent,
+                stop_percent: options
+                    .tuning
+                    .writeback
+                    .stop_percent
+                    .min(memory.dirty_background_percent),
+                dirty_percent: memory.dirty_percent,
             },
+            flights: Flights::default(),
+            flusher: Arc::default(),
+            metadata_writer: Arc::default(),
+            metadata_cutoff: AtomicU64::new(0),
             list: DirtyList::default(),
             ordered: OrderedSets::default(),
             flushes: Flushes::default(),

@@ -92,9 +92,9 @@ impl Core {
         })
     }
 
-    /// Returns true if `handle.write` may wait for log I/O, which must not happen while a group is
-    /// locked.
+    /// Returns true if `handle.write` may wait for I/O of the block, which must not happen while a
+    /// group is locked.
     pub(crate) fn may_writes_wait(&self) -> bool {
-        self.tuning.waits_for_log_io
+        self.tuning.waits_for_block_io
     }
 }

@@ -22,6 +22,7 @@ use crate::cache::file_pages::{Dirt, Inner, Which};
 use crate::cache::folio::Backing;
 use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::core::credits::Step;
 use crate::core::handle::{CREDITS_MAX, Handle};
 use crate::disk::inode::{InodeState, now};
 use crate::disk::metadata::Kind;
@@ -175,7 +176,8 @@ impl<'f> Chunk<'f> {
         }
         let end_max = self.position + self.bytes.len() as u64;
         let _superblock = hold_for_large_file(core, end_max)?;
-        let mut handle = core.begin(self.credits(inode, state))?;
+        let credits = self.credits(inode, state);
+        let mut handle = core.begin(core.credits(Step::Write, credits))?;
         let mut targets = [const { None }; CHUNK_RUNS];
         if let Err(error) = self.map(core, &mut handle, inode, state, &mut targets) {
             handle.finish()?;

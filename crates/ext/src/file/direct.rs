@@ -22,7 +22,7 @@ use crate::disk::inode::{InodeState, now};
 use crate::error::{Error, Result};
 use crate::file::buffered::buffered;
 use crate::file::spans::map_spans;
-use crate::writeback::pages::write_file;
+use crate::writeback::pages::{wait_written, write_file};
 
 /// Number of bytes written at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -94,7 +94,7 @@ fn drop_range(core: &Core, inode: &Arc<Inode>, first: FileBlock, count: u64) -> 
         cause,
     })?;
     loop {
-        inode.pages.wait_written();
+        wait_written(core, inode);
         let mut inner = inode.pages.lock();
         if !inner.is_busy(first) {
             let end = Some(first + count);

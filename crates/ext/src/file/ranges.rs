@@ -29,6 +29,7 @@ use crate::error::{Error, Result};
 use crate::file::buffered::buffered;
 use crate::file::live::check_live;
 use crate::map::{FileMap, Mapped};
+use crate::writeback::pages::wait_written;
 use crate::writeback::{self, memory};
 
 /// Number of bytes changed under one hold of the inode lock.
@@ -272,7 +273,7 @@ fn drop_pages<'c>(
     credits: Credits,
 ) -> Result<Handle<'c>> {
     loop {
-        inode.pages.wait_written();
+        wait_written(core, inode);
         let handle = core.begin(credits)?;
         let mut inner = inode.pages.lock();
         if !inner.is_busy(block) {

@@ -20,6 +20,7 @@ use super::ahead;
 use super::read::load;
 use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::core::credits::Step;
 use crate::core::handle::{CREDITS_MAX, Handle};
 use crate::disk::file_size::size_max;
 use crate::disk::inode::{InodeState, now};
@@ -29,6 +30,7 @@ use crate::file::large_file::{hold_for_large_file, note_large_file};
 use crate::file::live::check_live;
 use crate::file::tail::{clear_tail, zero_from};
 use crate::map::{FileMap, Mapped};
+use crate::writeback::pages::wait_written;
 use crate::{orphan, writeback, xattr};
 
 /// Returns the credits of a truncation's first part: freeing, and the journaled last block.
@@ -137,7 +139,7 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
     };
     let _superblock = core.hold_superblock()?;
     let map = FileMap::of(state);
-    let mut handle = drop_pages(core, inode, map, keep)?;
+    let mut handle = drop_pages(core, inode, state, keep)?;
     orphan::add(core, &mut handle, inode.nr, state)?;
     state.is_cut = true;
     // Continuing an earlier truncation has no visible effect.
@@ -166,12 +168,14 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
 fn drop_pages<'c>(
     core: &'c Core,
     inode: &Arc<Inode>,
-    map: FileMap,
+    state: &InodeState,
     from: FileBlock,
 ) -> Result<Handle<'c>> {
+    let credits = credits_to_shrink(FileMap::of(state));
+    let credits = core.credits(Step::Free(state.sectors), credits);
     loop {
-        inode.pages.wait_written();
-        let handle = core.begin(credits_to_shrink(map))?;
+        wait_written(core, inode);
+        let handle = core.begin(credits)?;
         let mut inner = inode.pages.lock();
         if !inner.is_busy(from) {
             let tid = handle.tid();
@@ -196,7 +200,7 @@ pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     let _attributes = xattr::hold_for_release(core, state.attribute_block)?;
     let _superblock = core.hold_superblock()?;
     let _bitmap = core.hold_inode_bitmap(inode.nr)?;
-    let mut handle = drop_pages(core, inode, FileMap::of(&state), FileBlock::new(0))?;
+    let mut handle = drop_pages(core, inode, &state, FileBlock::new(0))?;
     let result = delete_within(core, &mut handle, inode, &mut state);
     handle.finish()?;
     result

@@ -12,6 +12,7 @@ use super::{LINKS_MAX, check_new_name, check_takes_names, delete_if_unused, gain
 use crate::alloc::shortage::with_space;
 use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::core::credits::Step;
 use crate::core::handle::{CREDITS_MAX, Handle};
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
@@ -105,7 +106,7 @@ pub(super) fn make(
             revokes: REVOKES,
         };
         let _held = core.hold_for_names(&[parent])?;
-        let mut handle = core.begin(credits)?;
+        let mut handle = core.begin(core.credits(Step::Create, credits))?;
         let state = fresh_state(&parent_state, kind, new, inherited.permissions);
         let inode = match allocate(core, &mut handle, &directory, state) {
             Ok(inode) => inode,

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::core::credits::Step;
 use crate::core::handle::Handle;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
@@ -34,10 +35,7 @@ pub(crate) fn unlink(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
         let mut state = inode.state.write();
         check_name_changes(&state)?;
         let _held = core.hold_for_names(&[parent, inode.nr])?;
-        let mut handle = core.begin(Credits {
-            blocks: CREDITS_UNLINK,
-            revokes: 0,
-        })?;
+        let mut handle = core.begin(core.credits(Step::Unlink, Credits::blocks(CREDITS_UNLINK)))?;
         dir::remove(core, &mut handle, &directory, &mut parent_state, name)?;
         if rt::mutant!("names/unlink-in-two-steps") {
             let blocks = handle.credits_left();
@@ -90,10 +88,7 @@ pub(crate) fn remove_directory(core: &Core, parent: InodeNr, name: &[u8]) -> Res
             return Err(Error::NotEmpty);
         }
         let _held = core.hold_for_names(&[parent, inode.nr])?;
-        let mut handle = core.begin(Credits {
-            blocks: CREDITS_UNLINK,
-            revokes: 0,
-        })?;
+        let mut handle = core.begin(core.credits(Step::Unlink, Credits::blocks(CREDITS_UNLINK)))?;
         dir::remove(core, &mut handle, &directory, &mut parent_state, name)?;
         drop_directory(core, &mut handle, inode.nr, &mut state)?;
         lose_subdirectory(&mut handle, &mut parent_state);

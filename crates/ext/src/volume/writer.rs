@@ -1,55 +1,93 @@
-//! The writer daemon: writes old dirty pages and metadata in the background. A panic in it makes
-//! the volume read-only.
+//! The writer daemon: writes old dirty pages and metadata in the background. With `writers=submit`,
+//! two more daemons write above the background limit. A panic in one of them makes the volume
+//! read-only.
 
 use std::sync::Arc;
 
-use rt::JoinHandle;
+use rt::{JoinHandle, Nanos};
 
 use crate::awaited::awaited;
 use crate::cache::wake::Wake;
 use crate::core::Core;
+use crate::error::Result;
 use crate::file::delete_left;
-use crate::writeback::write_back_round;
+use crate::tuning::Writers;
+use crate::writeback::{flush_until_stop, write_back_round, write_metadata};
 
-/// The handle of the daemon.
+/// The handles of the daemons.
 pub(super) struct Writer {
-    wake: Arc<Wake>,
-    thread: JoinHandle<()>,
+    daemons: Vec<(Arc<Wake>, JoinHandle<()>)>,
 }
 
+/// The interval of a daemon that only works on request.
+const NEVER: Nanos = Nanos::from_secs(1 << 30);
+
 impl Writer {
-    /// Starts the daemon. It holds a weak reference to the core, so that it does not keep a dropped
-    /// volume alive.
+    /// Starts the daemons. They hold a weak reference to the core, so that they do not keep a
+    /// dropped volume alive.
     pub(super) fn start(core: &Arc<Core>) -> Self {
-        let wake = Arc::clone(core.pages.wake());
+        let pages = &core.pages;
         let interval = core.options.memory.writer_interval;
-        let (daemon_wake, weak) = (Arc::clone(&wake), Arc::downgrade(core));
-        let thread = rt::spawn_daemon("jext-writer", move || {
-            while !daemon_wake.sleep(interval) {
-                let Some(core) = weak.upgrade() else { break };
-                let round = || {
-                    let stored = core.store_damage();
-                    let written = write_back_round(&core);
-                    stored.and(written).and(delete_left(&core))
-                };
-                if let Err(error) = awaited(round, || core.abort("a panic in jext-writer")) {
-                    tracing::warn!(%error, "background write failed; it will be tried again");
-                }
-            }
-        });
-        Self { wake, thread }
+        let mut daemons = vec![spawn(core, "jext-writer", pages.wake(), interval, round)];
+        if core.tuning.writeback.writers == Writers::Submit {
+            daemons.push(spawn(core, "jext-flusher", &pages.flusher, NEVER, |core| {
+                flush_until_stop(core)
+            }));
+            let wake = &pages.metadata_writer;
+            daemons.push(spawn(core, "jext-metadata", wake, NEVER, |core| {
+                write_metadata(core)
+            }));
+        }
+        Self { daemons }
     }
 
-    /// Requests the daemon to stop, without waiting.
+    /// Requests the daemons to stop, without waiting.
     pub(super) fn request_stop(&self) {
-        self.wake.stop();
-    }
-
-    /// Stops the daemon and waits for it.
-    pub(super) fn stop(self) {
-        self.request_stop();
-        if self.thread.join().is_err() {
-            tracing::error!("the writer daemon panicked");
+        for (wake, _) in &self.daemons {
+            wake.stop();
         }
     }
+
+    /// Stops the daemons and waits for them.
+    pub(super) fn stop(self) {
+        self.request_stop();
+        for (_, thread) in self.daemons {
+            if thread.join().is_err() {
+                tracing::error!("a writer daemon panicked");
+            }
+        }
+    }
+}
+
+/// One round of the writer daemon.
+fn round(core: &Arc<Core>) -> Result<()> {
+    if let Some(journal) = &core.journal
+        && core.tuning.commits_by_tick
+    {
+        journal.request_commit();
+    }
+    let stored = core.store_damage();
+    let written = write_back_round(core);
+    stored.and(written).and(delete_left(core))
+}
+
+/// Starts a daemon that works on request, and at an interval.
+fn spawn(
+    core: &Arc<Core>,
+    name: &'static str,
+    wake: &Arc<Wake>,
+    interval: Nanos,
+    work: fn(&Arc<Core>) -> Result<()>,
+) -> (Arc<Wake>, JoinHandle<()>) {
+    let (daemon_wake, weak) = (Arc::clone(wake), Arc::downgrade(core));
+    let thread = rt::spawn_daemon(name, move || {
+        while !daemon_wake.sleep(interval) {
+            let Some(core) = weak.upgrade() else { break };
+            let abort = || core.abort(&format!("a panic in {name}"));
+            if let Err(error) = awaited(|| work(&core), abort) {
+                tracing::warn!(%error, "background write failed; it will be tried again");
+            }
+        }
+    });
+    (Arc::clone(wake), thread)
 }

@@ -11,13 +11,14 @@ use jbd2::Credits;
 use rt::Nanos;
 use rt::atomic::Ordering;
 
-use super::pages::write_some;
-#[cfg(not(debug_assertions))]
-use crate::cache::inode::Inode;
+use super::background::balance_dirty;
+use super::limits::{dirt, used};
+use super::pages::{land_ready, write_some};
 use crate::cache::inodes::Position;
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::error::Result;
+use crate::tuning::Writers;
 
 /// Number of new pages after which the budget is checked.
 const GROWTH_PAGES: u64 = 16;
@@ -35,13 +36,6 @@ const ROUNDS_MAX: usize = 4;
 const THROTTLE_PAGES_MIN: usize = 64;
 /// Number of metadata blocks checkpointed at a time.
 const METADATA_BLOCKS: usize = 1024;
-/// Bytes of memory for an inode. Locks are larger in debug builds; counting their size would give
-/// simulated runs other figures there than in release builds.
-const INODE_BYTES: u64 = 696;
-
-#[cfg(not(debug_assertions))]
-const _: () = assert!(size_of::<Inode>() as u64 == INODE_BYTES);
-
 impl Core {
     /// Starts a handle for one step of an operation. May wait for the journal, and occasionally for
     /// memory.
@@ -93,6 +87,7 @@ pub(crate) fn balance(core: &Core) {
     let Some(mut hand) = core.pages.reclaim.hand.try_lock() else {
         return;
     };
+    land_ready(core);
     let target = budget - budget / SLACK;
     for _ in 0..ROUNDS_MAX {
         evict(core, &mut hand, target);
@@ -113,11 +108,8 @@ pub(crate) fn admit(core: &Core) -> Result<()> {
     if !core.pages.reclaim.has_failed.load(Ordering::Relaxed) {
         return Ok(());
     }
-    let excess = core
-        .pages
-        .counts
-        .dirty_bytes()
-        .saturating_sub(core.pages.limits.dirty);
+    let (dirty, limits) = dirt(core);
+    let excess = dirty.saturating_sub(limits.wait);
     if excess == 0 || rt::mutant!("error/writer-not-stopped") {
         return Ok(());
     }
@@ -129,7 +121,7 @@ pub(crate) fn admit(core: &Core) -> Result<()> {
             .has_failed
             .store(false, Ordering::Relaxed),
         // A single page that cannot be written does not block writers.
-        Err(error) if core.pages.counts.dirty_bytes() > core.pages.limits.dirty => {
+        Err(error) if is_above(core) => {
             return Err(error.into());
         }
         Err(_) => {}
@@ -141,8 +133,14 @@ pub(crate) fn admit(core: &Core) -> Result<()> {
 /// pages. The caller holds no transaction and no inode lock.
 pub(crate) fn throttle(core: &Core, pages: usize) {
     make_room(core);
-    let dirty = core.pages.counts.dirty_bytes();
-    if dirty > core.pages.limits.dirty {
+    if core.tuning.writeback.writers == Writers::Submit {
+        if let Err(error) = balance_dirty(core, pages) {
+            tracing::warn!(%error, "write-back failed; the pages stay dirty");
+        }
+        return;
+    }
+    let (dirty, limits) = dirt(core);
+    if dirty > limits.wait {
         let began = rt::monotonic();
         let wanted = THROTTLE_PAGES_MIN.max(pages * 2);
         if let Err(error) = write_some(core, wanted) {
@@ -150,9 +148,15 @@ pub(crate) fn throttle(core: &Core, pages: usize) {
             core.pages.reclaim.has_failed.store(true, Ordering::Relaxed);
         }
         core.pages.stalls.dirty_limit.add_since(began);
-    } else if dirty > core.pages.limits.background {
+    } else if dirty > limits.start {
         core.pages.wake().request();
     }
+}
+
+/// Returns true if more is dirty than writers of data may leave.
+fn is_above(core: &Core) -> bool {
+    let (dirty, limits) = dirt(core);
+    dirty > limits.wait
 }
 
 /// Throttles by dirty metadata, which without a journal counts like dirty data.
@@ -161,21 +165,11 @@ fn throttle_metadata(core: &Core) {
         return;
     }
     let (_, dirty) = core.buffers.bytes();
-    if dirty > core.pages.limits.dirty
+    if dirty > dirt(core).1.wait
         && let Err(error) = core.buffers.write_back(Nanos::MAX, METADATA_BLOCKS)
     {
         tracing::warn!(%error, "metadata could not be written; it stays dirty");
     }
-}
-
-/// Returns the bytes in use.
-pub(crate) fn used(core: &Core) -> u64 {
-    let inodes = core.inodes.count() as u64 * INODE_BYTES;
-    let pinned = core
-        .journal
-        .as_ref()
-        .map_or(0, |journal| journal.pinned_bytes());
-    core.pages.counts.resident_bytes() + core.buffers.bytes().0 + inodes + pinned
 }
 
 /// Evicts clean pages and clean metadata until `target` is reached or nothing is left.
@@ -209,6 +203,10 @@ fn evict(core: &Core, hand: &mut Position, target: u64) {
 
 /// Makes dirty memory clean: writes dirty pages, and checkpoints metadata.
 fn release(core: &Core, excess: u64) {
+    if let Some(flight) = core.pages.flights.oldest() {
+        flight.land(&core.pages);
+        land_ready(core);
+    }
     let pages = excess.div_ceil(u64::from(core.geometry().block_bytes)) as usize;
     let written = write_some(core, pages.max(THROTTLE_PAGES_MIN)).unwrap_or(0);
     let metadata = match &core.journal {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use block::DeviceError;
 use layout::Tid;
 
-use super::pages::{PageBatch, write_files};
+use super::batch::PageBatch;
+use super::pages::write_files;
 use crate::cache::file_pages::Which;
 use crate::cache::ordered::OrderedSet;
 use crate::core::Core;

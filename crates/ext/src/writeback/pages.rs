@@ -4,184 +4,32 @@
 //! batches in which neighbours are one request. Unless the log policy has `order=sorted`, they are
 //! submitted in the order in which they became dirty, as in Linux 2.4, where only the elevator
 //! sorts and sees no more than its queue. Two batches are in flight at a time. The thread that took
-//! pages waits for them and records the result in the files; if it panics, it records that they
-//! could not be written.
+//! pages waits for them and records the result in the files ([`super::batch`]); with
+//! `writers=submit`, other threads may do that.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{DeviceError, Request, Ticket};
-use layout::{Block, BlockNr, FileBlock, SectorNr};
+use block::DeviceError;
+use layout::FileBlock;
 use rt::Nanos;
 
+use super::batch::{PageBatch, PageFlight};
 use crate::awaited::awaited_with;
-use crate::cache::file_pages::{Taken, Which, Written};
+use crate::cache::file_pages::Which;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::error::Result;
+use crate::tuning::Writers;
 
-/// Size of the largest request in bytes.
-const REQUEST_BYTES_MAX: u64 = 1 << 20;
 /// Number of files taken from the dirty list at a time.
 const FILES_AT_A_TIME: usize = 64;
-
-/// Pages to be written.
-#[derive(Default)]
-pub(crate) struct PageBatch {
-    items: Vec<Item>,
-    files: Vec<FileBatch>,
-}
-
-struct Item {
-    page: Taken,
-    file: usize,
-}
-
-impl Item {
-    fn written(&self, error: Option<DeviceError>) -> Written {
-        Written {
-            block: self.page.block,
-            ordered: self.page.ordered,
-            error,
-        }
-    }
-}
-
-/// The pages of one file in a batch.
-struct FileBatch {
-    inode: Arc<Inode>,
-    id: u64,
-}
-
-impl PageBatch {
-    /// Index for images that no longer belong to a file.
-    const LOOSE: usize = usize::MAX;
-
-    /// Adds a page of a file to its writeback batch, which is the newest one unless this is its
-    /// first page.
-    fn push(&mut self, inode: &Arc<Inode>, id: u64, page: Taken) {
-        let is_newest = |file: &FileBatch| file.id == id && Arc::ptr_eq(&file.inode, inode);
-        if !self.files.last().is_some_and(is_newest) {
-            self.files.push(FileBatch {
-                inode: Arc::clone(inode),
-                id,
-            });
-        }
-        self.items.push(Item {
-            file: self.files.len() - 1,
-            page,
-        });
-    }
-
-    /// Adds a page of no file.
-    pub(crate) fn push_loose(&mut self, nr: BlockNr, image: Arc<Block>) {
-        let page = Taken {
-            block: FileBlock::new(0),
-            nr,
-            image,
-            ordered: None,
-        };
-        self.items.push(Item {
-            file: Self::LOOSE,
-            page,
-        });
-    }
-
-    /// Returns the number of pages.
-    pub(crate) fn len(&self) -> usize {
-        self.items.len()
-    }
-
-    fn submit(mut self, core: &Core) -> Submitted {
-        if core.tuning.sorts_pages {
-            self.items.sort_by_key(|item| item.page.nr);
-        }
-        let per_request = (REQUEST_BYTES_MAX / u64::from(core.geometry().block_bytes)) as usize;
-        let mut batch = Vec::new();
-        let mut spans = Vec::new();
-        let mut start = 0;
-        while start < self.items.len() {
-            let first = self.items[start].page.nr;
-            let follows = |(step, item): &(usize, &Item)| item.page.nr == first + *step as u64;
-            let rest = self.items[start..].iter().enumerate();
-            let count = rest.take(per_request).take_while(follows).count();
-            let payload = self.items[start..start + count]
-                .iter()
-                .map(|item| Arc::clone(&item.page.image));
-            let sector = SectorNr::from_byte_offset(core.geometry().byte_offset(first));
-            let payload = payload.collect();
-            rt::charge(rt::Cost::Request);
-            batch.push(Request::Write {
-                sector,
-                payload,
-                force_unit_access: false,
-            });
-            spans.push(count);
-            start += count;
-        }
-        let submit = |_: &mut Self| core.device.submit(batch);
-        Submitted {
-            ticket: awaited_with(&mut self, submit, |pages| pages.abandon(core)),
-            batch: self,
-            spans,
-        }
-    }
-
-    /// Completes the writeback batches after a panic: the state of their writes is unknown.
-    fn abandon(&mut self, core: &Core) {
-        for (index, file) in self.files.drain(..).enumerate() {
-            let own = self.items.iter().filter(|item| item.file == index);
-            let written = own.map(|item| item.written(Some(DeviceError::Gone)));
-            core.pages.note_results(&file.inode, file.id, written);
-        }
-        self.items.clear();
-    }
-}
-
-/// Pages in flight.
-struct Submitted {
-    ticket: Ticket,
-    batch: PageBatch,
-    /// Number of pages in each request.
-    spans: Vec<usize>,
-}
-
-impl Submitted {
-    /// Waits, and completes the writeback batches.
-    fn finish(mut self, core: &Core) -> Result<(), DeviceError> {
-        let wait = |_: &mut PageBatch| self.ticket.wait();
-        let results = awaited_with(&mut self.batch, wait, |pages| pages.abandon(core));
-        let PageBatch { items, files } = self.batch;
-        assert_eq!(results.len(), self.spans.len(), "a result for each request");
-        let per_request = results.into_iter().map(Result::err).zip(self.spans);
-        let mut errors = per_request.flat_map(|(error, count)| vec![error; count]);
-        let mut written: Vec<Vec<Written>> = Vec::new();
-        written.resize_with(files.len(), Vec::new);
-        let mut first_error = None;
-        for item in items {
-            let error = errors.next().flatten();
-            if first_error.is_none() {
-                first_error.clone_from(&error);
-            }
-            match written.get_mut(item.file) {
-                Some(list) => list.push(item.written(error)),
-                // The image no longer belongs to a file, but a commit may still wait for it.
-                None => core.pages.flushes.note_written(rt::monotonic()),
-            }
-        }
-        for (file, list) in files.into_iter().zip(written) {
-            core.pages
-                .note_results(&file.inode, file.id, list.into_iter());
-        }
-        first_error.map_or(Ok(()), Err)
-    }
-}
 
 /// A series of batches.
 struct Pipeline<'c> {
     core: &'c Core,
     filling: PageBatch,
-    underway: VecDeque<Submitted>,
+    underway: VecDeque<Arc<PageFlight>>,
     error: Option<DeviceError>,
     sent: usize,
 }
@@ -201,7 +49,7 @@ impl<'c> Pipeline<'c> {
     /// rest is not written.
     fn run<T>(core: &'c Core, filling: PageBatch, work: impl FnOnce(&mut Self) -> T) -> T {
         awaited_with(&mut Self::new(core, filling), work, |pipeline| {
-            pipeline.filling.abandon(core);
+            pipeline.filling.abandon(&core.pages);
             pipeline.reap_all();
         })
     }
@@ -221,9 +69,12 @@ impl<'c> Pipeline<'c> {
             }
             let filling = &mut self.filling;
             let room = self.core.tuning.batch_pages.saturating_sub(filling.len());
+            let before = filling.len();
             let collected = inner.collect(which, from, room, |id, page| {
                 filling.push(inode, id, page);
             });
+            let taken = (filling.len() - before) as i64;
+            self.core.pages.counts.count_in_flight(taken);
             self.core.pages.relist(&mut inner, inode);
             drop(inner);
             has_busy |= collected.has_busy;
@@ -244,6 +95,23 @@ impl<'c> Pipeline<'c> {
         has_busy
     }
 
+    /// Takes pages dirty since before a time, oldest files first, until `is_enough` returns true
+    /// after a file.
+    fn add_oldest(&mut self, before: Nanos, which: Which, is_enough: impl Fn(usize) -> bool) {
+        let mut last = None;
+        loop {
+            let files = self.core.pages.list.after(last, before, FILES_AT_A_TIME);
+            let Some((key, _)) = files.last() else { return };
+            last = Some(*key);
+            for (_, inode) in &files {
+                self.add(inode, which);
+                if is_enough(self.sent + self.filling.len()) {
+                    return;
+                }
+            }
+        }
+    }
+
     fn send(&mut self) {
         if self.filling.len() == 0 {
             return;
@@ -253,12 +121,23 @@ impl<'c> Pipeline<'c> {
         }
         let batch = std::mem::take(&mut self.filling);
         self.sent += batch.len();
-        self.underway.push_back(batch.submit(self.core));
+        if self.core.tuning.writeback.writers == Writers::Wait {
+            self.underway.push_back(batch.submit(self.core));
+            return;
+        }
+        for batch in batch.by_file() {
+            let flight = batch.submit(self.core);
+            self.core
+                .pages
+                .flights
+                .add(Arc::<PageFlight>::clone(&flight) as _);
+            self.underway.push_back(flight);
+        }
     }
 
     fn reap(&mut self) {
-        if let Some(submitted) = self.underway.pop_front()
-            && let Err(error) = submitted.finish(self.core)
+        if let Some(flight) = self.underway.pop_front()
+            && let Err(error) = flight.finish(&self.core.pages)
         {
             self.error.get_or_insert(error);
         }
@@ -269,6 +148,14 @@ impl<'c> Pipeline<'c> {
         self.send();
         self.reap_all();
         self.error.take().map_or(Ok(self.sent), Err)
+    }
+
+    /// Submits the rest and leaves all to the threads that need their results. Returns the number of
+    /// pages submitted.
+    fn leave(&mut self) -> usize {
+        self.send();
+        self.underway.clear();
+        self.sent
     }
 
     fn reap_all(&mut self) {
@@ -333,7 +220,7 @@ impl<'f> Pass<'f> {
         });
         let mut failed_elsewhere = Vec::new();
         for (inode, before) in files.zip(counts) {
-            inode.pages.wait_written();
+            wait_written(core, inode);
             let is_busy = || busy.iter().any(|other| Arc::ptr_eq(other, inode));
             let has_failed = written.is_ok() && inode.pages.error_count() != before;
             if has_failed && !is_busy() {
@@ -385,6 +272,23 @@ pub(crate) fn write_everything(core: &Core) -> Result<(), DeviceError> {
     }
 }
 
+/// Waits until every write of the file's pages now in flight has completed.
+pub(crate) fn wait_written(core: &Core, inode: &Arc<Inode>) {
+    if core.tuning.writeback.writers == Writers::Submit && inode.pages.has_writes() {
+        while let Some(flight) = core.pages.flights.of(inode) {
+            flight.land(&core.pages);
+        }
+    }
+    inode.pages.wait_written();
+}
+
+/// Records the results of the writes that have completed, if no thread waits for them.
+pub(crate) fn land_ready(core: &Core) {
+    for flight in core.pages.flights.ready() {
+        flight.land(&core.pages);
+    }
+}
+
 /// Writes pages dirty since before a time, oldest files first, until `is_enough` returns true after
 /// a batch. Returns the number written.
 pub(super) fn write_oldest(
@@ -394,20 +298,25 @@ pub(super) fn write_oldest(
     is_enough: impl Fn(usize) -> bool,
 ) -> Result<usize, DeviceError> {
     Pipeline::run(core, PageBatch::default(), |pipeline| {
-        let mut last = None;
-        loop {
-            let files = core.pages.list.after(last, before, FILES_AT_A_TIME);
-            let Some((key, _)) = files.last() else {
-                return pipeline.finish();
-            };
-            last = Some(*key);
-            for (_, inode) in &files {
-                pipeline.add(inode, which);
-                if is_enough(pipeline.sent + pipeline.filling.len()) {
-                    return pipeline.finish();
-                }
-            }
+        pipeline.add_oldest(before, which, is_enough);
+        pipeline.finish()
+    })
+}
+
+/// Submits writes of approximately `pages` pages dirty since before a time, oldest files first.
+/// Returns the number submitted.
+pub(super) fn submit_oldest(
+    core: &Core,
+    before: Nanos,
+    which: Which,
+    pages: usize,
+) -> Result<usize, DeviceError> {
+    Pipeline::run(core, PageBatch::default(), |pipeline| {
+        pipeline.add_oldest(before, which, |count| count >= pages);
+        if core.tuning.writeback.writers == Writers::Wait {
+            return pipeline.finish();
         }
+        Ok(pipeline.leave())
     })
 }
 

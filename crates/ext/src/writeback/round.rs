@@ -1,11 +1,13 @@
 //! One round of the writer daemon.
 
+use super::background::submit_old;
+use super::limits::dirt;
 use super::memory::balance;
 use super::pages::{write_oldest, write_some};
 use crate::cache::file_pages::Which;
 use crate::core::Core;
 use crate::error::Result;
-use crate::tuning::BATCH_PAGES;
+use crate::tuning::{BATCH_PAGES, Writers};
 
 /// Largest number of metadata blocks that one round of the writer daemon writes.
 const METADATA_BLOCKS_MAX: usize = 16_384;
@@ -15,23 +17,28 @@ const METADATA_BLOCKS_MAX: usize = 16_384;
 pub(crate) fn write_back_round(core: &Core) -> Result<()> {
     let now = rt::monotonic();
     let cutoff = now.saturating_sub(core.options.memory.dirty_expiry);
+    if core.tuning.writeback.writers == Writers::Submit {
+        let submitted = submit_old(core, cutoff);
+        balance(core);
+        return submitted;
+    }
     let mut data = Ok(0);
     if now > core.options.memory.dirty_expiry {
         data = write_oldest(core, cutoff, Which::Before(cutoff), |_| false);
     }
-    let background = core.pages.limits.background;
     let block_bytes = u64::from(core.geometry().block_bytes);
-    while data.is_ok() {
+    let (dirty, limits) = dirt(core);
+    let mut is_above = dirty > limits.start;
+    while data.is_ok() && is_above {
         // Read once: other threads make pages clean meanwhile.
-        let excess = core.pages.counts.dirty_bytes().saturating_sub(background);
+        let (dirty, limits) = dirt(core);
+        let excess = dirty.saturating_sub(limits.stop);
         let excess = excess.div_ceil(block_bytes) as usize;
         if excess == 0 {
             break;
         }
         data = write_some(core, excess.min(BATCH_PAGES));
-        if let Ok(0) = data {
-            break;
-        }
+        is_above = !matches!(data, Ok(0));
     }
     let metadata = match &core.journal {
         Some(journal) => journal

@@ -12,8 +12,10 @@ use block::meter::MeterDevice;
 use block::ticket::Ticket;
 use block::{BlockDevice, memory::MemoryDevice};
 use ext::options::{DataMode, Memory};
+use ext::tuning::{MemoryAccounting, Writers};
 use ext::volume::{NewInode, OpenFlags};
 use ext::{MountOptions, Volume};
+use jbd2::LogPolicy;
 use layout::InodeNr;
 use rt::Nanos;
 
@@ -86,6 +88,81 @@ fn names_are_durable_after_a_commit_interval() {
                 volume.close().expect("close");
             });
         }
+    }
+}
+
+/// Each round of the writer commits, with the policy of a kernel of 2002.
+#[test]
+fn a_round_of_the_writer_commits_as_in_linux24() {
+    for (tick, expect) in [("age", false), ("commit", true)] {
+        let made = Rig::new(Place::Internal, 1024, VOLUME_BYTES);
+        in_world(move || {
+            let log_policy = LogPolicy::LINUX24.with("tick", tick).expect("a word");
+            let mut options = options(DataMode::Ordered);
+            options.commit_interval = EXPIRY;
+            options.tuning.log_policy = log_policy;
+            let volume = Volume::open(device(&made.home), made.log_device(), options);
+            let volume = volume.expect("it opens");
+            volume.create_directory("/d").expect("mkdir");
+            rt::sleep(WAKE + SLACK);
+            let commits = volume.journal_stats().expect("it has one").commits;
+            assert_eq!(commits > 0, expect, "{tick}");
+            volume.close().expect("close");
+        });
+    }
+}
+
+/// Above the dirty limit a writer waits for writes, or only submits them.
+#[test]
+fn a_throttled_writer_waits_for_writes_or_submits_them() {
+    for (writers, expect) in [(Writers::Wait, true), (Writers::Submit, false)] {
+        let made = Rig::new(Place::None, 1024, VOLUME_BYTES);
+        in_world(move || {
+            let mut options = options(DataMode::Ordered);
+            options.memory.budget_bytes = 8 << 20;
+            options.tuning.memory_accounting = MemoryAccounting::Contents;
+            options.tuning.writeback.writers = writers;
+            let late: Arc<dyn BlockDevice> = Arc::new(Late(device(&made.home)));
+            let volume = Volume::open(late, None, options).expect("it opens");
+            for name in ["/1", "/2", "/3", "/4", "/5", "/6"] {
+                volume.write_file(name, &vec![1; 1 << 20]).expect("write");
+            }
+            let stalled = volume.cache_stalls().dirty_limit;
+            assert_eq!(stalled >= WRITE_TIME, expect, "{writers:?}: {stalled:?}");
+            volume.sync().expect("sync");
+            assert_eq!(volume.read_file("/1").expect("read"), vec![1; 1 << 20]);
+            volume.close().expect("close");
+        });
+    }
+}
+
+/// The time of a write of [`Late`].
+const WRITE_TIME: Nanos = Nanos::from_millis(100);
+
+/// A device whose writes take a time, but not their submission.
+struct Late(Arc<dyn BlockDevice>);
+
+impl BlockDevice for Late {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn submit(&self, batch: Vec<Request>) -> Ticket {
+        let is_write = batch.iter().any(Request::is_write);
+        let results = self.0.submit(batch).wait();
+        if !is_write {
+            return Ticket::ready(results);
+        }
+        let (ticket, completer) = Ticket::pending();
+        rt::spawn_daemon("late", move || {
+            rt::sleep(WRITE_TIME);
+            completer.complete(results);
+        });
+        ticket
+    }
+
+    fn name(&self) -> String {
+        "late".to_owned()
     }
 }
 

@@ -1,11 +1,14 @@
 //! Writing blocks to their final location.
 
-use block::{Payload, Request, Ticket};
-use layout::{BlockNr, SectorNr, Tid};
+use std::sync::Arc;
+
+use block::Request;
+use layout::{SectorNr, Tid};
 
 use crate::checkpoint_list::{Candidate, Chosen, Outlook};
 use crate::error::Result;
-use crate::policy::{Batch, Batches, WriteOrder};
+use crate::flight::{Flight, Run};
+use crate::policy::{Batch, Batches, HomeIo, WriteOrder};
 use crate::shared::Shared;
 
 /// Size of the largest request in blocks.
@@ -14,7 +17,7 @@ const REQUEST_BLOCKS: usize = 256;
 /// Batches in flight, oldest first.
 #[derive(Default)]
 struct Underway {
-    batches: Vec<(Vec<Run>, Ticket)>,
+    batches: Vec<Arc<Flight>>,
 }
 
 impl Shared {
@@ -92,6 +95,20 @@ impl Shared {
             return;
         }
         let runs = runs(chosen);
+        let count: usize = runs.iter().map(|run| run.payload.len()).sum();
+        self.counters.checkpoint_blocks.add(count as u64);
+        self.counters.checkpoint_requests.add(runs.len() as u64);
+        if self.config.policy.home == HomeIo::Copy {
+            self.submit_runs(runs, underway);
+            return;
+        }
+        for run in runs {
+            self.submit_runs(vec![run], underway);
+        }
+    }
+
+    /// Submits runs as one batch.
+    fn submit_runs(&self, runs: Vec<Run>, underway: &mut Underway) {
         let block_bytes = u64::from(self.format.block_bytes);
         let requests: Vec<Request> = runs
             .iter()
@@ -101,40 +118,19 @@ impl Shared {
                 force_unit_access: false,
             })
             .collect();
-        let count: usize = runs.iter().map(|run| run.payload.len()).sum();
-        self.counters.checkpoint_blocks.add(count as u64);
-        self.counters.checkpoint_requests.add(requests.len() as u64);
-        let ticket = self.home.submit(requests);
-        underway.batches.push((runs, ticket));
+        let flight = Flight::new(runs, self.home.submit(requests));
+        if self.config.policy.home == HomeIo::Wait {
+            self.flights.lock().push(Arc::clone(&flight));
+        }
+        underway.batches.push(flight);
     }
 
     /// Waits for batches. Returns their first error.
     fn finish_writes(&self, underway: &mut Underway) -> Result<()> {
-        let mut failure = Ok(());
-        for (runs, ticket) in underway.batches.drain(..) {
-            let results = ticket.wait();
-            let mut checkpoint = self.checkpoint.lock();
-            for (run, result) in runs.iter().zip(results) {
-                let is_ok = result.is_ok() || rt::mutant!("checkpoint/error-ignored");
-                for index in 0..run.payload.len() as u64 {
-                    checkpoint.end(run.first + index, is_ok);
-                }
-                checkpoint.written += run.payload.len() as u64;
-                if !is_ok && failure.is_ok() {
-                    failure = result.map(drop).map_err(Into::into);
-                }
-            }
-            drop(checkpoint);
-            self.writes_done.notify_all();
-        }
-        failure
+        let landed = underway.batches.drain(..).map(|flight| self.land(&flight));
+        // All are waited for.
+        landed.fold(Ok(()), Result::and)
     }
-}
-
-/// Adjacent blocks in one request.
-struct Run {
-    first: BlockNr,
-    payload: Payload,
 }
 
 /// Groups blocks in ascending order into extents.
@@ -159,7 +155,7 @@ fn runs(chosen: Vec<Chosen>) -> Vec<Run> {
 
 #[cfg(test)]
 mod tests {
-    use layout::Block;
+    use layout::{Block, BlockNr};
 
     use super::*;
 

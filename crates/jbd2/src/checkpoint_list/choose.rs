@@ -100,6 +100,13 @@ impl CheckpointList {
         chosen
     }
 
+    /// Returns true if a block is being written to its final location.
+    pub(crate) fn is_in_flight(&self, nr: BlockNr) -> bool {
+        self.owed
+            .get(&nr)
+            .is_some_and(|owed| matches!(owed.debt, Debt::InFlight | Debt::Superseded))
+    }
+
     /// Ends the write of a block.
     pub(crate) fn end(&mut self, nr: BlockNr, is_ok: bool) {
         let event = if is_ok {

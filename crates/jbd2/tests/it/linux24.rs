@@ -9,10 +9,10 @@ use rt::{Condvar, Mutex, Nanos};
 
 use crate::harness::{Kind, Notes, Small};
 
-/// A device that keeps writes beyond a sector waiting while its gate is shut.
+/// A device that keeps writes of some sectors waiting while its gate is shut.
 struct Gate {
     inner: MemoryDevice,
-    from: u64,
+    sectors: std::ops::Range<u64>,
     state: Mutex<GateState>,
     opened: Condvar,
     held: Condvar,
@@ -53,7 +53,7 @@ impl BlockDevice for Gate {
     fn submit(&self, batch: Vec<Request>) -> Ticket {
         let is_held = batch
             .iter()
-            .any(|request| request.is_write() && request.range().0.get() >= self.from);
+            .any(|request| request.is_write() && self.sectors.contains(&request.range().0.get()));
         let mut state = self.state.lock();
         while is_held && state.is_shut {
             state.is_holding = true;
@@ -84,7 +84,7 @@ fn can_change_in_log_io(policy: LogPolicy) -> bool {
     let kind = Kind::default();
     let gate = Arc::new(Gate {
         inner: MemoryDevice::new(256 * 1024),
-        from: 200,
+        sectors: 200..u64::MAX,
         state: Mutex::default(),
         opened: Condvar::new(),
         held: Condvar::new(),
@@ -125,6 +125,67 @@ fn can_change_in_log_io(policy: LogPolicy) -> bool {
     assert_eq!(stalled == Nanos::new(0), could_change);
     journal.close().expect("it works");
     could_change
+}
+
+/// Returns true if a block can be changed while its image is on its way to its final location.
+fn can_change_on_its_way_home(policy: LogPolicy) -> bool {
+    let kind = Kind::default();
+    let gate = Arc::new(Gate {
+        inner: MemoryDevice::new(256 * 1024),
+        sectors: 2..4,
+        state: Mutex::default(),
+        opened: Condvar::new(),
+        held: Condvar::new(),
+    });
+    let device: Arc<dyn BlockDevice> = Arc::<Gate>::clone(&gate);
+    let log = kind.format(Arc::clone(&device));
+    let config = Config {
+        policy,
+        ..kind.config()
+    };
+    let journal = Journal::open(log, device, config, Notes::new()).expect("the log is good");
+    let buffer = buffer(1);
+    write(&journal, &buffer);
+    journal.commit_running().expect("it works");
+    gate.shut();
+    let checkpointer = {
+        let journal = Arc::clone(&journal);
+        rt::spawn("checkpointer", move || journal.write_back(Nanos::MAX, 10))
+    };
+    gate.wait_until_holding();
+    let is_done = Arc::new(Mutex::new(false));
+    let writer = {
+        let (journal, is_done) = (Arc::clone(&journal), Arc::clone(&is_done));
+        rt::spawn("writer", move || {
+            write(&journal, &buffer);
+            *is_done.lock() = true;
+        })
+    };
+    rt::sleep(Nanos::from_millis(50));
+    let could_change = *is_done.lock();
+    gate.open();
+    writer.join().expect("no panic");
+    checkpointer.join().expect("no panic").expect("it works");
+    let stalled = journal.stats().stalled_log_io;
+    assert_eq!(stalled == Nanos::new(0), could_change);
+    journal.close().expect("it works");
+    could_change
+}
+
+#[test]
+fn a_block_on_its_way_home_is_not_changed() {
+    for (policy, expect) in [
+        (LogPolicy::LINUX24, false),
+        (with(LogPolicy::LINUX24, "home", "copy"), true),
+        (LogPolicy::DEFAULT, true),
+        (with(LogPolicy::DEFAULT, "home", "wait"), false),
+    ] {
+        assert_eq!(
+            simulated(move || can_change_on_its_way_home(policy)),
+            expect,
+            "{policy:?}"
+        );
+    }
 }
 
 /// The same policy, but for one part.
@@ -297,7 +358,9 @@ fn batches_underway(policy: LogPolicy) -> usize {
 #[test]
 fn batches_overlap_or_are_waited_for() {
     for (batches, expect) in [("wait", 1), ("overlap", 4)] {
-        let policy = with(LogPolicy::LINUX24, "batches", batches);
+        // With `home=wait` each request is waited for by itself.
+        let policy = with(LogPolicy::LINUX24, "home", "copy");
+        let policy = with(policy, "batches", batches);
         let most = simulated(move || batches_underway(policy));
         assert_eq!(most, expect, "{batches}");
     }

@@ -33,6 +33,7 @@ builtin!(
     "external-journal-ablation",
     "external-journal-kernel",
     "external-journal-variance",
+    "external-journal-calibration",
     "synctest",
     "make-many-files",
     "linuxinsight",
@@ -107,12 +108,12 @@ mod tests {
     #[test]
     fn the_trials_of_the_external_journal_experiment_are_what_they_were() {
         let expected = [
-            ("external-journal", "9a9e869785e50cd0"),
-            ("external-journal-confounded", "51b9bad3a44b805e"),
-            ("external-journal-test2", "22a67bc70efc3742"),
-            ("external-journal-test3", "d7d631e37ea46a0e"),
-            ("external-journal-sensitivity", "aaea786d72109356"),
-            ("external-journal-ablation", "42b6bf2fcf005c65"),
+            ("external-journal", "02bf3d1036ee091c"),
+            ("external-journal-confounded", "025ee3a66e3744b6"),
+            ("external-journal-test2", "7df7f976cf0c3971"),
+            ("external-journal-test3", "8415b88392dcc6b8"),
+            ("external-journal-sensitivity", "0e71582f81bcedc6"),
+            ("external-journal-ablation", "17e5fb5c7e6f9d8a"),
             ("external-journal-kernel", "c51a71a1af4d0a72"),
         ];
         let found = expected.map(|(name, _)| {

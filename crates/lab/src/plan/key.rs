@@ -7,8 +7,8 @@ mod workloads;
 
 use jbd2::LogPolicy;
 use jbd2::policy::{
-    Batch, Batches, CheckpointScope, Checkpointer, Closing, Committer, HeldBlocks, LogIo,
-    OrderedData, Rewrite, WriteOrder,
+    Batch, Batches, CheckpointScope, Checkpointer, Closing, Committer, CreditsAsked, HeldBlocks,
+    HomeIo, LogIo, OrderedData, Rewrite, Tick, WriteOrder,
 };
 
 use super::replica::Vary;
@@ -84,7 +84,7 @@ pub const KEYS: [Key; OWN.len() + workloads::COUNT] = workloads::join(&OWN);
 pub(crate) use workloads::concerns;
 
 /// The lab's own keys, without those of the workloads.
-const OWN: [Key; 50] = [
+const OWN: [Key; 56] = [
     key(
         "workload",
         K::Word(&workloads::NAMES),
@@ -255,6 +255,24 @@ const OWN: [Key; 50] = [
         D::Text(AS_POLICY),
         "write order of blocks and pages",
     ),
+    key(
+        "fs.log.home",
+        K::WordOr(HomeIo::WORDS, AS_POLICY),
+        D::Text(AS_POLICY),
+        "whether a block being checkpointed can be modified",
+    ),
+    key(
+        "fs.log.tick",
+        K::WordOr(Tick::WORDS, AS_POLICY),
+        D::Text(AS_POLICY),
+        "whether each round of background writeback requests a commit",
+    ),
+    key(
+        "fs.log.credits",
+        K::WordOr(CreditsAsked::WORDS, AS_POLICY),
+        D::Text(AS_POLICY),
+        "number of log blocks that operations reserve",
+    ),
     key("fs.commit", K::Time, D::Seconds(5), "commit="),
     key(
         "fs.access_time",
@@ -303,6 +321,24 @@ const OWN: [Key; 50] = [
         K::Number(1, 100),
         D::Number(60),
         "dirty percentage at which writing threads wait",
+    ),
+    key(
+        "cache.dirty_stop",
+        K::Number(0, 100),
+        D::Number(100),
+        "dirty percentage at which background writeback stops, if below cache.dirty_background",
+    ),
+    key(
+        "cache.dirty_of",
+        K::Word(&["budget", "inactive"]),
+        D::Text("budget"),
+        "memory of which these are shares: all for caching, or free and inactive as in Linux 2.4.18-14",
+    ),
+    key(
+        "cache.writers",
+        K::Word(&["wait", "submit"]),
+        D::Text("wait"),
+        "whether threads that write pages because of these limits wait for them",
     ),
     key(
         "cache.writer_interval",

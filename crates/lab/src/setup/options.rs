@@ -2,7 +2,7 @@
 
 use ext::MountOptions;
 use ext::options::{AccessTime, DataMode, Memory, OrderedScope};
-use ext::tuning::{AllocationProfile, MemoryAccounting, Tuning};
+use ext::tuning::{AllocationProfile, DirtyOf, MemoryAccounting, Tuning, Writeback, Writers};
 use jbd2::LogPolicy;
 use workload::{Definition, Load, Setting};
 
@@ -40,6 +40,7 @@ impl Reader<'_> {
     pub(super) fn mount(
         &self,
         budget_bytes: u64,
+        ballast_bytes: u64,
         is_simulated: bool,
     ) -> Result<MountOptions, SetupError> {
         let dirty_percent = self.percent("cache.dirty");
@@ -74,7 +75,7 @@ impl Reader<'_> {
                 "strictatime" => AccessTime::Strict,
                 _ => AccessTime::Relative,
             },
-            tuning: self.tuning(is_simulated),
+            tuning: self.tuning(ballast_bytes, is_simulated),
             memory: Memory {
                 budget_bytes,
                 dirty_background_percent,
@@ -87,7 +88,7 @@ impl Reader<'_> {
         })
     }
 
-    fn tuning(&self, is_simulated: bool) -> Tuning {
+    fn tuning(&self, ballast_bytes: u64, is_simulated: bool) -> Tuning {
         Tuning {
             log_policy: self.log_policy(),
             allocation: match self.text("fs.profile") {
@@ -97,6 +98,19 @@ impl Reader<'_> {
             memory_accounting: match is_simulated {
                 true => MemoryAccounting::Contents,
                 false => MemoryAccounting::WithOverhead,
+            },
+            writeback: Writeback {
+                dirty_of: match self.text("cache.dirty_of") {
+                    "inactive" => DirtyOf::Inactive,
+                    _ => DirtyOf::Budget,
+                },
+                // The ballast stands for a RAM disk, whose pages are on the host's page lists.
+                listed_elsewhere: ballast_bytes,
+                stop_percent: self.percent("cache.dirty_stop"),
+                writers: match self.text("cache.writers") {
+                    "submit" => Writers::Submit,
+                    _ => Writers::Wait,
+                },
             },
             ..Tuning::default()
         }

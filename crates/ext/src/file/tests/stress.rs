@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
+use jbd2::LogPolicy;
 use testkit::Random;
 
 use super::testing::{Bench, check, image};
 use crate::file::{self, WriteOptions};
 use crate::options::{DataMode, MountOptions};
+use crate::tuning::{DirtyOf, Tuning, Writeback, Writers};
 use crate::writeback;
 use rt::Nanos;
 
@@ -64,9 +66,14 @@ fn work(bench: &Arc<Bench>, seed: u64) {
 }
 
 fn run(kind: &str, block_bytes: &str, data: DataMode) {
+    run_tuned(kind, block_bytes, data, Tuning::default());
+}
+
+fn run_tuned(kind: &str, block_bytes: &str, data: DataMode, tuning: Tuning) {
     let device = image(64 << 20, &["-t", kind, "-b", block_bytes]);
     let mut options = MountOptions {
         data,
+        tuning,
         ..MountOptions::default()
     };
     options.memory.budget_bytes = 1 << 20;
@@ -103,6 +110,24 @@ fn threads_in_ordered_mode() {
 #[test]
 fn threads_in_writeback_mode() {
     run("ext3", "4096", DataMode::Writeback);
+}
+
+/// Writes that no thread waits for, and every other part of a kernel of 2002.
+#[test]
+fn threads_in_ordered_mode_as_linux24() {
+    let tuning = Tuning {
+        log_policy: LogPolicy::LINUX24,
+        writeback: Writeback {
+            dirty_of: DirtyOf::Inactive,
+            stop_percent: 20,
+            writers: Writers::Submit,
+            ..Writeback::default()
+        },
+        ..Tuning::default()
+    };
+    for kind in ["ext2", "ext3"] {
+        run_tuned(kind, "1024", DataMode::Ordered, tuning);
+    }
 }
 
 #[test]

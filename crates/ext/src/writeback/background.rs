@@ -1,0 +1,101 @@
+//! Writeback that waits for no write (`writers=submit`), as in a kernel of 2002: by a daemon above
+//! the background limit, and by writers above the dirty limit.
+//!
+//! | thread | time | writes |
+//! |---|---|---|
+//! | the flusher (`bdflush`) | woken above the start | 500 blocks at a time, until the stop |
+//! | a writer | each new dirty page above the limit | the 32 oldest blocks |
+//! | the writer daemon (`kupdate`) | each interval | blocks that are old |
+//!
+//! A thread waits only for room in the device's queue. Metadata blocks are written at the same age
+//! as pages, by a thread of their own, which does wait for them.
+//!
+//! Source: fs/buffer.c of Linux 2.4.18-14 (Red Hat), `bdflush`, `balance_dirty`,
+//! `write_some_buffers` and `sync_old_buffers`. 2.4.18 itself has a writer wait for some of the
+//! blocks.
+
+use rt::Nanos;
+use rt::atomic::Ordering;
+
+use super::limits::dirt;
+use super::pages::{land_ready, submit_oldest};
+use crate::cache::file_pages::Which;
+use crate::core::Core;
+use crate::error::Result;
+
+/// Number of blocks that the flusher submits before it looks at the limit.
+const FLUSH_BLOCKS: usize = 500;
+/// Number of blocks submitted at a time.
+const SOME_BLOCKS: usize = 32;
+
+/// Submits dirty blocks until the limit at which the flusher stops.
+pub(crate) fn flush_until_stop(core: &Core) -> Result<()> {
+    loop {
+        land_ready(core);
+        let (dirty, limits) = dirt(core);
+        if dirty <= limits.stop {
+            return Ok(());
+        }
+        let oldest = core.pages.list.after(None, Nanos::MAX, 1);
+        let since = oldest.first().map_or(Nanos::MAX, |((since, _), _)| *since);
+        request_metadata(core, since);
+        let mut left = FLUSH_BLOCKS;
+        while left > 0 {
+            let submitted = submit_oldest(core, Nanos::MAX, Which::All, SOME_BLOCKS)?;
+            if submitted == 0 {
+                return Ok(());
+            }
+            left = left.saturating_sub(submitted);
+        }
+    }
+}
+
+/// Submits the pages and metadata blocks that are dirty since before a time.
+pub(super) fn submit_old(core: &Core, cutoff: Nanos) -> Result<()> {
+    land_ready(core);
+    if cutoff == Nanos::ZERO {
+        return Ok(());
+    }
+    request_metadata(core, cutoff);
+    submit_oldest(core, cutoff, Which::Before(cutoff), usize::MAX)?;
+    Ok(())
+}
+
+/// Wakes the flusher, and submits dirty blocks, as the limits require after a write of `pages`
+/// pages.
+pub(super) fn balance_dirty(core: &Core, pages: usize) -> Result<()> {
+    for _ in 0..pages {
+        let (dirty, limits) = dirt(core);
+        if dirty <= limits.start {
+            return Ok(());
+        }
+        core.pages.flusher.request();
+        if dirty <= limits.wait {
+            return Ok(());
+        }
+        let began = rt::monotonic();
+        let submitted = submit_oldest(core, Nanos::MAX, Which::All, SOME_BLOCKS)?;
+        core.pages.stalls.dirty_limit.add_since(began);
+        if submitted == 0 {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Requests that metadata blocks committed before a time are written.
+fn request_metadata(core: &Core, before: Nanos) {
+    let cutoff = &core.pages.metadata_cutoff;
+    cutoff.fetch_max(before.get(), Ordering::Relaxed);
+    core.pages.metadata_writer.request();
+}
+
+/// Writes the metadata blocks that were requested, at most as many as the flusher writes at a time.
+pub(crate) fn write_metadata(core: &Core) -> Result<()> {
+    let cutoff = Nanos::new(core.pages.metadata_cutoff.swap(0, Ordering::Relaxed));
+    match &core.journal {
+        Some(journal) => journal.write_back(cutoff, FLUSH_BLOCKS).map(drop)?,
+        None => core.buffers.write_back(cutoff, FLUSH_BLOCKS).map(drop)?,
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! Waiting for writes to the final location.
+//!
+//! Normally the thread that submits writes waits for them, one after another. With `home=wait` each
+//! request is a flight of its own, and a thread that wants to change one of its blocks waits for it
+//! and records the results itself, as it would be woken when the block is written.
+
+use std::sync::Arc;
+
+use layout::BlockNr;
+
+use crate::error::Result;
+use crate::flight::{Flight, State};
+use crate::shared::Shared;
+
+impl Shared {
+    /// Waits until no write of a block to its final location is in flight. The caller has an open
+    /// handle.
+    pub(crate) fn wait_for_home(&self, nr: BlockNr) -> Result<()> {
+        let began = rt::monotonic();
+        loop {
+            let mut checkpoint = self.checkpoint.lock();
+            if !checkpoint.is_in_flight(nr) {
+                break;
+            }
+            checkpoint.check()?;
+            let flights = self.flights.lock();
+            let flight = flights.iter().find(|flight| flight.contains(nr)).cloned();
+            drop(flights);
+            if let Some(flight) = flight {
+                drop(checkpoint);
+                // An error is settled by the thread that submitted the write.
+                let _ = self.land(&flight);
+            } else {
+                self.writes_done.wait(&mut checkpoint);
+            }
+        }
+        let waited = rt::monotonic().saturating_sub(began);
+        self.counters.stalled_log_io.add_time(waited);
+        Ok(())
+    }
+
+    /// Waits for a flight and records its results, unless another thread does. Returns its first
+    /// error.
+    pub(super) fn land(&self, flight: &Arc<Flight>) -> Result<()> {
+        let Some(ticket) = flight.take() else {
+            return self.wait_until_over(flight);
+        };
+        let results = ticket.wait();
+        let mut failure = Ok(());
+        let mut checkpoint = self.checkpoint.lock();
+        for (run, result) in flight.runs.iter().zip(results) {
+            let is_ok = result.is_ok() || rt::mutant!("checkpoint/error-ignored");
+            for index in 0..run.payload.len() as u64 {
+                checkpoint.end(run.first + index, is_ok);
+            }
+            checkpoint.written += run.payload.len() as u64;
+            if !is_ok && failure.is_ok() {
+                failure = result.map(drop).map_err(Into::into);
+            }
+        }
+        *flight.state.lock() = State::Over(failure.clone());
+        drop(checkpoint);
+        self.flights
+            .lock()
+            .retain(|other| !Arc::ptr_eq(other, flight));
+        self.writes_done.notify_all();
+        failure
+    }
+
+    /// Waits until another thread has recorded the results of a flight. Returns its first error.
+    fn wait_until_over(&self, flight: &Flight) -> Result<()> {
+        let mut checkpoint = self.checkpoint.lock();
+        loop {
+            if let State::Over(result) = &*flight.state.lock() {
+                return result.clone();
+            }
+            checkpoint.check()?;
+            self.writes_done.wait(&mut checkpoint);
+        }
+    }
+}
