@@ -117,12 +117,12 @@ impl Queueing {
     pub const LENGTHS: std::ops::RangeInclusive<u32> = WAKE_BATCH..=65_536;
 
     /// Returns the number of requests of each direction that a kernel of 2002 gives a queue on a
-    /// host with this memory: half of one for each half MiB that is free when it starts, in steps of
-    /// 16 up to 1024 (and at least [`Self::LENGTHS`] here).
+    /// host with this memory: half of one for each half MiB that is free when it starts, in steps
+    /// of 16 up to 1024 (and at least [`Self::LENGTHS`] here).
     ///
-    /// Source: drivers/block/ll_rw_blk.c of Linux 2.4.18-14 (Red Hat), `blk_dev_init`; 2.4.18 itself
-    /// has 128 requests for more than 32 MiB. A fortieth of the memory is taken before: 60 bytes for
-    /// each page of 4 KiB, and the rest by the kernel and its hash tables.
+    /// Source: drivers/block/ll_rw_blk.c of Linux 2.4.18-14 (Red Hat), `blk_dev_init`. 2.4.18
+    /// itself has 128 requests for more than 32 MiB. A fortieth of the memory is taken before: 60
+    /// bytes for each page of 4 KiB, and the rest by the kernel and its hash tables.
     pub fn requests_of_memory(bytes: u64) -> u32 {
         let free = bytes - bytes / 40;
         let slots = free >> 19 & !15;

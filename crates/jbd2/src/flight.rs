@@ -44,8 +44,8 @@ impl Flight {
         })
     }
 
-    /// Returns its ticket, for the thread that waits for it and records the results; none if another
-    /// thread has taken it.
+    /// Returns its ticket, for the thread that waits for it and records the results; none if
+    /// another thread has taken it.
     pub(crate) fn take(&self) -> Option<Ticket> {
         let mut state = self.state.lock();
         if !matches!(&*state, State::Open(_)) {

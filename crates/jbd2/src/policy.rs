@@ -17,7 +17,7 @@
 //! | `rewrite` | `share`: the current contents are written | `write`: the page is written first |
 //! | `order` | `sorted`: by block | `logged`: by first change; the elevator may sort |
 //! | `home` | `copy`: a block being written to its final location can be changed | `wait`: not |
-//! | `tick` | `age`: a commit when the transaction is old enough | `commit`: also when the writer runs |
+//! | `tick` | `age`: a commit when the transaction is old | `commit`: also when the writer runs |
 //! | `credits` | `exact`: as many as a step may need | `ext3`: as many as ext3 asked for |
 //!
 //! `default` is the policy for production use. `linux24` is the behaviour of the kernels of 2001 to
@@ -165,7 +165,7 @@ part! {
 part! {
     /// The effect of a write of a block to its final location on a thread that changes the block.
     ///
-    /// `wait` is fs/jbd/transaction.c of Linux 2.4.18-14, `do_get_write_access`, at a locked buffer.
+    /// `wait` is fs/jbd/transaction.c of Linux 2.4.18-14, `do_get_write_access`.
     HomeIo {
         /// It changes a copy.
         Copy = "copy",

@@ -3,12 +3,12 @@
 //!
 //! | step | credits | source |
 //! |---|---|---|
-//! | create a file | 22 + 3 | fs/ext3/namei.c, `ext3_create` |
-//! | write a page | 2 (1 + 3) + 2, and 16 for two quota files | fs/ext3/inode.c, `ext3_writepage_trans_blocks` |
-//! | remove an entry | 2 * 22 + 64 | include/linux/ext3_jbd.h, `EXT3_DELETE_TRANS_BLOCKS` |
-//! | free blocks | 22, and 1 for each sector of the file up to 64 | fs/ext3/inode.c, `start_transaction` |
+//! | create a file | 22 + 3 | namei.c, `ext3_create` |
+//! | write a page | 2 (1 + 3) + 2 + 16 for quota | inode.c, `ext3_writepage_trans_blocks` |
+//! | remove an entry | 2 * 22 + 64 | ext3_jbd.h, `EXT3_DELETE_TRANS_BLOCKS` |
+//! | free blocks | 22 + sectors, 64 at most | inode.c, `start_transaction` |
 //!
-//! All of Linux 2.4.18-14 (Red Hat); 22 is `EXT3_DATA_TRANS_BLOCKS`.
+//! All in fs/ext3 and include/linux of Linux 2.4.18-14 (Red Hat); 22 is `EXT3_DATA_TRANS_BLOCKS`.
 
 use jbd2::Credits;
 

@@ -150,8 +150,8 @@ impl<'c> Pipeline<'c> {
         self.error.take().map_or(Ok(self.sent), Err)
     }
 
-    /// Submits the rest and leaves all to the threads that need their results. Returns the number of
-    /// pages submitted.
+    /// Submits the rest and leaves all to the threads that need their results. Returns the number
+    /// of pages submitted.
     fn leave(&mut self) -> usize {
         self.send();
         self.underway.clear();
