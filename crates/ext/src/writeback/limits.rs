@@ -13,9 +13,10 @@
 //!   blocks and those of RAM disks; memory of the kernel and of programs is not counted.
 //!
 //! Sources, all of Linux 2.4.18-14 (Red Hat): fs/buffer.c, `balance_dirty_state`, `bdflush_stop`
-//! and `bdf_prm` (30, 60 and 20 %); mm/page_alloc.c, `nr_free_buffer_pages`; include/linux/mm_inline.h,
-//! `zone_inactive_limit` with `INACTIVE_FACTOR` 5, of which `background_aging` in mm/vmscan.c takes
-//! the high limit, twice a fifth. In 2.4.18 itself they are shares of all memory, 40 and 60 %.
+//! and `bdf_prm` (30, 60 and 20 %); mm/page_alloc.c, `nr_free_buffer_pages`;
+//! include/linux/mm_inline.h, `zone_inactive_limit` with `INACTIVE_FACTOR` 5, of which
+//! `background_aging` in mm/vmscan.c takes the high limit, twice a fifth. In 2.4.18 itself they are
+//! shares of all memory, 40 and 60 %.
 
 #[cfg(not(debug_assertions))]
 use crate::cache::inode::Inode;
