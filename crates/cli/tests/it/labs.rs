@@ -290,8 +290,9 @@ fn a_run_that_was_interrupted_or_killed_is_resumed_by_the_same_command() {
         let folder = Folder::new();
         let plan = PLAN.replace("question", "repetitions = 10\nquestion");
         folder.write("tiny.toml", plan.as_bytes());
-        let mut child = folder
-            .command("lab run tiny.toml --jobs 1")
+        let mut child = Command::new(env!("CARGO_BIN_EXE_jext"))
+            .args(["lab", "run", "tiny.toml", "--jobs", "1"])
+            .current_dir(folder.path())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
