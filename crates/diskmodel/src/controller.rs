@@ -9,7 +9,7 @@
 //! - A *read* finds dirty and clean data in the cache; the rest is read from the array. What was
 //!   read or destaged stays as clean, in the room that dirty data leaves (`clean.rs`).
 //! - *Read-ahead* follows several sequential readers at a time (`streams.rs`, `reads.rs`).
-//! - *Destaging* starts above the high-water mark of the cache and continues to the low one. It also
+//! - *Destaging* starts above the high-water mark and continues to the low one. It also
 //!   starts after a period without requests and reads in progress, and continues until the next
 //!   one. Adjacent sectors are
 //!   written together, in ascending order (`cache.rs`), so that an array with parity gets whole

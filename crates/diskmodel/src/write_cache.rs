@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn dirty_parts_of_a_range_are_cut_to_it() {
-        let mut cache = WriteCache::new(100);
+        let mut cache = WriteCache::new(100, None);
         for (start, end) in [(10, 20), (30, 40), (50, 60)] {
             cache.insert(start, end);
         }

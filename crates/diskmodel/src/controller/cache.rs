@@ -522,7 +522,7 @@ mod tests {
         put(&mut cache, 0, 8, 1);
         put(&mut cache, 16, 8, 1);
         let mut flights = Flights::default();
-        let numbers = flights.start([4..20].into_iter(), true);
+        let numbers = flights.start(std::iter::once(4..20), true);
         let batch = cache.next_batch(&flights).expect("there is something");
         assert_eq!(ends(&batch), [(0, 4), (20, 24)]);
         assert!(cache.next_batch(&flights).is_none());

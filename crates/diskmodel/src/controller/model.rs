@@ -1,12 +1,16 @@
 //! The parameters of a controller: [`ControllerModel`].
 //!
-//! | parameter | default | source |
-//! |---|---|---|
-//! | read-ahead | adaptive | Dell's PERC 3, a MegaRAID of 2001 (user's guide, p. 177): adaptive is the default, and starts after two reads in sequence |
-//! | clean data | kept | the same page, Direct I/O: data goes to the cache and the host at once, and a block that is read again comes from the cache |
-//! | read-ahead size | up to the end of the next stripe | Mylex' eXtremeRAID (installation guide 771961, p. 4-21) reads to the next stripe boundary, Intel's RAID Software User Guide (3.5.3) names additional stripes; without parity 64 KiB, the stripe of the MegaRAID |
-//! | start and end of destaging | 80 %, 80 % | IBM's DS4000 (Midrange System Storage Hardware Guide, p. 252) |
-//! | order of destaging | ascending | IP.com disclosure 000013600 (2000) sorts dirty pages by place on the disk; the DS4000 has the oldest first |
+//! Sources of the defaults; docs/devices.md has more of them:
+//!
+//! - *adaptive read-ahead*, after two reads in sequence: the default of Dell's PERC 3, a MegaRAID
+//!   (user's guide, p. 177);
+//! - *clean data is kept*: the same page, Direct I/O: data goes to the cache and the host at once,
+//!   and a block that is read again comes from the cache;
+//! - *read-ahead to the end of a stripe*: Mylex' eXtremeRAID (installation guide 771961, p. 4-21);
+//! - *destaging from 80 % and down to 80 %*: IBM's DS4000 (Midrange System Storage Hardware Guide,
+//!   p. 252), which has the oldest first;
+//! - *ascending order of destaging*: IP.com disclosure 000013600 (2000), which sorts dirty pages by
+//!   place.
 
 use rt::Nanos;
 
@@ -68,7 +72,7 @@ impl Default for ControllerModel {
     }
 }
 
-/// When the controller reads ahead.
+/// The policy of read-ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadAhead {
     /// Never.

@@ -42,7 +42,8 @@ impl Streams {
     }
 
     /// Notes a read. Returns the sectors to read ahead: to the end of the unit after the one that
-    /// the reader has reached, so that at least a whole unit is ahead of it.
+    /// the reader has reached, so that at least a whole unit is ahead of it. Requests larger than a
+    /// unit keep the array busy by themselves.
     pub(super) fn note(&mut self, read: Range<u64>) -> Option<Range<u64>> {
         if self.policy == ReadAhead::Off {
             return None;
@@ -56,7 +57,8 @@ impl Streams {
         let stream = self.streams.get_mut(place)?;
         (stream.next, stream.used) = (read.end, reads);
         stream.ahead = stream.ahead.max(read.end);
-        if known.is_none() && self.policy == ReadAhead::Adaptive {
+        let is_random = known.is_none() && self.policy == ReadAhead::Adaptive;
+        if is_random || read.end - read.start > self.unit {
             return None;
         }
         let target = (read.end / self.unit + 2) * self.unit;
@@ -131,6 +133,14 @@ mod tests {
             streams.note(reader * 300..reader * 300 + 8);
         }
         assert_eq!(streams.note(8..16), None);
+    }
+
+    #[test]
+    fn large_requests_are_not_read_ahead_of() {
+        let mut streams = streams(ReadAhead::On);
+        assert_eq!(streams.note(0..129), None);
+        assert_eq!(streams.note(129..258), None);
+        assert_eq!(streams.note(258..386), Some(386..640));
     }
 
     #[test]

@@ -202,6 +202,8 @@ fn mixed(model: ControllerModel) {
     for host in hosts {
         host.join().expect("no host fails");
     }
+    // Behind write-through the disks have caches of their own.
+    done(&*device, Request::Flush);
     let size = device.geometry().size_bytes;
     let mut replay = Replay::new(device.number(), device.geometry(), &MemoryDevice::new(size));
     above.events().iter().for_each(|event| replay.apply(event));

@@ -2,6 +2,7 @@
 
 use core::cell::RefCell;
 
+use block::MemoryDevice;
 use block::text::SharedDisks;
 use layout::Block;
 
