@@ -241,7 +241,7 @@ mod tests {
         for (device, offset) in [(0, 8192), (1, 0), (1, 8192)] {
             assert_eq!(read(&devices[device], offset, 4096), numbered(1));
         }
-        // The changed page is found under what it was no more.
+        // The pool no longer finds the changed page by its old contents.
         write(&devices[1], 4096, vec![numbered(1)]);
         assert_eq!(read(&devices[1], 4096, 4096), numbered(1));
     }

@@ -21,6 +21,9 @@ use crate::plan::{Plan, PlanError, Spot};
 use crate::setup::{Environment, Setup};
 use crate::trial;
 
+/// Unit of the memory that is asked for.
+const MIB: u64 = 1 << 20;
+
 /// The resources of a machine.
 pub trait Offers {
     /// Returns the bytes of memory available to programs, if known.
@@ -263,10 +266,10 @@ fn check_simulated(machine: &dyn Offers, load: &Load, cache: u64) -> Result<(), 
 /// plan `tree-copy` has 0.9 GiB of such pages and takes 1.5 GiB.
 fn memory_wanted(load: &Load, cache: u64) -> Option<u64> {
     let written = load.footprint()?;
-    let with_parity = written.bytes.saturating_add(written.bytes / 2);
-    let kept = with_parity.min(written.distinct.saturating_mul(2));
+    let kept = written.distinct.saturating_add(written.distinct / 2);
     let held = kept.saturating_add(cache.min(written.bytes));
-    Some(held.saturating_add(held / 2))
+    let wanted = held.saturating_add(held / 2);
+    Some(wanted.checked_next_multiple_of(MIB).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -401,10 +404,10 @@ mod tests {
                 ),
             )
         };
-        assert_eq!(tree("100MiB"), "");
+        assert_eq!(tree("50MiB"), "");
         assert_eq!(
             tree("300MiB"),
-            "p.toml:6: workload: simulated disks hold written data in memory: about 1412MiB of memory are needed, 600MiB are free"
+            "p.toml:6: workload: simulated disks hold written data in memory: about 1602MiB of memory are needed, 600MiB are free"
         );
     }
 
@@ -416,8 +419,8 @@ mod tests {
             ))
         };
         let small = Small { is_root: true };
-        assert_eq!(jobs_on(&small, &tree("50MiB"), 8), 2);
-        assert_eq!(jobs_on(&small, &tree("50MiB"), 1), 1);
+        assert_eq!(jobs_on(&small, &tree("40MiB"), 8), 2);
+        assert_eq!(jobs_on(&small, &tree("40MiB"), 1), 1);
         assert_eq!(jobs_on(&small, &tree("300MiB"), 8), 1);
         assert_eq!(jobs_on(&Large, &tree("300MiB"), 8), 8);
     }

@@ -36,16 +36,6 @@ pub(crate) struct Switch {
     made: Vec<Stored>,
 }
 
-impl Remains {
-    /// Returns the same contents, from now on independent.
-    #[must_use]
-    pub fn snapshot(&self) -> Self {
-        Self {
-            contents: self.contents.iter().map(MemoryDevice::snapshot).collect(),
-        }
-    }
-}
-
 impl Stores {
     /// Returns stores for devices that are made in the same order as those before the cut.
     pub(crate) fn of(remains: Remains) -> Self {
