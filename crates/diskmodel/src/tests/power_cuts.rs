@@ -19,7 +19,8 @@ struct Disk {
 
 impl Disk {
     fn new(write_cache: bool) -> Self {
-        let builder = Builder::new("barracuda").expect("it is in the catalogue");
+        // The write cache of this drive has several segments: a write does not wait for the one before.
+        let builder = Builder::new("cheetah9lp").expect("it is in the catalogue");
         let size_bytes = builder.size_bytes().expect("a disk has a size");
         let store = Arc::new(MemoryDevice::new(size_bytes));
         let builder = builder.write_cache(write_cache).keeps_overwritten();
