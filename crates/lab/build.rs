@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates that simulated results depend on: the lab and its dependencies in the workspace.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 10] = [
     "block",
     "diskmodel",
     "ext",
+    "fsck",
     "jbd2",
     "lab",
     "layout",

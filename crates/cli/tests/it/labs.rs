@@ -245,7 +245,7 @@ fn plans_are_listed_and_errors_have_their_line() {
     let line = text.lines().next().unwrap();
     assert!(line.starts_with("external-journal "), "{line}");
     assert!(
-        line.contains(" trials  ") && line.contains(" min  "),
+        line.contains(" trials  ") && (line.contains(" s  ") || line.contains(" min  ")),
         "{line}"
     );
     assert!(
