@@ -172,7 +172,9 @@ mod tests {
 
     fn entries(pool: &Pool) -> usize {
         let shards = pool.shards.iter();
-        shards.map(|shard| shard.lock().unwrap().pages.len()).sum()
+        shards
+            .map(|shard| shard.lock().expect("not poisoned").pages.len())
+            .sum()
     }
 
     fn numbered(number: u32) -> Arc<Block> {
@@ -183,12 +185,12 @@ mod tests {
 
     fn write(device: &Contents, offset: u64, payload: Payload) {
         let device: &dyn BlockDevice = device;
-        device.write_blocks(offset, payload).unwrap();
+        device.write_blocks(offset, payload).expect("memory works");
     }
 
     fn read(device: &Contents, offset: u64, bytes: u32) -> Arc<Block> {
         let device: &dyn BlockDevice = device;
-        device.read_block(offset, bytes).unwrap()
+        device.read_block(offset, bytes).expect("memory works")
     }
 
     #[test]

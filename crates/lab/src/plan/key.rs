@@ -79,7 +79,7 @@ use Initial as D;
 use Kind as K;
 
 /// All keys, in the order of lists and records.
-pub const KEYS: [Key; OWN.len() + workloads::COUNT] = workloads::join(&OWN);
+pub static KEYS: [Key; OWN.len() + workloads::COUNT] = workloads::join(&OWN);
 
 pub(crate) use workloads::concerns;
 

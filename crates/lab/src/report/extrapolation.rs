@@ -57,7 +57,6 @@ fn sized(row: &Row) -> Option<(u64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::plan::Plan;
     use crate::record::{Measured, Record};
     use crate::report::Report;
