@@ -19,7 +19,7 @@ struct Disk {
 
 impl Disk {
     fn new(write_cache: bool) -> Self {
-        // The write cache of this drive has several segments: a write does not wait for the one before.
+        // The write cache of this drive has several segments: no write waits for the one before.
         let builder = Builder::new("cheetah9lp").expect("it is in the catalogue");
         let size_bytes = builder.size_bytes().expect("a disk has a size");
         let store = Arc::new(MemoryDevice::new(size_bytes));
