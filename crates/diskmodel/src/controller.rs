@@ -27,9 +27,9 @@
 //! that no parity remains wrong. Without a controller, each member keeps its own state: a software
 //! array has its write hole.
 
+mod array_requests;
 mod cache;
 mod clean;
-mod flights;
 mod model;
 mod options;
 mod reads;
@@ -48,8 +48,8 @@ use rt::{Condvar, Cost, Mutex, MutexGuard, Nanos};
 use crate::SimulatedDevice;
 use crate::stats::DiskStats;
 use crate::timed::timed_ticket;
+use array_requests::{ArrayReads, Writing};
 use cache::{Cache, Destage, Part, join};
-use flights::{Flights, Writing};
 pub use model::{ControllerModel, DestageOrder, ReadAhead};
 pub use options::open_controller;
 use reads::{HostRead, Read};
@@ -111,7 +111,7 @@ struct State {
     /// Number of reads of hosts that are not complete.
     reading: u32,
     /// Reads in progress at the array.
-    flights: Flights,
+    array_reads: ArrayReads,
     streams: Streams,
     /// Writes and flushes that no writer has passed on yet.
     passed: VecDeque<Passed>,
@@ -170,7 +170,7 @@ impl Controller {
             asked: Nanos::ZERO,
             waiters: 0,
             reading: 0,
-            flights: Flights::default(),
+            array_reads: ArrayReads::default(),
             streams: Streams::new(model.read_ahead, unit, capacity),
             passed: VecDeque::new(),
             writing: Writing::default(),
@@ -298,7 +298,7 @@ impl Shared {
                 state = self.wait_for_room(state, sectors);
                 let done = state.transfer(self.model, understood, sectors);
                 let first = sector.get();
-                state.flights.mark_stale(&(first..first + sectors));
+                state.array_reads.mark_stale(&(first..first + sectors));
                 let replaced = state.cache.write(sector, &payload);
                 state.stats.controller.replaced_sectors += replaced;
                 self.dirt.notify_one();
@@ -432,8 +432,10 @@ impl Shared {
                 continue;
             }
             let batch = {
-                let State { cache, flights, .. } = &mut *state;
-                cache.next_batch(flights)
+                let State {
+                    cache, array_reads, ..
+                } = &mut *state;
+                cache.next_batch(array_reads)
             };
             let Some(destage) = batch else {
                 self.dirt.wait(&mut state);
@@ -442,7 +444,7 @@ impl Shared {
             drop(state);
             let is_written = self.write_to_array(&destage);
             state = self.state.lock();
-            state.cache.landed(&destage, is_written);
+            state.cache.completed(&destage, is_written);
             let sectors: u64 = destage.runs.iter().map(|run| run.end - run.start).sum();
             state.stats.controller.destaged_sectors += sectors;
             state.stats.controller.destaged_runs += destage.runs.len() as u64;

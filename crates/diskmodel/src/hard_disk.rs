@@ -252,7 +252,7 @@ impl SimulatedDevice for HardDisk {
         let mut queue = self.shared.queue.lock();
         queue.stats(now);
         let mut overwritten = overwritten.lock();
-        overwritten.landed(&queue.take_destaged());
+        overwritten.destaged(&queue.take_destaged());
         Some(overwritten.contents())
     }
 }
@@ -273,7 +273,7 @@ impl Shared {
         let Some(overwritten) = &self.overwritten else {
             return Vec::new();
         };
-        overwritten.lock().landed(&queue.take_destaged());
+        overwritten.lock().destaged(&queue.take_destaged());
         let volatile = |piece: &Piece| {
             let written = piece.batch.last_written(piece.index);
             written.map_or_else(Vec::new, |extent| queue.volatile_within(extent))

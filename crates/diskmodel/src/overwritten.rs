@@ -24,7 +24,7 @@ pub(super) struct Overwritten {
 
 impl Overwritten {
     /// Forgets extents that have been written to the platters.
-    pub(super) fn landed(&mut self, extents: &[Extent]) {
+    pub(super) fn destaged(&mut self, extents: &[Extent]) {
         for (start, end) in extents {
             self.forget(*start, *end);
         }

@@ -191,7 +191,7 @@ impl WriteCache {
     }
 
     /// Completes the write in flight.
-    pub(super) fn land(&mut self) {
+    pub(super) fn complete(&mut self) {
         let moving = self.on_the_way.take().expect("something was on its way");
         self.used -= moving.sectors;
     }
@@ -276,16 +276,16 @@ mod tests {
         assert!(cache.has_room(20, 30), "it continues the first one");
         cache.send(10, 6);
         assert!(!cache.has_room(80, 90), "the rest of the first one is here");
-        cache.land();
+        cache.complete();
         cache.send(16, 100);
         assert!(!cache.has_room(80, 90), "it is on its way");
         assert!(cache.has_room(20, 30), "it continues what is on its way");
         cache.insert(20, 30);
         assert!(!cache.has_room(80, 90));
-        cache.land();
+        cache.complete();
         assert!(!cache.has_room(80, 90), "its segment has grown");
         cache.send(20, 100);
-        cache.land();
+        cache.complete();
         assert!(cache.has_room(80, 90));
     }
 
@@ -310,12 +310,12 @@ mod tests {
         assert_eq!(cache.oldest(), Some(10));
         assert_eq!(cache.send(10, 6), 6);
         assert!(!cache.is_clean_before(mark));
-        cache.land();
+        cache.complete();
         assert_eq!(cache.oldest(), Some(16));
         for start in [16, 50] {
             assert!(!cache.is_clean_before(mark));
             cache.send(start, 100);
-            cache.land();
+            cache.complete();
         }
         assert!(cache.is_clean_before(mark));
         assert!(cache.is_dirty());

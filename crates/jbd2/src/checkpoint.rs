@@ -6,8 +6,8 @@
 //! daemon, or a caller that finds the log too full. The age-based writer and a close checkpoint as
 //! well. All may run at the same time: at most one write of a block is in flight.
 
+mod complete;
 mod home;
-mod land;
 mod tail;
 
 use layout::{BlockNr, Tid};

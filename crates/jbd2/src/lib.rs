@@ -26,7 +26,7 @@
 //! | `commit` | closing, logging, the commit block, group commit |
 //! | [`lifecycle`] | the places of a block, and the events there |
 //! | `checkpoint_list` | the committed transactions in the log, and their blocks to write |
-//! | `flight` | one such write while it is on its way |
+//! | `home_batch` | one such write while it is on its way |
 //! | `checkpoint` | the writes of these blocks, the log's tail |
 //! | `daemon` | the two daemons |
 //! | `hold` | commits and checkpoints that a device has no room for |
@@ -62,10 +62,10 @@ pub mod config;
 pub mod credits;
 mod daemon;
 pub mod error;
-mod flight;
 pub mod format;
 pub mod handle;
 mod hold;
+mod home_batch;
 pub mod journal;
 pub mod lifecycle;
 pub mod location;

@@ -9,7 +9,7 @@
 //! | `[checkpoint]` | [`CheckpointList`] | no |
 //! | `[buffer]` | one block: image and holds; several only in ascending order | no |
 //! | `[blocks]` | the running transaction's lists; a leaf | no |
-//! | `flights` | the list of writes that other threads may wait for; a leaf | no |
+//! | `home_batches` | the list of writes that other threads may wait for; a leaf | no |
 //!
 //! A handle takes `[state]` to start, `[buffer]` to change a block that its transaction has, and
 //! `[state]` to finish; the first access to a block also takes `[blocks]`. The client is called
@@ -28,7 +28,7 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::credits::Credits;
 use crate::error::{Error, Result};
-use crate::flight::Flight;
+use crate::home_batch::HomeBatch;
 use crate::location::Location;
 use crate::policy::{Checkpointer, Closing};
 use crate::space::Limits;
@@ -54,7 +54,7 @@ pub(crate) struct Shared {
     pub(crate) state: Mutex<JournalState>,
     pub(crate) checkpoint: Mutex<CheckpointList>,
     /// Writes of blocks to their final location in flight, with `home=wait`. A leaf.
-    pub(crate) flights: Mutex<Vec<Arc<Flight>>>,
+    pub(crate) home_batches: Mutex<Vec<Arc<HomeBatch>>>,
     /// With `[state]`: the running transaction has been replaced, or the journal has aborted.
     pub(crate) closed: Condvar,
     /// With `[state]`: the last open handle of a closing transaction has ended.
@@ -106,7 +106,7 @@ impl Shared {
             superblock: Mutex::new(superblock),
             state: Mutex::new(state),
             checkpoint: Mutex::new(CheckpointList::default()),
-            flights: Mutex::default(),
+            home_batches: Mutex::default(),
             closed: Condvar::new(),
             handles_done: Condvar::new(),
             committed: [Condvar::new(), Condvar::new()],

@@ -13,8 +13,8 @@ use block::versions::{Version, Versions, write_requests};
 use block::{Payload, Request};
 use layout::SectorNr;
 
+use super::array_requests::ArrayReads;
 use super::clean::Clean;
-use super::flights::Flights;
 use super::model::{ControllerModel, DestageOrder};
 
 /// Number of sectors written to the array together: half a MiB.
@@ -162,10 +162,10 @@ impl Cache {
 
     /// Returns the next batch for the array, if there are dirty sectors that are not in flight.
     /// Sectors that are being read wait.
-    pub(super) fn next_batch(&mut self, flights: &Flights) -> Option<Destage> {
+    pub(super) fn next_batch(&mut self, reads: &ArrayReads) -> Option<Destage> {
         let batch = match self.order {
-            DestageOrder::Clook => self.next_ascending(flights),
-            DestageOrder::Fifo => self.next_oldest(flights),
+            DestageOrder::Clook => self.next_ascending(reads),
+            DestageOrder::Fifo => self.next_oldest(reads),
         };
         let (last, _) = batch.last()?;
         self.hand = last + 1;
@@ -185,10 +185,10 @@ impl Cache {
         })
     }
 
-    fn next_ascending(&self, flights: &Flights) -> Vec<(u64, Version)> {
-        let ahead = self.idle_from(self.hand, flights);
+    fn next_ascending(&self, reads: &ArrayReads) -> Vec<(u64, Version)> {
+        let ahead = self.idle_from(self.hand, reads);
         let mut batch = match ahead.is_empty() {
-            true => self.idle_from(0, flights),
+            true => self.idle_from(0, reads),
             false => ahead,
         };
         self.end_with_a_stripe(&mut batch);
@@ -197,19 +197,19 @@ impl Cache {
 
     /// Returns the dirty sectors of the stripe with the oldest write. Without stripes their size is
     /// that of a batch.
-    fn next_oldest(&self, flights: &Flights) -> Vec<(u64, Version)> {
+    fn next_oldest(&self, reads: &ArrayReads) -> Vec<(u64, Version)> {
         let unit = match self.stripe_sectors {
             1 => BATCH_SECTORS as u64,
             stripe => stripe,
         };
         for index in 0..self.arrivals.len() {
             let (number, range) = self.arrivals[index].clone();
-            let is_next = |at: &u64| self.is_of(*at, number) && self.is_idle(*at, flights);
+            let is_next = |at: &u64| self.is_of(*at, number) && self.is_idle(*at, reads);
             let Some(oldest) = range.clone().find(is_next) else {
                 continue;
             };
             let end = oldest - oldest % unit + unit;
-            let mut batch = self.idle_from(end - unit, flights);
+            let mut batch = self.idle_from(end - unit, reads);
             batch.truncate(batch.partition_point(|(sector, _)| *sector < end));
             return batch;
         }
@@ -217,7 +217,7 @@ impl Cache {
     }
 
     /// Drops the sectors that are on the array, unless they have been written again.
-    pub(super) fn landed(&mut self, destage: &Destage, is_on_the_array: bool) {
+    pub(super) fn completed(&mut self, destage: &Destage, is_on_the_array: bool) {
         for run in &destage.runs {
             self.moving.remove(&run.start);
             let first = SectorNr::new(run.start);
@@ -272,20 +272,20 @@ impl Cache {
     }
 
     /// Returns dirty sectors that are not in flight, starting at a sector.
-    fn idle_from(&self, from: u64, flights: &Flights) -> Vec<(u64, Version)> {
+    fn idle_from(&self, from: u64, reads: &ArrayReads) -> Vec<(u64, Version)> {
         let limit = BATCH_SECTORS.max(2 * self.stripe_sectors as usize);
         let moving: u64 = self.moving.iter().map(|(first, end)| end - first).sum();
         let mut sectors = self
             .dirty
             .newest_from(from, self.sequence, limit + moving as usize);
-        sectors.retain(|(sector, _)| self.is_idle(*sector, flights));
+        sectors.retain(|(sector, _)| self.is_idle(*sector, reads));
         sectors.truncate(limit);
         sectors
     }
 
     /// Returns true if a sector is not being written to the array, or read from it.
-    fn is_idle(&self, sector: u64, flights: &Flights) -> bool {
-        let is_read = !flights.is_empty() && flights.cover(&(sector..sector + 1));
+    fn is_idle(&self, sector: u64, reads: &ArrayReads) -> bool {
+        let is_read = !reads.is_empty() && reads.cover(&(sector..sector + 1));
         !is_read && !self.is_moving(sector)
     }
 
@@ -426,26 +426,26 @@ mod tests {
         let mut cache = cache(1);
         put(&mut cache, 10, 4, 1);
         let first = cache
-            .next_batch(&Flights::default())
+            .next_batch(&ArrayReads::default())
             .expect("there is something");
         assert_eq!(ends(&first), [(10, 14)]);
         assert!(
-            cache.next_batch(&Flights::default()).is_none(),
+            cache.next_batch(&ArrayReads::default()).is_none(),
             "all of it is on its way"
         );
         put(&mut cache, 12, 4, 2);
         let second = cache
-            .next_batch(&Flights::default())
+            .next_batch(&ArrayReads::default())
             .expect("there is something new");
         assert_eq!(ends(&second), [(14, 16)]);
-        cache.landed(&first, true);
+        cache.completed(&first, true);
         assert_eq!(cache.used(), 4);
         let third = cache
-            .next_batch(&Flights::default())
+            .next_batch(&ArrayReads::default())
             .expect("there is what was written again");
         assert_eq!(ends(&third), [(12, 14)]);
-        cache.landed(&third, true);
-        cache.landed(&second, true);
+        cache.completed(&third, true);
+        cache.completed(&second, true);
         assert_eq!(cache.used(), 0);
     }
 
@@ -456,9 +456,9 @@ mod tests {
         put(&mut cache, 5_000, 1, 1);
         let runs = |cache: &mut Cache| {
             let batch = cache
-                .next_batch(&Flights::default())
+                .next_batch(&ArrayReads::default())
                 .expect("there is something");
-            cache.landed(&batch, true);
+            cache.completed(&batch, true);
             ends(&batch)
         };
         assert_eq!(runs(&mut cache), [(96, 1_056)]);
@@ -475,8 +475,8 @@ mod tests {
         }
         put(&mut cache, 500, 1, 2);
         let mut runs = || {
-            let batch = cache.next_batch(&Flights::default())?;
-            cache.landed(&batch, true);
+            let batch = cache.next_batch(&ArrayReads::default())?;
+            cache.completed(&batch, true);
             Some(ends(&batch))
         };
         // 500 was written again, last; its stripe ends at 576.
@@ -493,9 +493,9 @@ mod tests {
         let mut cache = cache(1);
         put(&mut cache, 0, 1_024, 1);
         let batch = cache
-            .next_batch(&Flights::default())
+            .next_batch(&ArrayReads::default())
             .expect("there is something");
-        cache.landed(&batch, true);
+        cache.completed(&batch, true);
         assert_eq!((cache.used(), cache.clean.count()), (0, 1_024));
         put(&mut cache, 4, 8, 2);
         assert_eq!((cache.used(), cache.clean.count()), (8, 1_016));
@@ -521,13 +521,13 @@ mod tests {
         let mut cache = cache(1);
         put(&mut cache, 0, 8, 1);
         put(&mut cache, 16, 8, 1);
-        let mut flights = Flights::default();
-        let numbers = flights.start(std::iter::once(4..20), true);
-        let batch = cache.next_batch(&flights).expect("there is something");
+        let mut reads = ArrayReads::default();
+        let numbers = reads.start(std::iter::once(4..20), true);
+        let batch = cache.next_batch(&reads).expect("there is something");
         assert_eq!(ends(&batch), [(0, 4), (20, 24)]);
-        assert!(cache.next_batch(&flights).is_none());
-        flights.land(numbers[0]);
-        let batch = cache.next_batch(&flights).expect("there is the rest");
+        assert!(cache.next_batch(&reads).is_none());
+        reads.end(numbers[0]);
+        let batch = cache.next_batch(&reads).expect("there is the rest");
         assert_eq!(ends(&batch), [(4, 8), (16, 20)]);
     }
 
@@ -536,9 +536,9 @@ mod tests {
         let mut cache = cache(1);
         put(&mut cache, 0, 8, 1);
         let batch = cache
-            .next_batch(&Flights::default())
+            .next_batch(&ArrayReads::default())
             .expect("there is something");
-        cache.landed(&batch, false);
+        cache.completed(&batch, false);
         assert_eq!((cache.used(), cache.clean.count()), (0, 0));
     }
 }

@@ -66,19 +66,21 @@ impl Shared {
         while parts
             .iter()
             .filter_map(missing)
-            .any(|range| state.flights.bring(&range) || state.writing.cover(&range))
+            .any(|range| state.array_reads.are_ahead(&range) || state.writing.cover(&range))
         {
             self.arrived.wait(&mut state);
             parts = state.cache.read(sector, sectors);
         }
-        let flights = state.flights.start(parts.iter().filter_map(missing), false);
-        if flights.is_empty() {
+        let numbers = state
+            .array_reads
+            .start(parts.iter().filter_map(missing), false);
+        if numbers.is_empty() {
             state.stats.controller.read_hits += 1;
         }
         drop(state);
         let found = self.ask_array(&parts);
         let mut state = self.state.lock();
-        self.keep(&mut state, &parts, &flights, &found, self.model.keeps_reads);
+        self.keep(&mut state, &parts, &numbers, &found, self.model.keeps_reads);
         let now = rt::monotonic();
         let done = state.transfer(self.model, now, sectors);
         state.finish(host.began, done);
@@ -100,32 +102,35 @@ impl Shared {
         let mut state = self.state.lock();
         let mut parts = state.cache.read(sector, sectors);
         parts.retain(|part| {
-            missing(part)
-                .is_some_and(|range| !state.flights.cover(&range) && !state.writing.cover(&range))
+            missing(part).is_some_and(|range| {
+                !state.array_reads.cover(&range) && !state.writing.cover(&range)
+            })
         });
-        let flights = state.flights.start(parts.iter().filter_map(missing), true);
+        let numbers = state
+            .array_reads
+            .start(parts.iter().filter_map(missing), true);
         let wanted = parts.iter().filter_map(missing);
         let wanted: u64 = wanted.map(|range| range.end - range.start).sum();
         state.stats.controller.read_ahead_sectors += wanted;
         drop(state);
         let found = self.ask_array(&parts);
         let mut state = self.state.lock();
-        self.keep(&mut state, &parts, &flights, &found, true);
+        self.keep(&mut state, &parts, &numbers, &found, true);
     }
 
-    /// Ends the flights of a read, and keeps what they brought.
+    /// Ends the parts of a read, and keeps their contents.
     fn keep(
         &self,
         state: &mut State,
         parts: &[Part],
-        flights: &[u64],
+        numbers: &[u64],
         found: &Result<Vec<Payload>, DeviceError>,
         is_kept: bool,
     ) {
         let payloads = found.as_ref().map_or(&[][..], Vec::as_slice);
         let mut payloads = payloads.iter();
-        for (range, number) in parts.iter().filter_map(missing).zip(flights) {
-            let is_current = state.flights.land(*number);
+        for (range, number) in parts.iter().filter_map(missing).zip(numbers) {
+            let is_current = state.array_reads.end(*number);
             if let Some(payload) = payloads.next()
                 && is_current
                 && is_kept
@@ -133,7 +138,7 @@ impl Shared {
                 state.cache.keep(SectorNr::new(range.start), payload);
             }
         }
-        if !flights.is_empty() {
+        if !numbers.is_empty() {
             self.arrived.notify_all();
             self.dirt.notify_all();
         }

@@ -27,7 +27,7 @@ impl Shared {
             let (sector, sectors) = passed.request.range();
             let range = sector.get()..sector.get() + sectors;
             let number = state.writing.start(range.clone());
-            while state.writing.has_earlier(number, &range) || state.flights.cover(&range) {
+            while state.writing.has_earlier(number, &range) || state.array_reads.cover(&range) {
                 self.arrived.wait(&mut state);
             }
             drop(state);

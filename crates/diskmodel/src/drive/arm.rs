@@ -253,10 +253,10 @@ impl Drive {
                 self.cache
                     .as_mut()
                     .expect("dirty runs are in a cache")
-                    .land();
-                let landed = self.destaging.take();
+                    .complete();
+                let completed = self.destaging.take();
                 if let Some(destaged) = &mut self.destaged {
-                    destaged.extend(landed);
+                    destaged.extend(completed);
                 }
                 self.finish_flushes(at);
                 self.admit_writes(at);

@@ -47,7 +47,8 @@ pub(crate) struct BufferCache {
     block_bytes: u32,
     has_journal: bool,
     shards: Vec<Shard>,
-    /// Number of buffers in memory.
+    /// Number of buffers in memory. Both numbers are increased under the lock of the shard: another
+    /// thread that removes the buffer cannot be the first to count.
     count: AtomicU64,
     /// Number of dirty buffers (without a journal).
     dirty_count: AtomicU64,
@@ -132,7 +133,6 @@ impl BufferCache {
         let zeroes = Block::zeroed(self.block_bytes as usize).into_arc();
         let buffer = Buffer::labelled(block, zeroes, label);
         state.insert(Arc::clone(&buffer), label);
-        drop(state);
         self.count.fetch_add(1, Ordering::Relaxed);
         buffer
     }
@@ -219,14 +219,11 @@ impl BufferCache {
         // The buffer is locked first: a writer that clears the dirty mark from now on waits for the
         // lock before it takes the image.
         let guard = buffer.write_unjournaled();
-        if self
-            .shard(buffer.nr())
-            .state
-            .lock()
-            .mark_dirty(buffer, rt::monotonic)
-        {
+        let mut state = self.shard(buffer.nr()).state.lock();
+        if state.mark_dirty(buffer, rt::monotonic) {
             self.dirty_count.fetch_add(1, Ordering::Relaxed);
         }
+        drop(state);
         guard
     }
 
@@ -335,12 +332,10 @@ impl BufferCache {
         state.end_load(block);
         if let Ok(buffer) = &loaded {
             state.insert(Arc::clone(buffer), label);
+            self.count.fetch_add(1, Ordering::Relaxed);
         }
         drop(state);
         shard.changed.notify_all();
-        if loaded.is_ok() {
-            self.count.fetch_add(1, Ordering::Relaxed);
-        }
         loaded
     }
 

@@ -16,7 +16,7 @@ use super::read_ahead::{Streams, Windows};
 /// The pages of one file.
 pub(crate) struct FilePages {
     inner: Mutex<Inner>,
-    /// Notified when a write completes.
+    /// Notified when a write completes, and when one is submitted that any thread may complete.
     written: Condvar,
 }
 
@@ -121,22 +121,13 @@ impl FilePages {
         self.inner.lock()
     }
 
-    /// Returns true if a write is in flight.
-    pub(crate) fn has_writes(&self) -> bool {
-        !self.inner.lock().batches.is_empty()
+    /// Waits until a write completes, or one is submitted that any thread may complete.
+    pub(crate) fn wait(&self, inner: &mut MutexGuard<'_, Inner>) {
+        self.written.wait(inner);
     }
 
-    /// Waits until every write now in flight has completed.
-    pub(crate) fn wait_written(&self) {
-        let mut inner = self.inner.lock();
-        let limit = inner.next_batch;
-        while inner.batches.first().is_some_and(|batch| *batch < limit) {
-            self.written.wait(&mut inner);
-        }
-    }
-
-    /// Wakes the threads that wait for a write to complete.
-    pub(crate) fn notify_landed(&self) {
+    /// Wakes the threads that [`wait`](Self::wait).
+    pub(crate) fn notify_written(&self) {
         self.written.notify_all();
     }
 }
@@ -323,6 +314,16 @@ impl Inner {
             self.next_batch += 1;
         }
         collected
+    }
+
+    /// Returns the number of the next writeback batch.
+    pub(crate) fn next_batch(&self) -> u64 {
+        self.next_batch
+    }
+
+    /// Returns true if a writeback batch with a number below a limit is in flight.
+    pub(crate) fn has_batch_before(&self, limit: u64) -> bool {
+        self.batches.first().is_some_and(|batch| *batch < limit)
     }
 
     /// Completes a writeback batch: marks its pages clean, or dirty again if they failed.

@@ -11,13 +11,13 @@ use rt::{Mutex, Nanos};
 
 use super::dirty_list::DirtyList;
 use super::file_pages::{Dirt, FilePages, Inner, Written};
-use super::flights::Flights;
 use super::flushes::Flushes;
 use super::inode::Inode;
 use super::inodes::Position;
 use super::ordered::OrderedSets;
 use super::page_counts::PageCounts;
 use super::stalls::{CacheStalls, Stalls};
+use super::submitted::SubmittedWrites;
 use super::wake::Wake;
 use crate::options::MountOptions;
 use crate::tuning::MemoryAccounting;
@@ -36,7 +36,7 @@ pub(crate) struct Pages {
     pub(crate) flushes: Flushes,
     pub(crate) reclaim: Reclaim,
     /// The writes that any thread may wait for (`writers=submit`).
-    pub(crate) flights: Flights<Self>,
+    pub(crate) submitted: SubmittedWrites<Self>,
     /// Wakes the daemon that writes above the background limit (`writers=submit`).
     pub(crate) flusher: Arc<Wake>,
     /// Wakes the daemon that writes metadata blocks (`writers=submit`).
@@ -54,7 +54,7 @@ pub(crate) struct Pages {
 pub(crate) struct Reclaim {
     pub(crate) transactions: AtomicU64,
     pub(crate) hand: Mutex<Position>,
-    /// True if the last writeback by a writer of data failed.
+    /// True if a writeback batch failed since a writer of data last wrote the excess.
     pub(crate) has_failed: AtomicBool,
 }
 
@@ -98,7 +98,7 @@ impl Pages {
                     .min(memory.dirty_background_percent),
                 dirty_percent: memory.dirty_percent,
             },
-            flights: Flights::default(),
+            submitted: SubmittedWrites::default(),
             flusher: Arc::default(),
             metadata_writer: Arc::default(),
             metadata_cutoff: AtomicU64::new(0),
@@ -186,6 +186,6 @@ impl Pages {
         self.flushes.note_written(inner.written_at);
         self.relist(&mut inner, inode);
         drop(inner);
-        pages.notify_landed();
+        pages.notify_written();
     }
 }

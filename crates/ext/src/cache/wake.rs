@@ -33,6 +33,11 @@ impl Wake {
         self.changed.notify_all();
     }
 
+    /// Returns true if the daemon is to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.state.lock().is_stopping
+    }
+
     /// Sleeps for an interval or until a request; returns true if the daemon is to stop.
     pub(crate) fn sleep(&self, interval: Nanos) -> bool {
         let deadline = rt::monotonic() + interval;

@@ -7,7 +7,8 @@
 //! | a writer | each new dirty page above the limit | the 32 oldest blocks |
 //! | the writer daemon (`kupdate`) | each interval | blocks that are old |
 //!
-//! A thread waits only for room in the device's queue. Metadata blocks are written at the same age
+//! A thread waits only for room in the device's queue. A writer that finds no page to submit goes on,
+//! even if metadata alone is above the limit: the journal bounds it. Metadata blocks are written at the same age
 //! as pages, by a thread of their own, which does wait for them.
 //!
 //! Source: fs/buffer.c of Linux 2.4.18-14 (Red Hat), `bdflush`, `balance_dirty`,
@@ -18,7 +19,7 @@ use rt::Nanos;
 use rt::atomic::Ordering;
 
 use super::limits::dirt;
-use super::pages::{land_ready, submit_oldest};
+use super::pages::{complete_ready, submit_oldest};
 use crate::cache::file_pages::Which;
 use crate::core::Core;
 use crate::error::Result;
@@ -29,9 +30,12 @@ const FLUSH_BLOCKS: usize = 500;
 const SOME_BLOCKS: usize = 32;
 
 /// Submits dirty blocks until the limit at which the flusher stops.
+///
+/// # Errors
+/// Returns the first failed write that it records. The flusher tries again at the next request.
 pub(crate) fn flush_until_stop(core: &Core) -> Result<()> {
-    loop {
-        land_ready(core);
+    while !core.pages.flusher.is_stopping() {
+        complete_ready(core)?;
         let (dirty, limits) = dirt(core);
         if dirty <= limits.stop {
             return Ok(());
@@ -48,17 +52,17 @@ pub(crate) fn flush_until_stop(core: &Core) -> Result<()> {
             left = left.saturating_sub(submitted);
         }
     }
+    Ok(())
 }
 
 /// Submits the pages and metadata blocks that are dirty since before a time.
 pub(super) fn submit_old(core: &Core, cutoff: Nanos) -> Result<()> {
-    land_ready(core);
-    if cutoff == Nanos::ZERO {
-        return Ok(());
+    let completed = complete_ready(core);
+    if cutoff > Nanos::ZERO {
+        request_metadata(core, cutoff);
+        submit_oldest(core, cutoff, Which::Before(cutoff), usize::MAX)?;
     }
-    request_metadata(core, cutoff);
-    submit_oldest(core, cutoff, Which::Before(cutoff), usize::MAX)?;
-    Ok(())
+    Ok(completed?)
 }
 
 /// Wakes the flusher, and submits dirty blocks, as the limits require after a write of `pages`
@@ -76,6 +80,8 @@ pub(super) fn balance_dirty(core: &Core, pages: usize) -> Result<()> {
         let began = rt::monotonic();
         let submitted = submit_oldest(core, Nanos::MAX, Which::All, SOME_BLOCKS)?;
         core.pages.stalls.dirty_limit.add_since(began);
+        // After a failure, the next writer is refused.
+        complete_ready(core)?;
         if submitted == 0 {
             return Ok(());
         }

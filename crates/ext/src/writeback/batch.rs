@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use block::{DeviceError, Request, Ticket};
 use layout::{Block, BlockNr, FileBlock, SectorNr};
+use rt::atomic::Ordering;
 use rt::{Condvar, Mutex};
 
 use crate::awaited::awaited_with;
 use crate::cache::file_pages::{Taken, Written};
-use crate::cache::flights::Flight;
 use crate::cache::inode::Inode;
 use crate::cache::pages::Pages;
+use crate::cache::submitted::SubmittedWrite;
 use crate::core::Core;
 
 /// Size of the largest request in bytes.
@@ -41,7 +42,8 @@ impl Item {
     }
 }
 
-/// The pages of one file in a batch.
+/// The pages of one file in a batch, which is a writeback batch of that file.
+#[derive(Clone)]
 struct FileBatch {
     inode: Arc<Inode>,
     id: u64,
@@ -94,10 +96,7 @@ impl PageBatch {
         for item in self.items {
             if last != Some(item.file) {
                 last = Some(item.file);
-                let file = files.get(item.file).map(|file| FileBatch {
-                    inode: Arc::clone(&file.inode),
-                    id: file.id,
-                });
+                let file = files.get(item.file).cloned();
                 batches.push(Self {
                     items: Vec::new(),
                     files: file.into_iter().collect(),
@@ -114,7 +113,7 @@ impl PageBatch {
         batches
     }
 
-    pub(super) fn submit(mut self, core: &Core) -> Arc<PageFlight> {
+    pub(super) fn submit(mut self, core: &Core) -> Arc<SubmittedBatch> {
         if core.tuning.sorts_pages {
             self.items.sort_by_key(|item| item.page.nr);
         }
@@ -143,13 +142,9 @@ impl PageBatch {
         }
         let submit = |_: &mut Self| core.device.submit(batch);
         let ticket = awaited_with(&mut self, submit, |batch| batch.abandon(&core.pages));
-        Arc::new(PageFlight {
-            inodes: self
-                .files
-                .iter()
-                .map(|file| Arc::clone(&file.inode))
-                .collect(),
-            state: Mutex::new(State::Open(Submitted {
+        Arc::new(SubmittedBatch {
+            files: self.files.clone(),
+            state: Mutex::new(State::Open(Submission {
                 ticket,
                 batch: self,
                 spans,
@@ -170,14 +165,14 @@ impl PageBatch {
 }
 
 /// Pages in flight.
-struct Submitted {
+struct Submission {
     ticket: Ticket,
     batch: PageBatch,
     /// Number of pages in each request.
     spans: Vec<usize>,
 }
 
-impl Submitted {
+impl Submission {
     /// Waits, and completes the writeback batches.
     fn finish(mut self, pages: &Pages) -> Result<(), DeviceError> {
         let wait = |_: &mut PageBatch| self.ticket.wait();
@@ -203,38 +198,51 @@ impl Submitted {
         for (file, list) in files.into_iter().zip(written) {
             pages.note_results(&file.inode, file.id, list.into_iter());
         }
+        if first_error.is_some() {
+            pages.reclaim.has_failed.store(true, Ordering::Relaxed);
+        }
         first_error.map_or(Ok(()), Err)
     }
 }
 
 /// A batch in flight, which any thread may wait for.
-pub(crate) struct PageFlight {
-    inodes: Vec<Arc<Inode>>,
+pub(crate) struct SubmittedBatch {
+    files: Vec<FileBatch>,
     state: Mutex<State>,
     over: Condvar,
 }
 
-/// The state of a flight.
+/// The state of a batch.
 enum State {
     /// No thread waits for it.
-    Open(Submitted),
+    Open(Submission),
     /// A thread waits for it.
     Awaited,
     /// Its results have been recorded; the first error, if there is one.
-    Over(Result<(), DeviceError>),
+    Completed(Result<(), DeviceError>),
 }
 
-impl PageFlight {
+impl SubmittedBatch {
+    /// Lets other threads complete it.
+    pub(super) fn share(self: &Arc<Self>, pages: &Pages) {
+        pages.submitted.add(Arc::<Self>::clone(self));
+        for file in &self.files {
+            // A thread that has looked for the batch in vain sleeps once its lock is free.
+            drop(file.inode.pages.lock());
+            file.inode.pages.notify_written();
+        }
+    }
+
     /// Waits for the writes, and records their results unless another thread does. Returns their
     /// first error.
     pub(super) fn finish(&self, pages: &Pages) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
-        let submitted = loop {
+        let submission = loop {
             match core::mem::replace(&mut *state, State::Awaited) {
-                State::Open(submitted) => break submitted,
+                State::Open(submission) => break submission,
                 State::Awaited => self.over.wait(&mut state),
-                State::Over(result) => {
-                    *state = State::Over(result.clone());
+                State::Completed(result) => {
+                    *state = State::Completed(result.clone());
                     return result;
                 }
             }
@@ -242,33 +250,33 @@ impl PageFlight {
         drop(state);
         let end = |result| {
             pages
-                .flights
+                .submitted
                 .remove(|other| std::ptr::addr_eq(Arc::as_ptr(other), self));
-            *self.state.lock() = State::Over(result);
+            *self.state.lock() = State::Completed(result);
             self.over.notify_all();
         };
         let abandon = |_: &mut ()| end(Err(DeviceError::Gone));
-        let result = awaited_with(&mut (), |()| submitted.finish(pages), abandon);
+        let result = awaited_with(&mut (), |()| submission.finish(pages), abandon);
         end(result.clone());
         result
     }
 }
 
-impl Flight<Pages> for PageFlight {
-    fn is_of(&self, inode: &Arc<Inode>) -> bool {
-        self.inodes.iter().any(|own| Arc::ptr_eq(own, inode))
+impl SubmittedWrite<Pages> for SubmittedBatch {
+    fn has_batch_of(&self, inode: &Arc<Inode>, limit: u64) -> bool {
+        let mut files = self.files.iter();
+        files.any(|file| file.id < limit && Arc::ptr_eq(&file.inode, inode))
     }
 
     fn is_ready(&self) -> bool {
         match &*self.state.lock() {
-            State::Open(submitted) => submitted.ticket.is_ready(),
+            State::Open(submission) => submission.ticket.is_ready(),
             State::Awaited => false,
-            State::Over(_) => true,
+            State::Completed(_) => true,
         }
     }
 
-    fn land(&self, pages: &Pages) {
-        // The files have the error, and their pages are dirty again.
-        let _ = self.finish(pages);
+    fn complete(&self, pages: &Pages) -> Result<(), DeviceError> {
+        self.finish(pages)
     }
 }

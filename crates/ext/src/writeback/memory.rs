@@ -13,7 +13,7 @@ use rt::atomic::Ordering;
 
 use super::background::balance_dirty;
 use super::limits::{dirt, used};
-use super::pages::{land_ready, write_some};
+use super::pages::{complete_ready, write_some};
 use crate::cache::inodes::Position;
 use crate::core::Core;
 use crate::core::handle::Handle;
@@ -87,7 +87,8 @@ pub(crate) fn balance(core: &Core) {
     let Some(mut hand) = core.pages.reclaim.hand.try_lock() else {
         return;
     };
-    land_ready(core);
+    // Failed pages are dirty again, and writers of data are refused.
+    let _ = complete_ready(core);
     let target = budget - budget / SLACK;
     for _ in 0..ROUNDS_MAX {
         evict(core, &mut hand, target);
@@ -145,7 +146,6 @@ pub(crate) fn throttle(core: &Core, pages: usize) {
         let wanted = THROTTLE_PAGES_MIN.max(pages * 2);
         if let Err(error) = write_some(core, wanted) {
             tracing::warn!(%error, "write-back failed; the pages stay dirty");
-            core.pages.reclaim.has_failed.store(true, Ordering::Relaxed);
         }
         core.pages.stalls.dirty_limit.add_since(began);
     } else if dirty > limits.start {
@@ -203,9 +203,9 @@ fn evict(core: &Core, hand: &mut Position, target: u64) {
 
 /// Makes dirty memory clean: writes dirty pages, and checkpoints metadata.
 fn release(core: &Core, excess: u64) {
-    if let Some(flight) = core.pages.flights.oldest() {
-        flight.land(&core.pages);
-        land_ready(core);
+    if let Some(oldest) = core.pages.submitted.oldest() {
+        let _ = oldest.complete(&core.pages);
+        let _ = complete_ready(core);
     }
     let pages = excess.div_ceil(u64::from(core.geometry().block_bytes)) as usize;
     let written = write_some(core, pages.max(THROTTLE_PAGES_MIN)).unwrap_or(0);

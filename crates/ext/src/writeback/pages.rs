@@ -14,7 +14,7 @@ use block::DeviceError;
 use layout::FileBlock;
 use rt::Nanos;
 
-use super::batch::{PageBatch, PageFlight};
+use super::batch::{PageBatch, SubmittedBatch};
 use crate::awaited::awaited_with;
 use crate::cache::file_pages::Which;
 use crate::cache::inode::Inode;
@@ -29,7 +29,9 @@ const FILES_AT_A_TIME: usize = 64;
 struct Pipeline<'c> {
     core: &'c Core,
     filling: PageBatch,
-    underway: VecDeque<Arc<PageFlight>>,
+    /// Full batches that have not been submitted (`writers=submit`).
+    unsent: VecDeque<PageBatch>,
+    underway: VecDeque<Arc<SubmittedBatch>>,
     error: Option<DeviceError>,
     sent: usize,
 }
@@ -39,6 +41,7 @@ impl<'c> Pipeline<'c> {
         Self {
             core,
             filling,
+            unsent: VecDeque::new(),
             underway: VecDeque::new(),
             error: None,
             sent: 0,
@@ -50,6 +53,9 @@ impl<'c> Pipeline<'c> {
     fn run<T>(core: &'c Core, filling: PageBatch, work: impl FnOnce(&mut Self) -> T) -> T {
         awaited_with(&mut Self::new(core, filling), work, |pipeline| {
             pipeline.filling.abandon(&core.pages);
+            for batch in &mut pipeline.unsent {
+                batch.abandon(&core.pages);
+            }
             pipeline.reap_all();
         })
     }
@@ -125,19 +131,17 @@ impl<'c> Pipeline<'c> {
             self.underway.push_back(batch.submit(self.core));
             return;
         }
-        for batch in batch.by_file() {
-            let flight = batch.submit(self.core);
-            self.core
-                .pages
-                .flights
-                .add(Arc::<PageFlight>::clone(&flight) as _);
-            self.underway.push_back(flight);
+        self.unsent.extend(batch.by_file());
+        while let Some(batch) = self.unsent.pop_front() {
+            let batch = batch.submit(self.core);
+            batch.share(&self.core.pages);
+            self.underway.push_back(batch);
         }
     }
 
     fn reap(&mut self) {
-        if let Some(flight) = self.underway.pop_front()
-            && let Err(error) = flight.finish(&self.core.pages)
+        if let Some(batch) = self.underway.pop_front()
+            && let Err(error) = batch.finish(&self.core.pages)
         {
             self.error.get_or_insert(error);
         }
@@ -274,19 +278,29 @@ pub(crate) fn write_everything(core: &Core) -> Result<(), DeviceError> {
 
 /// Waits until every write of the file's pages now in flight has completed.
 pub(crate) fn wait_written(core: &Core, inode: &Arc<Inode>) {
-    if core.tuning.writeback.writers == Writers::Submit && inode.pages.has_writes() {
-        while let Some(flight) = core.pages.flights.of(inode) {
-            flight.land(&core.pages);
+    let mut inner = inode.pages.lock();
+    let limit = inner.next_batch();
+    while inner.has_batch_before(limit) {
+        // Looked up under the lock: `share` wakes a thread that sleeps since then.
+        if let Some(batch) = core.pages.submitted.of(inode, limit) {
+            drop(inner);
+            // The file has the error.
+            let _ = batch.complete(&core.pages);
+            inner = inode.pages.lock();
+        } else {
+            inode.pages.wait(&mut inner);
         }
     }
-    inode.pages.wait_written();
 }
 
 /// Records the results of the writes that have completed, if no thread waits for them.
-pub(crate) fn land_ready(core: &Core) {
-    for flight in core.pages.flights.ready() {
-        flight.land(&core.pages);
-    }
+///
+/// # Errors
+/// Returns their first error. The pages of failed writes are dirty again.
+pub(crate) fn complete_ready(core: &Core) -> Result<(), DeviceError> {
+    let ready = core.pages.submitted.ready().into_iter();
+    let completed = ready.map(|batch| batch.complete(&core.pages));
+    completed.fold(Ok(()), Result::and)
 }
 
 /// Writes pages dirty since before a time, oldest files first, until `is_enough` returns true after

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ext::options::{DataMode, Memory};
+use ext::tuning::{DirtyOf, Writeback, Writers};
 use ext::volume::{NewInode, OpenFlags, RenameMode, SetAttributes};
 use ext::{Error, MountOptions, Tuning, Volume};
 use jbd2::LogPolicy;
@@ -27,6 +28,23 @@ const FSCK_ONE_IN: u64 = 10;
 /// Interval of worlds with transaction numbers that wrap.
 const WRAP_ONE_IN: u64 = 3;
 
+/// An interval longer than a world may run.
+const NEVER: Nanos = Nanos::from_secs(10_000_000);
+
+/// Returns every part of a kernel of 2002, with writes that no thread waits for.
+fn kernel_of_2002() -> Tuning {
+    Tuning {
+        log_policy: LogPolicy::LINUX24,
+        writeback: Writeback {
+            dirty_of: DirtyOf::Inactive,
+            stop_percent: 0,
+            writers: Writers::Submit,
+            ..Writeback::default()
+        },
+        ..Tuning::default()
+    }
+}
+
 /// Returns the number of worlds.
 pub fn worlds(by_default: u64) -> u64 {
     match std::env::var("JEXT_TEST_WORLDS") {
@@ -43,21 +61,34 @@ pub fn first_seed() -> u64 {
     }
 }
 
-/// Returns mount options by the seed, under which the daemons work.
+/// Returns mount options by the seed, under which the daemons work. In some worlds the writer daemon
+/// does not, and nothing that waits is helped by its next round.
 pub fn options(random: &mut Random) -> MountOptions {
     let modes = [DataMode::Ordered, DataMode::Writeback, DataMode::Journal];
-    let memory = Memory {
+    let interval = Nanos::from_millis(1 + random.below(50));
+    let mut memory = Memory {
         budget_bytes: 1 << *random.pick(&[20, 24]),
-        writer_interval: Nanos::from_millis(1 + random.below(50)),
+        writer_interval: *random.pick(&[interval, interval, interval, NEVER]),
         dirty_expiry: Nanos::from_millis(1 + random.below(50)),
         ..Memory::default()
     };
-    MountOptions {
-        data: *random.pick(&modes),
-        tuning: Tuning {
-            log_policy: *random.pick(&[LogPolicy::DEFAULT, LogPolicy::DEFAULT, LogPolicy::LINUX24]),
+    let tuning = *random.pick(&[
+        Tuning::default(),
+        Tuning::default(),
+        Tuning {
+            log_policy: LogPolicy::LINUX24,
             ..Tuning::default()
         },
+        kernel_of_2002(),
+    ]);
+    if tuning == kernel_of_2002() {
+        // Writers submit writes.
+        memory.dirty_background_percent = random.below(3) as u8;
+        memory.dirty_percent = memory.dirty_background_percent;
+    }
+    MountOptions {
+        data: *random.pick(&modes),
+        tuning,
         commit_interval: Nanos::from_millis(1 + random.below(100)),
         sync: random.below(10) == 0,
         directory_sync: random.below(10) == 0,

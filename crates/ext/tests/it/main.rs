@@ -40,6 +40,7 @@ mod rig;
 mod script;
 mod sequences;
 mod short_logs;
+mod submitted_writes;
 mod suspect;
 mod switching;
 mod tree;

@@ -7,7 +7,7 @@ use layout::{SectorNr, Tid};
 
 use crate::checkpoint_list::{Candidate, Chosen, Outlook};
 use crate::error::Result;
-use crate::flight::{Flight, Run};
+use crate::home_batch::{HomeBatch, Run};
 use crate::policy::{Batch, Batches, HomeIo, WriteOrder};
 use crate::shared::Shared;
 
@@ -17,7 +17,7 @@ const REQUEST_BLOCKS: usize = 256;
 /// Batches in flight, oldest first.
 #[derive(Default)]
 struct Underway {
-    batches: Vec<Arc<Flight>>,
+    batches: Vec<Arc<HomeBatch>>,
 }
 
 impl Shared {
@@ -118,18 +118,24 @@ impl Shared {
                 force_unit_access: false,
             })
             .collect();
-        let flight = Flight::new(runs, self.home.submit(requests));
+        let batch = HomeBatch::new(runs, self.home.submit(requests));
         if self.config.policy.home == HomeIo::Wait {
-            self.flights.lock().push(Arc::clone(&flight));
+            self.home_batches.lock().push(Arc::clone(&batch));
+            // A thread that has looked for the batch in vain sleeps once its lock is free.
+            drop(self.checkpoint.lock());
+            self.writes_done.notify_all();
         }
-        underway.batches.push(flight);
+        underway.batches.push(batch);
     }
 
     /// Waits for batches. Returns their first error.
     fn finish_writes(&self, underway: &mut Underway) -> Result<()> {
-        let landed = underway.batches.drain(..).map(|flight| self.land(&flight));
+        let completed = underway
+            .batches
+            .drain(..)
+            .map(|batch| self.complete(&batch));
         // All are waited for.
-        landed.fold(Ok(()), Result::and)
+        completed.fold(Ok(()), Result::and)
     }
 }
 

@@ -92,7 +92,7 @@ impl Model {
     }
 
     /// Completes the write in flight.
-    fn land(&mut self) {
+    fn complete(&mut self) {
         if let Some(is_newest) = self.in_flight.take() {
             self.is_owed = !is_newest;
         }
@@ -247,7 +247,7 @@ impl World {
         let frees = |act| matches!(act, Act::Free | Act::WriteThenFree);
         let must_wait = (0..2).any(|nr| frees(acts[nr]) && self.models[nr].in_flight.is_some());
         if must_wait {
-            self.land();
+            self.complete();
         }
         let tid = handle.finish().unwrap();
         self.journal.commit(tid).unwrap();
@@ -255,15 +255,15 @@ impl World {
             self.models[nr].commit(act, self.version);
         }
         self.check_places();
-        self.land();
+        self.complete();
         self.check_places();
     }
 
     /// Completes the write in flight.
-    fn land(&mut self) {
+    fn complete(&mut self) {
         let chosen = core::mem::take(&mut self.in_flight);
         self.journal.shared().write_chosen(chosen).unwrap();
-        self.models.iter_mut().for_each(Model::land);
+        self.models.iter_mut().for_each(Model::complete);
     }
 
     fn then(&mut self, then: Then) {

@@ -88,13 +88,11 @@ impl BufferCache {
     fn end_write(&self, claimed: &Claimed, has_failed: bool) {
         let block = claimed.buffer.nr();
         let shard = self.shard(block);
-        let is_newly_dirty = shard
-            .state
-            .lock()
-            .end_write(block, has_failed.then_some(claimed.since));
-        shard.changed.notify_all();
-        if is_newly_dirty {
+        let mut state = shard.state.lock();
+        if state.end_write(block, has_failed.then_some(claimed.since)) {
             self.dirty_count.fetch_add(1, Ordering::Relaxed);
         }
+        drop(state);
+        shard.changed.notify_all();
     }
 }

@@ -15,6 +15,8 @@ use rt::Nanos;
 
 const THREADS: u64 = 6;
 const STEPS: u64 = 250;
+/// Time after which a worker that has not ended hangs.
+const TIME_MAX: Nanos = Nanos::from_secs(600);
 
 fn work(bench: &Arc<Bench>, seed: u64) {
     let mut random = Random::new(seed);
@@ -88,6 +90,12 @@ fn run_tuned(kind: &str, block_bytes: &str, data: DataMode, tuning: Tuning) {
             rt::spawn("worker", move || work(&bench, seed))
         })
         .collect();
+    let deadline = rt::monotonic() + TIME_MAX;
+    // Each worker has a reference to its end.
+    while Arc::strong_count(&bench) > 1 {
+        assert!(rt::monotonic() < deadline, "a worker hangs");
+        rt::sleep(Nanos::from_millis(2));
+    }
     for thread in threads {
         assert!(thread.join().is_ok(), "a worker failed");
     }

@@ -1,7 +1,7 @@
 //! Waiting for writes to the final location.
 //!
 //! Normally the thread that submits writes waits for them, one after another. With `home=wait` each
-//! request is a flight of its own, and a thread that wants to change one of its blocks waits for it
+//! request is a batch of its own, and a thread that wants to change one of its blocks waits for it
 //! and records the results itself, as it would be woken when the block is written.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use layout::BlockNr;
 
 use crate::error::Result;
-use crate::flight::{Flight, State};
+use crate::home_batch::{HomeBatch, State};
 use crate::shared::Shared;
 
 impl Shared {
@@ -23,13 +23,16 @@ impl Shared {
                 break;
             }
             checkpoint.check()?;
-            let flights = self.flights.lock();
-            let flight = flights.iter().find(|flight| flight.contains(nr)).cloned();
-            drop(flights);
-            if let Some(flight) = flight {
+            let home_batches = self.home_batches.lock();
+            let batch = home_batches
+                .iter()
+                .find(|batch| batch.contains(nr))
+                .cloned();
+            drop(home_batches);
+            if let Some(batch) = batch {
                 drop(checkpoint);
                 // An error is settled by the thread that submitted the write.
-                let _ = self.land(&flight);
+                let _ = self.complete(&batch);
             } else {
                 self.writes_done.wait(&mut checkpoint);
             }
@@ -39,16 +42,16 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits for a flight and records its results, unless another thread does. Returns its first
+    /// Waits for a batch and records its results, unless another thread does. Returns its first
     /// error.
-    pub(super) fn land(&self, flight: &Arc<Flight>) -> Result<()> {
-        let Some(ticket) = flight.take() else {
-            return self.wait_until_over(flight);
+    pub(super) fn complete(&self, batch: &Arc<HomeBatch>) -> Result<()> {
+        let Some(ticket) = batch.take() else {
+            return self.wait_until_completed(batch);
         };
         let results = ticket.wait();
         let mut failure = Ok(());
         let mut checkpoint = self.checkpoint.lock();
-        for (run, result) in flight.runs.iter().zip(results) {
+        for (run, result) in batch.runs.iter().zip(results) {
             let is_ok = result.is_ok() || rt::mutant!("checkpoint/error-ignored");
             for index in 0..run.payload.len() as u64 {
                 checkpoint.end(run.first + index, is_ok);
@@ -58,20 +61,20 @@ impl Shared {
                 failure = result.map(drop).map_err(Into::into);
             }
         }
-        *flight.state.lock() = State::Over(failure.clone());
+        *batch.state.lock() = State::Completed(failure.clone());
         drop(checkpoint);
-        self.flights
+        self.home_batches
             .lock()
-            .retain(|other| !Arc::ptr_eq(other, flight));
+            .retain(|other| !Arc::ptr_eq(other, batch));
         self.writes_done.notify_all();
         failure
     }
 
-    /// Waits until another thread has recorded the results of a flight. Returns its first error.
-    fn wait_until_over(&self, flight: &Flight) -> Result<()> {
+    /// Waits until another thread has recorded the results of a batch. Returns its first error.
+    fn wait_until_completed(&self, batch: &HomeBatch) -> Result<()> {
         let mut checkpoint = self.checkpoint.lock();
         loop {
-            if let State::Over(result) = &*flight.state.lock() {
+            if let State::Completed(result) = &*batch.state.lock() {
                 return result.clone();
             }
             checkpoint.check()?;

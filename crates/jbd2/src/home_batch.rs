@@ -21,22 +21,22 @@ impl Run {
 }
 
 /// Requests in flight.
-pub(crate) struct Flight {
+pub(crate) struct HomeBatch {
     pub(crate) runs: Vec<Run>,
     pub(crate) state: Mutex<State>, // a leaf
 }
 
-/// The state of a flight.
+/// The state of a batch.
 pub(crate) enum State {
     /// No thread waits for it.
     Open(Ticket),
     /// A thread waits for it.
     Awaited,
     /// Its results have been recorded; the first error, if there is one.
-    Over(Result<()>),
+    Completed(Result<()>),
 }
 
-impl Flight {
+impl HomeBatch {
     pub(crate) fn new(runs: Vec<Run>, ticket: Ticket) -> Arc<Self> {
         Arc::new(Self {
             runs,
@@ -53,7 +53,7 @@ impl Flight {
         }
         match core::mem::replace(&mut *state, State::Awaited) {
             State::Open(ticket) => Some(ticket),
-            State::Awaited | State::Over(_) => None,
+            State::Awaited | State::Completed(_) => None,
         }
     }
 

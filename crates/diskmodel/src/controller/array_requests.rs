@@ -1,4 +1,4 @@
-//! The requests in progress at the array, by their sectors: [`Flights`] of reads, [`Writing`] of
+//! The requests in progress at the array, by their sectors: [`ArrayReads`] of reads, [`Writing`] of
 //! writes that pass through. No two of them, and no batch of dirty sectors, overlap, unless both
 //! are reads.
 
@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// A read in progress at the array.
 #[derive(Debug, Clone)]
-struct Flight {
+struct Read {
     number: u64,
     range: Range<u64>,
     is_ahead: bool,
@@ -16,12 +16,12 @@ struct Flight {
 
 /// The reads in progress at the array.
 #[derive(Debug, Default)]
-pub(super) struct Flights {
-    flights: Vec<Flight>,
+pub(super) struct ArrayReads {
+    reads: Vec<Read>,
     next: u64,
 }
 
-impl Flights {
+impl ArrayReads {
     /// Adds the ranges of a read. Returns their numbers.
     pub(super) fn start(
         &mut self,
@@ -30,7 +30,7 @@ impl Flights {
     ) -> Vec<u64> {
         let first = self.next;
         for range in ranges {
-            self.flights.push(Flight {
+            self.reads.push(Read {
                 number: self.next,
                 range,
                 is_ahead,
@@ -42,34 +42,34 @@ impl Flights {
     }
 
     /// Removes a range. Returns true if it was not written in the meantime.
-    pub(super) fn land(&mut self, number: u64) -> bool {
-        let mut flights = self.flights.iter();
-        let place = flights.position(|flight| flight.number == number);
-        place.is_some_and(|place| !self.flights.swap_remove(place).is_stale)
+    pub(super) fn end(&mut self, number: u64) -> bool {
+        let mut reads = self.reads.iter();
+        let place = reads.position(|read| read.number == number);
+        place.is_some_and(|place| !self.reads.swap_remove(place).is_stale)
     }
 
     /// Marks the reads of sectors that are written.
     pub(super) fn mark_stale(&mut self, range: &Range<u64>) {
-        for flight in &mut self.flights {
-            flight.is_stale |= overlap(&flight.range, range);
+        for read in &mut self.reads {
+            read.is_stale |= overlap(&read.range, range);
         }
     }
 
     /// Returns true if sectors of a range are being read.
     pub(super) fn cover(&self, range: &Range<u64>) -> bool {
-        let mut flights = self.flights.iter();
-        flights.any(|flight| overlap(&flight.range, range))
+        let mut reads = self.reads.iter();
+        reads.any(|read| overlap(&read.range, range))
     }
 
     /// Returns true if sectors of a range are being read ahead.
-    pub(super) fn bring(&self, range: &Range<u64>) -> bool {
-        let mut flights = self.flights.iter();
-        flights.any(|flight| flight.is_ahead && overlap(&flight.range, range))
+    pub(super) fn are_ahead(&self, range: &Range<u64>) -> bool {
+        let mut reads = self.reads.iter();
+        reads.any(|read| read.is_ahead && overlap(&read.range, range))
     }
 
     /// Returns true if nothing is being read.
     pub(super) fn is_empty(&self) -> bool {
-        self.flights.is_empty()
+        self.reads.is_empty()
     }
 }
 
@@ -117,14 +117,14 @@ mod tests {
 
     #[test]
     fn a_read_whose_sectors_are_written_is_stale() {
-        let mut flights = Flights::default();
-        let numbers = flights.start([0..8, 16..24].into_iter(), true);
-        assert!(flights.bring(&(7..9)) && flights.cover(&(20..21)));
-        assert!(!flights.cover(&(8..16)));
-        flights.mark_stale(&(8..17));
-        assert!(flights.land(numbers[0]));
-        assert!(!flights.land(numbers[1]));
-        assert!(flights.is_empty());
+        let mut reads = ArrayReads::default();
+        let numbers = reads.start([0..8, 16..24].into_iter(), true);
+        assert!(reads.are_ahead(&(7..9)) && reads.cover(&(20..21)));
+        assert!(!reads.cover(&(8..16)));
+        reads.mark_stale(&(8..17));
+        assert!(reads.end(numbers[0]));
+        assert!(!reads.end(numbers[1]));
+        assert!(reads.is_empty());
     }
 
     #[test]

@@ -1,0 +1,248 @@
+//! Writes that their submitter does not wait for (`writers=submit`), in virtual time: the threads
+//! that need their results, and devices that fail.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use block::device::{Geometry, Request};
+use block::memory::MemoryDevice;
+use block::ticket::Ticket;
+use block::{BlockDevice, DeviceError};
+use ext::options::DataMode;
+use ext::tuning::{MemoryAccounting, Writers};
+use ext::volume::OpenFlags;
+use ext::{Error, MountOptions, Volume};
+use rt::Nanos;
+use rt::atomic::{AtomicU64, Ordering};
+
+use crate::rig::{Place, Rig, quiet};
+
+const MEBIBYTE: usize = 1 << 20;
+const BUDGET: u64 = 8 << 20;
+/// Number of batches that a device fails before a test does.
+const BATCHES_MAX: u64 = 10_000;
+
+/// Returns options of a volume that only submits writes, with no periodic daemon. Writers submit
+/// above 60 % of 8 MiB.
+fn options() -> MountOptions {
+    let mut options = quiet(DataMode::Ordered);
+    options.memory.budget_bytes = BUDGET;
+    options.tuning.memory_accounting = MemoryAccounting::Contents;
+    options.tuning.writeback.writers = Writers::Submit;
+    options
+}
+
+fn in_world(work: impl FnOnce() + 'static) {
+    sim::run(sim::Config::fair(3), work).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// The behaviour of a device for writes.
+#[derive(Clone, Copy)]
+enum Writes {
+    /// Submission and completion take a time each.
+    Take(Nanos, Nanos),
+    /// They fail at once.
+    Fail,
+    /// Submission panics, after a number of batches.
+    PanicAfter(u64),
+}
+
+/// A device whose writes can be changed, without a cache.
+struct Changeable {
+    memory: Arc<MemoryDevice>,
+    writes: rt::Mutex<Writes>,
+    batches: AtomicU64,
+}
+
+impl Changeable {
+    fn new(memory: &Arc<MemoryDevice>) -> Arc<Self> {
+        Arc::new(Self {
+            memory: Arc::clone(memory),
+            writes: rt::Mutex::new(Writes::Take(Nanos::ZERO, Nanos::ZERO)),
+            batches: AtomicU64::new(0),
+        })
+    }
+
+    fn set(&self, writes: Writes) {
+        *self.writes.lock() = writes;
+        self.batches.store(0, Ordering::Relaxed);
+    }
+}
+
+impl BlockDevice for Changeable {
+    fn geometry(&self) -> Geometry {
+        self.memory.geometry()
+    }
+
+    fn submit(&self, batch: Vec<Request>) -> Ticket {
+        if !batch.iter().any(Request::is_write) {
+            return self.memory.submit(batch);
+        }
+        let batches = self.batches.fetch_add(1, Ordering::Relaxed);
+        let writes = *self.writes.lock();
+        match writes {
+            Writes::Take(submission, completion) => {
+                if submission > Nanos::ZERO {
+                    rt::sleep(submission);
+                }
+                let results = self.memory.submit(batch).wait();
+                if completion == Nanos::ZERO {
+                    return Ticket::ready(results);
+                }
+                let (ticket, completer) = Ticket::pending();
+                rt::spawn_daemon("write", move || {
+                    rt::sleep(completion);
+                    completer.complete(results);
+                });
+                ticket
+            }
+            Writes::Fail => {
+                assert!(batches < BATCHES_MAX, "writes are repeated without a pause");
+                let failed = batch.iter().map(|_| Err(DeviceError::Gone));
+                Ticket::ready(failed.collect())
+            }
+            Writes::PanicAfter(count) => {
+                assert!(batches < count, "the device panics, as the test wants");
+                self.memory.submit(batch)
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        "changeable".to_owned()
+    }
+}
+
+/// Opens a volume on a device whose writes can be changed.
+fn open(options: MountOptions) -> (Arc<Changeable>, Arc<Volume>) {
+    let made = Rig::new(Place::None, 1024, 24 << 20);
+    let home = Changeable::new(&made.home);
+    let volume = Volume::open(Arc::<Changeable>::clone(&home), None, options);
+    (home, Arc::new(volume.expect("it opens")))
+}
+
+/// Returns the time that some work takes.
+fn time(work: impl FnOnce()) -> Nanos {
+    let begin = rt::monotonic();
+    work();
+    rt::monotonic().saturating_sub(begin)
+}
+
+/// A device that fails does not keep the flusher running: the volume is closed, with an error.
+#[test]
+fn the_flusher_gives_up_on_a_device_that_fails() {
+    in_world(|| {
+        let (home, volume) = open(options());
+        volume.write_file("/before", &[1; 1024]).expect("write");
+        volume.sync().expect("sync");
+        home.set(Writes::Fail);
+        // More than the background limit, and less than the limit of writers.
+        let big = vec![2; 7 * MEBIBYTE / 2];
+        volume.write_file("/big", &big).expect("cached");
+        rt::sleep(Nanos::from_secs(10));
+        let batches = home.batches.load(Ordering::Relaxed);
+        assert!((1..BATCHES_MAX).contains(&batches), "{batches} batches");
+        let volume = Arc::into_inner(volume).expect("no other thread has it");
+        volume.close().expect_err("its data is lost");
+    });
+}
+
+/// Writers are refused when nothing can be written, before memory is used up.
+#[test]
+fn writers_are_refused_by_a_device_that_fails() {
+    in_world(|| {
+        let (home, volume) = open(options());
+        home.set(Writes::Fail);
+        let mut written = 0;
+        let refused = (0..64).find_map(|file| {
+            let result = volume.write_file(&format!("/{file}"), &vec![3; MEBIBYTE / 4]);
+            written += MEBIBYTE / 4;
+            result.err()
+        });
+        let error = refused.expect("a writer is refused");
+        assert!(matches!(error, Error::Device(_)), "{error:?}");
+        assert!(written as u64 <= BUDGET, "{written} bytes were taken");
+        let volume = Arc::into_inner(volume).expect("no other thread has it");
+        volume.close().expect_err("its data is lost");
+    });
+}
+
+/// A thread that needs pages whose submission has not returned waits for their write, and not until
+/// another thread happens to record its results.
+#[test]
+fn a_write_under_submission_is_waited_for() {
+    in_world(|| {
+        let (submission, completion) = (Nanos::from_millis(200), Nanos::from_millis(100));
+        let mut options = options();
+        options.memory.writer_interval = Nanos::from_secs(60);
+        options.memory.dirty_expiry = Nanos::from_millis(1);
+        let (home, volume) = open(options);
+        volume.write_file("/f", &[4; 4096]).expect("write");
+        home.set(Writes::Take(submission, completion));
+        // The writer daemon is within the submission of the file.
+        rt::sleep(Nanos::from_secs(60) + Nanos::from_millis(100));
+        assert!(home.batches.load(Ordering::Relaxed) >= 1);
+        let file = volume.open_file("/f", OpenFlags::READ_WRITE).expect("open");
+        let took = time(|| file.set_len(0).expect("truncate"));
+        assert!(took <= submission + completion, "{took:?}");
+        file.close().expect("close");
+        let volume = Arc::into_inner(volume).expect("no other thread has it");
+        volume.close().expect("close");
+    });
+}
+
+/// `fsync` does not follow a writer whose pages are submitted again and again.
+#[test]
+fn fsync_does_not_follow_a_writer() {
+    in_world(|| {
+        let mut options = options();
+        // Each new dirty page is submitted.
+        options.memory.dirty_background_percent = 0;
+        options.memory.dirty_percent = 0;
+        let (home, volume) = open(options);
+        volume.write_file("/f", &[5; 1024]).expect("write");
+        home.set(Writes::Take(Nanos::ZERO, Nanos::from_millis(100)));
+        let shared = Arc::clone(&volume);
+        let writer = rt::spawn("writer", move || {
+            let file = shared.open_file("/f", OpenFlags::READ_WRITE);
+            let file = file.expect("open");
+            for step in 0..400 {
+                file.write_at(step * 1024, &[6; 1024]).expect("write");
+                rt::sleep(Nanos::from_millis(10));
+            }
+            file.close().expect("close");
+        });
+        rt::sleep(Nanos::from_millis(500));
+        let file = volume.open_file("/f", OpenFlags::READ_WRITE).expect("open");
+        let took = time(|| file.sync_data().expect("fsync"));
+        assert!(took <= Nanos::from_millis(500), "{took:?}");
+        file.close().expect("close");
+        writer.join().expect("it ends well");
+        let volume = Arc::into_inner(volume).expect("no other thread has it");
+        volume.close().expect("close");
+    });
+}
+
+/// A panic of the device while the pages of several files are submitted leaves no page in flight.
+#[test]
+fn a_panic_of_the_device_leaves_nothing_in_flight() {
+    in_world(|| {
+        let (home, volume) = open(options());
+        for file in 0..4 {
+            let written = volume.write_file(&format!("/{file}"), &[7; 4096]);
+            written.expect("write");
+        }
+        home.set(Writes::PanicAfter(1));
+        let synced = catch_unwind(AssertUnwindSafe(|| volume.sync()));
+        synced.expect_err("the device panics");
+        home.set(Writes::Take(Nanos::ZERO, Nanos::ZERO));
+        for file in 0..4 {
+            let file = volume.open_file(&format!("/{file}"), OpenFlags::READ);
+            let file = file.expect("open");
+            file.sync_data().expect("it is written now");
+            file.close().expect("close");
+        }
+        let volume = Arc::into_inner(volume).expect("no other thread has it");
+        volume.close().expect("close");
+    });
+}
