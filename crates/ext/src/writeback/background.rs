@@ -7,9 +7,9 @@
 //! | a writer | each new dirty page above the limit | the 32 oldest blocks |
 //! | the writer daemon (`kupdate`) | each interval | blocks that are old |
 //!
-//! A thread waits only for room in the device's queue. A writer that finds no page to submit goes on,
-//! even if metadata alone is above the limit: the journal bounds it. Metadata blocks are written at the same age
-//! as pages, by a thread of their own, which does wait for them.
+//! A thread waits only for room in the device's queue. A writer that finds no page to submit goes
+//! on, even if metadata alone is above the limit: the journal bounds it. Metadata blocks are
+//! written at the same age as pages, by a thread of their own, which does wait for them.
 //!
 //! Source: fs/buffer.c of Linux 2.4.18-14 (Red Hat), `bdflush`, `balance_dirty`,
 //! `write_some_buffers` and `sync_old_buffers`. 2.4.18 itself has a writer wait for some of the

@@ -61,8 +61,8 @@ pub fn first_seed() -> u64 {
     }
 }
 
-/// Returns mount options by the seed, under which the daemons work. In some worlds the writer daemon
-/// does not, and nothing that waits is helped by its next round.
+/// Returns mount options by the seed, under which the daemons work. In some worlds the writer
+/// daemon does not, and nothing that waits is helped by its next round.
 pub fn options(random: &mut Random) -> MountOptions {
     let modes = [DataMode::Ordered, DataMode::Writeback, DataMode::Journal];
     let interval = Nanos::from_millis(1 + random.below(50));
