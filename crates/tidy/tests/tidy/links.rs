@@ -28,12 +28,23 @@ fn links_lead_to_files() {
 
 #[test]
 fn the_readme_links_every_document() {
-    let text = std::fs::read_to_string(super::root().join("README.md")).expect("README.md");
-    let linked = links(&text);
-    for path in super::files(".md") {
-        let name = super::relative(&path);
-        if Path::new(&name).starts_with("docs") {
-            assert!(linked.contains(&name.as_str()), "README.md lacks {name}");
+    let root = super::root();
+    for (index, folder, rest) in [
+        ("README.md", "docs", Some("docs/results")),
+        ("docs/results/README.md", "docs/results", None),
+    ] {
+        let text = std::fs::read_to_string(root.join(index)).expect("the index is there");
+        let linked = links(&text);
+        for path in super::files(".md") {
+            let name = super::relative(&path);
+            let is_below = |folder: &str| Path::new(&name).starts_with(folder);
+            if !is_below(folder) || rest.is_some_and(is_below) || name == index {
+                continue;
+            }
+            let own = name.strip_prefix("docs/results/").unwrap_or(&name);
+            assert!(linked.contains(&own), "{index} lacks {own}");
         }
     }
+    let text = std::fs::read_to_string(root.join("README.md")).expect("README.md");
+    assert!(links(&text).contains(&"docs/results/README.md"));
 }
