@@ -47,13 +47,14 @@ impl Shared {
             "the caller has made itself the committer"
         );
         let began = rt::monotonic();
-        let done = match state.held.take() {
+        let lead = || match state.held.take() {
             Some(closed) => {
                 drop(state);
                 self.write_and_file(closed)
             }
             None => self.close_and_write(state, began),
         };
+        let done = self.or_abort(lead, || self.state.lock().has_committer = false);
         if let Err(error) = done {
             self.abort(error);
         }

@@ -17,6 +17,7 @@
 //! [`Client::home_flushed`].
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use block::BlockDevice;
@@ -297,6 +298,18 @@ impl Shared {
             .error
             .as_ref()
             .map(|error| Error::Aborted(Arc::clone(error)))
+    }
+
+    /// Runs work for whose results other threads wait. A panic in it, in a device for example, aborts
+    /// the journal, and then calls `give_up`, before it continues: they do not wait for ever.
+    pub(crate) fn or_abort<T>(&self, work: impl FnOnce() -> T, give_up: impl FnOnce()) -> T {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+            let error = Error::Stopped("a panic in a caller's thread".to_owned());
+            // The device may panic again when the error is noted on it.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.abort(error)));
+            give_up();
+            resume_unwind(panic)
+        })
     }
 
     /// Aborts the journal: nothing more is committed, and the log on the device stays as it is.

@@ -25,11 +25,11 @@ mod write_back;
 
 use std::sync::Arc;
 
-use block::{BlockDevice, Request};
+use block::{BlockDevice, DeviceError, Request};
 use jbd2::{Buffer, BufferWrite};
 use layout::{Block, BlockNr, SectorNr};
-use rt::Nanos;
 use rt::atomic::{AtomicU64, Ordering};
+use rt::{Mutex, Nanos};
 
 use crate::awaited::awaited;
 use crate::disk::metadata::{Checks, Label};
@@ -39,6 +39,8 @@ use shard::{Found, Shard};
 
 /// Number of locks that the buffers are spread over.
 const SHARDS: usize = 16;
+/// Number of attempts of a caller to write blocks whose write by another thread fails.
+const ATTEMPTS: usize = 2;
 
 /// The cache of metadata blocks.
 pub(crate) struct BufferCache {
@@ -52,6 +54,9 @@ pub(crate) struct BufferCache {
     count: AtomicU64,
     /// Number of dirty buffers (without a journal).
     dirty_count: AtomicU64,
+    /// Number of blocks whose write has failed so far, and the last cause (without a journal).
+    failures: AtomicU64,
+    last_error: Mutex<Option<DeviceError>>, // a leaf
 }
 
 impl BufferCache {
@@ -66,6 +71,8 @@ impl BufferCache {
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             count: AtomicU64::new(0),
             dirty_count: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            last_error: Mutex::default(),
         }
     }
 
@@ -255,15 +262,33 @@ impl BufferCache {
         blocks.sort_unstable();
         blocks.dedup();
         let (_, busy) = self.write_dirty(&blocks)?;
-        for block in &busy {
+        self.wait_written(&busy);
+        // A buffer that was in flight may be dirty again, or its write may have failed.
+        let mut left = busy;
+        for _ in 0..ATTEMPTS {
+            let failures = self.failures.load(Ordering::Relaxed);
+            let (_, busy) = self.write_dirty(&left)?;
+            self.wait_written(&busy);
+            // Writes of other threads that were found now have started after this call.
+            let have_failed = self.failures.load(Ordering::Relaxed) != failures;
+            if busy.is_empty() || !have_failed {
+                return Ok(());
+            }
+            left = busy;
+        }
+        let last = self.last_error.lock().clone();
+        Err(last.unwrap_or(DeviceError::Gone).into())
+    }
+
+    /// Waits until no write of the blocks is in flight.
+    fn wait_written(&self, blocks: &[BlockNr]) {
+        for block in blocks {
             let shard = self.shard(*block);
             let mut state = shard.state.lock();
             while state.is_busy(*block) {
                 shard.changed.wait(&mut state);
             }
         }
-        // A buffer that was in flight may be dirty again, or its write may have failed.
-        self.write_dirty(&busy).map(drop)
     }
 
     /// Writes all dirty buffers and waits, also for writes by other threads (without a journal).
@@ -317,7 +342,7 @@ impl BufferCache {
         &self,
         block: BlockNr,
         label: Label,
-        image: Result<Arc<Block>, block::DeviceError>,
+        image: Result<Arc<Block>, DeviceError>,
     ) -> Result<Arc<Buffer>, Refused> {
         let loaded = image.map_err(Refused::from).and_then(|image| {
             let verdict = self.checks.verify(label, &image);

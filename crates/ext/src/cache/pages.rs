@@ -149,11 +149,12 @@ impl Pages {
         if oldest == inner.listed {
             return;
         }
-        if let Some(old) = inner.listed {
-            self.list.remove(old, inode.nr);
-        }
+        // A sync that reads the list meanwhile finds the file at one place or at both.
         if let Some(new) = oldest {
             self.list.insert(new, inode);
+        }
+        if let Some(old) = inner.listed {
+            self.list.remove(old, inode.nr);
         }
         inner.listed = oldest;
     }

@@ -186,7 +186,11 @@ pub(crate) fn write_files(
 ) -> Result<(), DeviceError> {
     let first = Pass::run(core, files.iter(), which, loose);
     let mut left = first.busy;
-    left.extend(first.failed_elsewhere);
+    for inode in first.failed_elsewhere {
+        if !left.iter().any(|other| Arc::ptr_eq(other, inode)) {
+            left.push(inode);
+        }
+    }
     if left.is_empty() {
         return first.result;
     }
@@ -225,9 +229,7 @@ impl<'f> Pass<'f> {
         let mut failed_elsewhere = Vec::new();
         for (inode, before) in files.zip(counts) {
             wait_written(core, inode);
-            let is_busy = || busy.iter().any(|other| Arc::ptr_eq(other, inode));
-            let has_failed = written.is_ok() && inode.pages.error_count() != before;
-            if has_failed && !is_busy() {
+            if written.is_ok() && inode.pages.error_count() != before {
                 failed_elsewhere.push(inode);
             }
         }

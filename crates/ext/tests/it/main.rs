@@ -22,6 +22,7 @@ mod discard;
 mod durability;
 mod failures;
 mod faults;
+mod foreign_writes;
 mod full;
 mod history;
 mod holes;

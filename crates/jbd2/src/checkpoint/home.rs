@@ -49,6 +49,16 @@ impl Shared {
     /// written.
     pub(super) fn write_candidates(
         &self,
+        candidates: Vec<Candidate>,
+        batch: Batch,
+        batches: Batches,
+    ) -> Result<usize> {
+        let write = || self.write_in_batches(candidates, batch, batches);
+        self.or_abort(write, || {})
+    }
+
+    fn write_in_batches(
+        &self,
         mut candidates: Vec<Candidate>,
         batch: Batch,
         batches: Batches,

@@ -77,6 +77,9 @@ impl BufferCache {
         for (run, result) in runs.iter().zip(results) {
             let (ours, behind) = rest.split_at(run.len());
             rest = behind;
+            if let Err(error) = &result {
+                *self.last_error.lock() = Some(error.clone());
+            }
             for one in ours {
                 self.end_write(one, result.is_err());
             }
@@ -89,6 +92,9 @@ impl BufferCache {
         let block = claimed.buffer.nr();
         let shard = self.shard(block);
         let mut state = shard.state.lock();
+        if has_failed {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+        }
         if state.end_write(block, has_failed.then_some(claimed.since)) {
             self.dirty_count.fetch_add(1, Ordering::Relaxed);
         }
