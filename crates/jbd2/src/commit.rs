@@ -54,7 +54,7 @@ impl Shared {
             }
             None => self.close_and_write(state, began),
         };
-        let done = self.or_abort(lead, || self.state.lock().has_committer = false);
+        let done = self.or_abort("a commit", lead, || self.state.lock().has_committer = false);
         if let Err(error) = done {
             self.abort(error);
         }

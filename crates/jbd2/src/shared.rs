@@ -300,11 +300,16 @@ impl Shared {
             .map(|error| Error::Aborted(Arc::clone(error)))
     }
 
-    /// Runs work for whose results other threads wait. A panic in it, in a device for example, aborts
-    /// the journal, and then calls `give_up`, before it continues: they do not wait for ever.
-    pub(crate) fn or_abort<T>(&self, work: impl FnOnce() -> T, give_up: impl FnOnce()) -> T {
+    /// Runs work for whose results other threads wait. A panic in it, in a device for example,
+    /// aborts the journal, so that they do not wait for ever. It calls `give_up` and continues.
+    pub(crate) fn or_abort<T>(
+        &self,
+        name: &str,
+        work: impl FnOnce() -> T,
+        give_up: impl FnOnce(),
+    ) -> T {
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-            let error = Error::Stopped("a panic in a caller's thread".to_owned());
+            let error = Error::Stopped(format!("a panic in {name}"));
             // The device may panic again when the error is noted on it.
             let _ = catch_unwind(AssertUnwindSafe(|| self.abort(error)));
             give_up();

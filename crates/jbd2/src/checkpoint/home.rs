@@ -54,7 +54,7 @@ impl Shared {
         batches: Batches,
     ) -> Result<usize> {
         let write = || self.write_in_batches(candidates, batch, batches);
-        self.or_abort(write, || {})
+        self.or_abort("a checkpoint", write, || {})
     }
 
     fn write_in_batches(
