@@ -1,21 +1,15 @@
 //! Errors of devices and of callers: the journal aborts stickily, nothing later is committed, and
 //! what is on the device recovers to the last good commit.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use block::fault::{Effect, FaultRule, Operations, When};
-use block::{
-    BlockDevice, DeviceError, FaultDevice, FaultPlan, Geometry, MemoryDevice, Request, Ticket,
-};
-use jbd2::policy::Committer;
-use jbd2::{Buffer, Config, Credits, Error, Journal, LogPolicy};
-use layout::{Block, BlockNr, SectorNr, Tid};
-use rt::Nanos;
-use rt::atomic::{AtomicBool, Ordering};
+use block::{BlockDevice, DeviceError, FaultDevice, FaultPlan, MemoryDevice};
+use jbd2::{Config, Credits, Error, LogPolicy};
+use layout::{SectorNr, Tid};
 use testkit::Random;
 
-use crate::harness::{Kind, Model, Notes, Small, check};
+use crate::harness::{Kind, Model, Small, check};
 
 fn rule(operations: Operations, when: When) -> FaultPlan {
     let rules = vec![FaultRule {
@@ -98,7 +92,7 @@ impl Bench {
         ));
         // The thread that met the error tells the client; it may be a daemon.
         while self.small.notes.aborted.lock().is_empty() {
-            rt::sleep(Nanos::from_millis(1));
+            rt::sleep(rt::Nanos::from_millis(1));
         }
         assert_eq!(
             self.small.notes.aborted.lock().len(),
@@ -368,60 +362,6 @@ fn a_closed_journal_starts_nothing() {
     );
 }
 
-/// A device that panics once when it is written to.
-struct Bomb {
-    inner: Arc<MemoryDevice>,
-    is_armed: AtomicBool,
-}
-
-impl BlockDevice for Bomb {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
-
-    fn submit(&self, batch: Vec<Request>) -> Ticket {
-        let writes = batch.iter().any(|one| matches!(one, Request::Write { .. }));
-        let is_hit = writes && self.is_armed.swap(false, Ordering::AcqRel);
-        assert!(!is_hit, "a panic on purpose");
-        self.inner.submit(batch)
-    }
-
-    fn name(&self) -> String {
-        "bomb".to_owned()
-    }
-}
-
-/// No thread waits for ever for a daemon that has panicked.
-#[test]
-fn a_panic_in_the_committer_aborts() {
-    let kind = Kind::default();
-    let (home, _) = kind.devices();
-    kind.format(Arc::<MemoryDevice>::clone(&home));
-    let bomb = Arc::new(Bomb {
-        inner: home,
-        is_armed: AtomicBool::new(false),
-    });
-    let device: Arc<dyn BlockDevice> = Arc::<Bomb>::clone(&bomb);
-    let policy = LogPolicy {
-        committer: Committer::Daemon,
-        ..LogPolicy::default()
-    };
-    let config = Config {
-        policy,
-        ..kind.config()
-    };
-    let location = kind.location(Arc::clone(&device));
-    let mut small = Small::open_with(kind, device, location, config);
-    let first = small.write(1);
-    small.journal.commit(first).expect("nothing is wrong yet");
-    let second = small.write(2);
-    bomb.is_armed.store(true, Ordering::Release);
-    let error = small.journal.commit(second).expect_err("it is not durable");
-    assert!(matches!(error, Error::Aborted(_)), "{error}");
-    assert!(error.to_string().contains("a panic in a commit"), "{error}");
-    assert!(small.journal.close().is_err());
-}
-
 /// The write that says that the log is empty, or another of a checkpoint, finds no room. What is
 /// committed next is found after a power cut, also when the superblock is written again for the
 /// first revoke, or for the note of an abort.
@@ -544,68 +484,4 @@ fn a_close_reports_the_abort_of_a_daemon() {
         }
     }
     assert!(aborted > 0, "nothing failed");
-}
-
-/// A device whose writes panic while it is set.
-struct Panicking {
-    inner: Arc<MemoryDevice>,
-    panics: AtomicBool,
-}
-
-impl BlockDevice for Panicking {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
-
-    fn submit(&self, batch: Vec<Request>) -> Ticket {
-        let is_write = batch.iter().any(Request::is_write);
-        let panics = is_write && self.panics.load(Ordering::Relaxed);
-        assert!(!panics, "the device panics, as the test wants");
-        self.inner.submit(batch)
-    }
-
-    fn name(&self) -> String {
-        "panicking".to_owned()
-    }
-}
-
-/// A panic of a device in a caller's commit or checkpoint aborts the journal: other callers get an
-/// error, and so does the close.
-#[test]
-fn a_panic_in_a_callers_thread_leaves_no_thread_waiting() {
-    for in_checkpoint in [false, true] {
-        let run = move || {
-            let kind = Kind::default();
-            let (home, _) = kind.devices();
-            kind.format(Arc::<MemoryDevice>::clone(&home));
-            let device = Arc::new(Panicking {
-                inner: home,
-                panics: AtomicBool::new(false),
-            });
-            let home: Arc<dyn BlockDevice> = Arc::<Panicking>::clone(&device);
-            let location = kind.location(Arc::clone(&home));
-            let journal = Journal::open(location, home, kind.config(), Notes::new());
-            let journal = journal.expect("the log is good");
-            let buffer = Buffer::new(BlockNr::new(1), Block::zeroed(1024).into_arc());
-            let write = || {
-                let mut handle = journal.start(Credits::blocks(1)).expect("it works");
-                handle.write(&buffer).expect("it has credits")[0] += 1;
-                handle.finish().expect("it works");
-            };
-            write();
-            if in_checkpoint {
-                journal.commit_running().expect("it works");
-            }
-            device.panics.store(true, Ordering::Relaxed);
-            let call = AssertUnwindSafe(|| match in_checkpoint {
-                true => journal.write_back(Nanos::MAX, 10).map(drop),
-                false => journal.commit_running().map(drop),
-            });
-            catch_unwind(call).expect_err("the device panics");
-            device.panics.store(false, Ordering::Relaxed);
-            journal.commit_running().expect_err("it has aborted");
-            journal.close().expect_err("it has aborted");
-        };
-        sim::run(sim::Config::fair(1), run).unwrap_or_else(|error| panic!("{error}"));
-    }
 }

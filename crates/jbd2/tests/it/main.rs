@@ -13,6 +13,7 @@ mod group;
 mod harness;
 mod linux24;
 mod oracle;
+mod panics;
 mod rules;
 mod space;
 mod stress;
