@@ -6,7 +6,6 @@
 //! them aborts the journal, so that no thread waits for work that will not be done.
 
 use core::sync::atomic::Ordering;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use rt::{JoinHandle, Nanos};
@@ -31,10 +30,7 @@ pub(crate) fn spawn_checkpointer(shared: &Arc<Shared>) -> JoinHandle<()> {
 fn spawn(name: &'static str, shared: &Arc<Shared>, work: fn(&Shared)) -> JoinHandle<()> {
     let shared = Arc::clone(shared);
     rt::spawn_daemon(name, move || {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&shared))) {
-            shared.abort(Error::Stopped(format!("a panic in {name}")));
-            resume_unwind(panic);
-        }
+        shared.or_abort(name, || work(&shared), || {});
     })
 }
 

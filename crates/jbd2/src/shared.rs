@@ -301,7 +301,8 @@ impl Shared {
     }
 
     /// Runs work for whose results other threads wait. A panic in it, in a device for example,
-    /// aborts the journal, so that they do not wait for ever. It calls `give_up` and continues.
+    /// aborts the journal, so that they do not wait for ever. Then `give_up` is called, and the
+    /// panic goes on.
     pub(crate) fn or_abort<T>(
         &self,
         name: &str,
