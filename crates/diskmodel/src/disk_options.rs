@@ -68,14 +68,21 @@ fn set_buffer(model: &mut DiskModel, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Sets the number of segments for dirty sectors, and with it the size of the write cache.
+/// Sets the number of segments for dirty sectors, and with it the size of the write cache; `any`
+/// shares the whole buffer among any number of extents.
 fn set_write_segments(model: &mut DiskModel, value: &str) -> Result<(), String> {
     let buffer = &mut model.buffer;
-    let parsed = value.parse().ok();
-    let segments = parsed.filter(|segments| (1..=buffer.segments).contains(segments));
-    let segments = segments.ok_or_else(|| format!("1 to {}", buffer.segments))?;
-    buffer.write_segments = Some(segments);
-    buffer.cache_sectors = segments.saturating_mul(buffer.segment_sectors);
+    let number = if value == "any" {
+        None
+    } else {
+        let parsed = value.parse().ok();
+        let number = parsed.filter(|number| (1..=buffer.segments).contains(number));
+        Some(number.ok_or_else(|| format!("1 to {}, or any", buffer.segments))?)
+    };
+    buffer.write_segments = number;
+    buffer.cache_sectors = number
+        .unwrap_or(buffer.segments)
+        .saturating_mul(buffer.segment_sectors);
     Ok(())
 }
 

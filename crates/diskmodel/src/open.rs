@@ -15,7 +15,7 @@
 //! | `seek=6.9` | disks | the mean seek in milliseconds, where the curve was not measured |
 //! | `track=1.0`, `stroke=11.9` | disks | the seek to the next track and over all of them |
 //! | `buffer=2MiB` | disks | the drive's memory |
-//! | `wsegments=8` | disks | its segments that hold cached writes, one extent each |
+//! | `wsegments=8` or `any` | disks | its segments that hold cached writes, one extent each |
 //! | `fua=on` or `off` | disks | true if the drive reports FUA; default on |
 //! | `plp=on` or `off` | ssd | true if the cache survives a power cut; default off |
 //! | `capacity=9GB` | all | the size: of a disk, its outer part |

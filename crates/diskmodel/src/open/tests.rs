@@ -74,6 +74,18 @@ fn options_set_what_they_say() {
 }
 
 #[test]
+fn any_number_of_write_segments_shares_the_buffer() {
+    let builder = Builder::new("ibm-dnes").expect("it is in the catalogue");
+    let builder = builder.option("wsegments", "any").expect("it is a value");
+    let buffer = builder.model().expect("it is a hard disk").buffer;
+    assert_eq!(buffer.write_segments, None);
+    assert_eq!(
+        buffer.cache_sectors,
+        buffer.segments * buffer.segment_sectors
+    );
+}
+
+#[test]
 fn mistakes_are_named() {
     let check = |name: &str, key: &str, value: &str, message: &str| {
         let result = Builder::new(name).and_then(|builder| builder.option(key, value));
@@ -116,7 +128,7 @@ fn mistakes_are_named() {
     check("atlas-v-18", "stroke", "101", "up to 100 ms");
     check("atlas-v-18", "track", "-1", "a curve that rises");
     check("atlas-v-18", "buffer", "4KiB", "262144 to");
-    check("atlas-v-18", "wsegments", "17", "1 to 16");
+    check("atlas-v-18", "wsegments", "17", "1 to 16, or any");
     check("atlas-v-18", "tcq", "300", "1 to 256");
     check(
         "atlas-v-18",
