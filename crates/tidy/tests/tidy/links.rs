@@ -48,3 +48,37 @@ fn the_readme_links_every_document() {
     let text = std::fs::read_to_string(root.join("README.md")).expect("README.md");
     assert!(links(&text).contains(&"docs/results/README.md"));
 }
+
+/// Returns text and target of all links of a document to pages of results.
+fn figures(text: &str) -> Vec<(&str, &str)> {
+    let links = text.match_indices("](").filter_map(|(at, _)| {
+        let shown = text[..at].rfind('[').map(|start| &text[start + 1..at])?;
+        let target = text[at + 2..].split([')', '#']).next()?;
+        Some((shown, target))
+    });
+    links
+        .filter(|(_, target)| target.contains("results/"))
+        .collect()
+}
+
+#[test]
+fn linked_figures_are_on_their_page() {
+    for path in super::files(".md") {
+        let name = super::relative(&path);
+        if Path::new(&name).starts_with("docs/results") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let folder = path.parent().expect("a file lies in a folder");
+        for (shown, target) in figures(&text) {
+            if !shown.contains(|letter: char| letter.is_ascii_digit()) || target.ends_with(shown) {
+                continue;
+            }
+            let page = std::fs::read_to_string(folder.join(target)).expect("the page is there");
+            assert!(
+                page.contains(shown),
+                "{name}: {shown} is not on {target}: take the figure from there"
+            );
+        }
+    }
+}
