@@ -8,17 +8,19 @@ mod resize;
 
 use std::ops::Range;
 
-use layout::inode::{BASE_SIZE, Inode, MAP_WORDS};
+use layout::checksum::metadata;
+use layout::inode::{BASE_SIZE, Inode};
 use layout::mode::FileType;
 use zerocopy::FromBytes;
 
 use crate::error::Error;
 use crate::inode_states::{InodeState, Usage};
 use crate::kind::ProblemKind;
-use crate::map::{self, Mapped};
+use crate::map::{self, Root};
 use crate::problem::Location;
-use crate::reserved_inodes::ROOT;
+use crate::reserved_inodes::{BAD_BLOCKS, ROOT};
 use crate::state::{Directory, State};
+use crate::visit::Mapped;
 
 pub(crate) use resize::check as check_resize;
 
@@ -38,7 +40,8 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
     bad::read_list(state)?;
     for group in 0..state.geometry.group_count {
         let table = state.groups[group as usize].inode_table;
-        let end = table + u64::from(state.geometry.inode_table_blocks());
+        let count = initialized_in(state, group);
+        let end = table + u64::from(count.div_ceil(state.geometry.inodes_per_block()));
         let mut next = table;
         while next < end {
             let part = next_part(state, group, next..end);
@@ -54,6 +57,12 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Returns the number of inodes at the start of a group's table that may be in use.
+fn initialized_in(state: &State<'_>, group: u32) -> u32 {
+    let all = state.geometry.inodes_per_group;
+    state.groups[group as usize].initialized_inodes(all)
 }
 
 /// Returns the next part of a table to read at once. Holes are skipped: their inodes are free.
@@ -79,7 +88,7 @@ fn first_inode_in(state: &State<'_>, group: u32, block: u64) -> u32 {
 
 fn check_block(state: &mut State<'_>, group: u32, block: u64) -> Result<(), Error> {
     let first = first_inode_in(state, group, block);
-    let end = (group + 1) * state.geometry.inodes_per_group;
+    let end = group * state.geometry.inodes_per_group + initialized_in(state, group);
     let count = state.geometry.inodes_per_block().min(end - (first - 1));
     if state.bad_blocks.contains(state.geometry.place_of(block)) {
         bad::lose(state, first, count);
@@ -112,6 +121,15 @@ fn check_slot(state: &mut State<'_>, number: u32, bytes: &[u8]) -> Result<(), Er
         return Ok(());
     };
     let slot = Slot { number, raw, rest };
+    if let Some(seed) = state.checksum_seed
+        && !metadata::is_inode_good(seed, number, bytes)
+    {
+        state.problem(ProblemKind::InodeChecksum, Location::inode(number));
+        if number == BAD_BLOCKS {
+            let kind = ProblemKind::BadBlocksInodeInvalid;
+            state.problem(kind, Location::inode(number));
+        }
+    }
     if number < state.geometry.first_inode && number != ROOT {
         return reserved::check(state, &slot);
     }
@@ -155,7 +173,7 @@ fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
     } else {
         InodeState::BAD
     };
-    let has_map = fields::has_map(slot.raw, file_type);
+    let has_map = fields::has_map(state, slot.raw, file_type);
     state.inodes[slot.number] = InodeState {
         references: 0,
         links: slot.raw.links_count.get(),
@@ -180,12 +198,8 @@ fn check_map(
 ) -> Result<Mapped, Error> {
     let is_directory = file_type == FileType::Directory;
     let first_block = state.directory_blocks.len();
-    let words = if has_map {
-        slot.raw.map()
-    } else {
-        [0; MAP_WORDS]
-    };
-    let mapped = map::check(state, slot.number, &words, file_type)?;
+    let root = has_map.then(|| Root::of(state, slot.raw));
+    let mapped = map::check(state, slot.number, root.as_ref(), file_type)?;
     if is_directory {
         let flags = slot.raw.flags();
         state.directories.push(Directory {
@@ -195,6 +209,7 @@ fn check_map(
             first_block,
             block_count: state.directory_blocks.len() - first_block,
             is_indexed: flags.contains(layout::inode::InodeFlags::INDEX),
+            generation: slot.raw.generation.get(),
         });
     }
     Ok(mapped)

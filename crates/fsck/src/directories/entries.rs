@@ -1,6 +1,7 @@
 //! Checks of one directory entry: its offset, name, inode and type.
 
 use layout::feature::Incompatible;
+use layout::group::GroupFlags;
 
 use super::find;
 use crate::entry::Entry;
@@ -62,6 +63,7 @@ pub(super) fn check(
     if !is_possible {
         return false;
     }
+    check_group(state, block, entry);
     if entry.name.iter().any(|byte| matches!(byte, 0 | b'/')) {
         state.problem(ProblemKind::EntryName, block.place_of(entry));
     }
@@ -73,6 +75,24 @@ pub(super) fn check(
     }
     state.inodes[entry.inode].references += 1;
     true
+}
+
+/// Checks that the group of an entry's inode does not mark the inode as never used.
+fn check_group(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
+    let per_group = state.geometry.inodes_per_group;
+    let number = state.geometry.group_of_inode(entry.inode);
+    let group = state.groups[number as usize];
+    if group.flags.contains(GroupFlags::INODE_UNINIT) {
+        if state.entered_groups.insert(number) {
+            state.problem(ProblemKind::GroupUninitialized, Location::group(number));
+        }
+        return;
+    }
+    let index = (entry.inode - 1) % per_group;
+    if index >= per_group.saturating_sub(group.unused_inodes) {
+        let (kind, inode) = (ProblemKind::EntryOfUnusedInode, entry.inode.into());
+        state.report.add_found(kind, block.place_of(entry), inode);
+    }
 }
 
 /// Returns the fault of the inode that an entry refers to, and true if the reference counts.

@@ -7,7 +7,7 @@ pub(crate) struct Message {
 }
 
 /// Lines that continue a message, ask a question or report progress.
-const ASIDES: [&str; 48] = [
+const ASIDES: [&str; 52] = [
     "Pass ",
     "e2fsck 1.",
     "Fix?",
@@ -48,7 +48,11 @@ const ASIDES: [&str; 48] = [
     "Invalid HTREE directory",
     "Warning: skipping journal recovery",
     "Illegal block number passed",
-    "Group descriptor ",
+    "Group descriptor 0 checksum is",
+    "\t(logical block",
+    "\t(invalid logical block",
+    "\t(op EXT2_EXTENT_DOWN",
+    "Logical start ",
     "e2fsck: Group descriptors look bad",
     "(inode #",
     "If the block is really bad",
