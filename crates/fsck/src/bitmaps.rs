@@ -51,6 +51,7 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
 fn check_blocks(state: &mut State<'_>) -> Result<(), Error> {
     let mut free = 0;
     let bits = state.geometry.block_bytes * 8;
+    let per_group = state.geometry.blocks_per_group as usize;
     let mut found = vec![0; state.geometry.block_bytes];
     let mut computed = vec![0; state.geometry.block_bytes];
     let uninitialized = of_uninitialized(state);
@@ -83,7 +84,9 @@ fn check_blocks(state: &mut State<'_>) -> Result<(), Error> {
                 .report
                 .add_differing(kind, Location::group(number), said, clear);
         }
-        if bitmap.is_read() && !bitset::is_filled(&bitmap, count) && count < bits {
+        // A bitmap that is not on disk has no padding, but the last group must have one.
+        let has_padding = bitmap.is_read() || count < per_group;
+        if has_padding && !bitset::is_filled(&bitmap, count) && count < bits {
             state.problem(ProblemKind::BlockBitmapPadding, Location::group(number));
         }
     }
@@ -139,7 +142,7 @@ fn report_blocks(state: &mut State<'_>, number: u32, bitmap: &[u8], found: &[u8]
 
 /// Checks the checksum of a bitmap that the descriptor does not mark as uninitialised.
 fn check_checksum(state: &mut State<'_>, number: u32, bitmap: &[u8], kind: ProblemKind) {
-    let Some(seed) = state.checksum_seed.filter(|_| state.copy.is_none()) else {
+    let Some(seed) = state.checksum_seed else {
         return;
     };
     let group = &state.groups[number as usize];
@@ -211,7 +214,14 @@ fn check_inodes(state: &mut State<'_>) -> Result<(), Error> {
                     .add_differing(kind, place, said.into(), counted.into());
             }
         }
-        if bitmap.is_read() && !bitset::is_filled(&bitmap, count) && count < bits {
+        // As in e2fsck, a group whose descriptor has a wrong checksum may be initialised.
+        let has_padding = bitmap.is_read() || !group.is_sealed;
+        let padded = if has_padding && count < bits {
+            Some(state.block(group.inode_bitmap)?)
+        } else {
+            None
+        };
+        if padded.is_some_and(|bitmap| !bitset::is_filled(&bitmap, count)) {
             state.problem(ProblemKind::InodeBitmapPadding, Location::group(number));
         }
     }

@@ -181,12 +181,6 @@ fn claim_node(state: &mut State<'_>, inode: u32, visit: Visit, mapped: &mut Mapp
     mapped.blocks += 1;
     state.claim(visit.block);
     state.report.statistics.map_blocks += 1;
-    if state.is_metadata(visit.block) {
-        let place = Location::inode(inode).at_file_block(visit.file_block);
-        let kind = ProblemKind::BlockInMetadata;
-        state.report.add_found(kind, place, visit.block);
-        return Next::Skip;
-    }
     Next::Below
 }
 
@@ -368,6 +362,8 @@ impl Walk<'_> {
             Some(ProblemKind::ExtentOutsideNode)
         } else if self.path.contains(&block) {
             Some(ProblemKind::ExtentCycle)
+        } else if state.is_metadata(block) {
+            Some(ProblemKind::BlockInMetadata)
         } else {
             None
         }

@@ -9,11 +9,12 @@ mod resize;
 use std::ops::Range;
 
 use layout::checksum::metadata;
-use layout::inode::{BASE_SIZE, Inode};
+use layout::inode::Inode;
 use layout::mode::FileType;
 use zerocopy::FromBytes;
 
 use crate::error::Error;
+use crate::image::Bytes;
 use crate::inode_states::{InodeState, Usage};
 use crate::kind::ProblemKind;
 use crate::map::{self, Root};
@@ -104,16 +105,33 @@ fn check_block(state: &mut State<'_>, group: u32, block: u64) -> Result<(), Erro
 
 /// Reads an inode from any group. Returns `None` if its table has no valid location.
 pub(crate) fn read(state: &mut State<'_>, number: u32) -> Result<Option<Inode>, Error> {
+    let bytes = bytes_of(state, number)?;
+    Ok(bytes.and_then(|bytes| base_of(&bytes)))
+}
+
+/// Reads an inode as [`read`] does. Returns `None` also if its checksum is wrong.
+pub(crate) fn read_sealed(state: &mut State<'_>, number: u32) -> Result<Option<Inode>, Error> {
+    let bytes = bytes_of(state, number)?;
+    let seed = state.checksum_seed;
+    let is_good =
+        |bytes: &Bytes<'_>| seed.is_none_or(|seed| metadata::is_inode_good(seed, number, bytes));
+    Ok(bytes.filter(is_good).and_then(|bytes| base_of(&bytes)))
+}
+
+fn base_of(bytes: &[u8]) -> Option<Inode> {
+    Inode::read_from_prefix(bytes).ok().map(|(inode, _)| inode)
+}
+
+fn bytes_of<'a>(state: &mut State<'a>, number: u32) -> Result<Option<Bytes<'a>>, Error> {
     let group = state.geometry.group_of_inode(number);
     let table = state.groups[group as usize].inode_table;
     if table == 0 {
         return Ok(None);
     }
     let index = (number - 1) % state.geometry.inodes_per_group;
-    let offset =
-        state.geometry.byte_of(table) + u64::from(index) * state.geometry.inode_bytes as u64;
-    let bytes = state.image.bytes(offset, BASE_SIZE)?;
-    Ok(Inode::read_from_bytes(&bytes).ok())
+    let size = state.geometry.inode_bytes;
+    let offset = state.geometry.byte_of(table) + u64::from(index) * size as u64;
+    state.image.bytes(offset, size).map(Some)
 }
 
 fn check_slot(state: &mut State<'_>, number: u32, bytes: &[u8]) -> Result<(), Error> {
@@ -209,6 +227,7 @@ fn check_map(
             first_block,
             block_count: state.directory_blocks.len() - first_block,
             is_indexed: flags.contains(layout::inode::InodeFlags::INDEX),
+            has_extents: flags.contains(layout::inode::InodeFlags::EXTENTS),
             generation: slot.raw.generation.get(),
         });
     }

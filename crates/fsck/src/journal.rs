@@ -1,8 +1,8 @@
 //! The journal: its location, its superblock, and its agreement with the file system on recovery.
 //!
-//! An internal journal is a file. If its inode is unreadable, the copy of its block map in the
-//! superblock is used. An external journal is a device with a superblock of its own. The log itself
-//! is read by `log`.
+//! An internal journal is a file. If its inode is unreadable or has a wrong checksum, the copy of
+//! its block map in the superblock is used. An external journal is a device with a superblock of
+//! its own. The log itself is read by `log`.
 
 mod log;
 
@@ -105,7 +105,7 @@ fn internal<'a>(state: &mut State<'a>, number: u32) -> Result<Option<Log<'a>>, E
     if !state.geometry.has_inode(number) {
         return Ok(None);
     }
-    let inode = inodes::read(state, number)?;
+    let inode = inodes::read_sealed(state, number)?;
     let inode = inode.filter(|inode| is_journal(state, inode));
     let inode = inode.or_else(|| backup(state));
     let Some(inode) = inode else {
@@ -144,7 +144,7 @@ fn is_journal(state: &State<'_>, inode: &Inode) -> bool {
 
 /// True if the root of the journal's tree can be right, or its first blocks exist.
 fn has_first_blocks(state: &State<'_>, inode: &Inode) -> bool {
-    if state.has_extents() && inode.flags().contains(InodeFlags::EXTENTS) {
+    if inode.flags().contains(InodeFlags::EXTENTS) {
         return extents::is_root(inode.map_words.as_bytes());
     }
     let words = inode.map();
@@ -152,7 +152,8 @@ fn has_first_blocks(state: &State<'_>, inode: &Inode) -> bool {
     direct.all(|word| state.geometry.contains((*word).into()))
 }
 
-/// Returns an inode with the copy of the journal's map in the superblock.
+/// Returns an inode with the copy of the journal's block map in the superblock. As in e2fsck, the
+/// copy of an extent tree's root is of no use: it does not say what it is.
 fn backup(state: &State<'_>) -> Option<Inode> {
     if state.raw.journal_backup_type != JOURNAL_BACKUP_BLOCKS {
         return None;
@@ -163,9 +164,6 @@ fn backup(state: &State<'_>) -> Option<Inode> {
     }
     let mut inode = Inode::default();
     inode.set_map(words);
-    if state.has_extents() && extents::is_root(inode.map_words.as_bytes()) {
-        inode.set_flags(InodeFlags::EXTENTS);
-    }
     has_first_blocks(state, &inode).then_some(inode)
 }
 

@@ -32,7 +32,7 @@ pub(crate) enum Root {
 impl Root {
     /// Returns the root in an inode.
     pub(crate) fn of(state: &State<'_>, inode: &Inode) -> Self {
-        if state.has_extents() && inode.flags().contains(InodeFlags::EXTENTS) {
+        if inode.flags().contains(InodeFlags::EXTENTS) {
             Self::Extents(Tree::of(state, inode))
         } else {
             Self::Blocks(inode.map())

@@ -37,6 +37,8 @@ pub(crate) struct Directory {
     pub(crate) block_count: usize,
     /// True if it has the flag of a hash tree.
     pub(crate) is_indexed: bool,
+    /// True if it has an extent tree.
+    pub(crate) has_extents: bool,
     /// Generation, which the checksums of its blocks cover.
     pub(crate) generation: u32,
 }

@@ -2,10 +2,12 @@
 
 use layout::feature::Incompatible;
 use layout::group::GroupFlags;
+use layout::mode::FileType;
 
 use super::find;
 use crate::entry::Entry;
 use crate::inode_states::{InodeState, Usage};
+use crate::inodes;
 use crate::kind::ProblemKind;
 use crate::problem::Location;
 use crate::reserved_inodes::ROOT;
@@ -147,7 +149,7 @@ fn check_dotdot(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
 }
 
 fn check_file_type(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
-    let known = state.inodes[entry.inode].file_type;
+    let known = known_type(state, entry.inode);
     let has_types = state.features.incompatible.contains(Incompatible::FILETYPE);
     let expected = match known {
         _ if !has_types => 0,
@@ -166,6 +168,17 @@ fn check_file_type(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) 
             .report
             .add_differing(kind, block.place_of(entry), found, expected);
     }
+}
+
+/// Returns the type code of an inode. One that was not read, because its group marks it as never
+/// used, is read now; if it is unreadable, its type is unknown.
+fn known_type(state: &mut State<'_>, number: u32) -> u8 {
+    let known = state.inodes[number];
+    if known.is_used() || known.file_type != 0 {
+        return known.file_type;
+    }
+    let inode = inodes::read(state, number).ok().flatten();
+    inode.map_or(0, |inode| FileType::from_mode(inode.mode.get()).raw())
 }
 
 /// Sets or checks the parent of a directory: the directory of the first entry that refers to it.

@@ -39,9 +39,7 @@ pub(super) fn check(
 /// True if `i_block` is a block map or the root of an extent tree. For a symbolic link it is if the
 /// link has a block.
 pub(super) fn has_map(state: &State<'_>, raw: &Inode, file_type: FileType) -> bool {
-    let flags = raw.flags();
-    let has_foreign_tree = flags.contains(InodeFlags::EXTENTS) && !state.has_extents();
-    if has_foreign_tree || flags.contains(InodeFlags::INLINE_DATA) {
+    if raw.flags().contains(InodeFlags::INLINE_DATA) {
         return false;
     }
     match file_type {
@@ -127,14 +125,14 @@ fn check_type(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) -> Re
             return Ok(false);
         }
         _ => {
+            if !is_special_good(raw) {
+                state.problem(ProblemKind::SpecialFileInvalid, place());
+                return Ok(false);
+            }
             let size = whole_size(raw);
             if size != 0 {
                 let kind = ProblemKind::SpecialFileSize;
                 state.report.add_differing(kind, place(), size, 0);
-            }
-            if !is_special_good(raw) {
-                state.problem(ProblemKind::SpecialFileInvalid, place());
-                return Ok(false);
             }
         }
     }
@@ -158,7 +156,7 @@ fn is_symlink_good(state: &mut State<'_>, raw: &Inode) -> Result<bool, Error> {
     if size == 0 || raw.size_high.get() != 0 || raw.flags().contains(InodeFlags::INDEX) {
         return Ok(false);
     }
-    let has_tree = state.has_extents() && raw.flags().contains(InodeFlags::EXTENTS);
+    let has_tree = raw.flags().contains(InodeFlags::EXTENTS);
     if is_fast_symlink(raw) {
         return Ok(!has_tree && has_length(raw.map_words.as_bytes(), size));
     }
@@ -254,7 +252,11 @@ pub(super) fn check_sizes(
         FileType::Symlink => {}
         _ => {
             // Blocks behind the end may be allocated, if they are not written.
-            let last = mapped.last_written;
+            let last = if state.has_extents() {
+                mapped.last_written
+            } else {
+                mapped.last
+            };
             if last.is_some_and(|last| size < last * block_bytes) {
                 let kind = ProblemKind::FileSizeTooSmall;
                 let expected = end * block_bytes;

@@ -39,7 +39,10 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error>
     };
     state.report.statistics.used_inodes += 1;
     check_mode(state, slot, file_type);
-    if slot.number == RESIZE && !has_resize_inode {
+    // As in e2fsck, nothing else is judged of inodes without a use.
+    let is_unused_quota =
+        (QUOTA_FIRST..=QUOTA_LAST).contains(&slot.number) && raw.links_count.get() == 0;
+    if is_unused_quota || (slot.number == RESIZE && !has_resize_inode) {
         return Ok(());
     }
     let attributes = match slot.number {
