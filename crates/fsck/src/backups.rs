@@ -3,7 +3,7 @@
 //! primary copies are valid.
 
 use layout::feature::{Compatible, Incompatible};
-use layout::group::{GroupDescriptor, SIZE};
+use layout::group::GroupDescriptor64;
 use layout::superblock::Superblock;
 use zerocopy::FromBytes;
 
@@ -36,7 +36,7 @@ fn check_superblock(state: &mut State<'_>, group: u32) -> Result<(), Error> {
 }
 
 /// Returns the fields of a superblock that its backups must share.
-fn facts(raw: &Superblock) -> ([u32; 11], [u8; 16]) {
+fn facts(raw: &Superblock) -> ([u32; 13], [u8; 16]) {
     let features = raw.features();
     // These change at a mount or with the first file that needs them.
     let incompatible = features.incompatible - Incompatible::NEEDS_RECOVERY;
@@ -45,6 +45,8 @@ fn facts(raw: &Superblock) -> ([u32; 11], [u8; 16]) {
         raw.magic.get().into(),
         raw.inodes_count.get(),
         raw.blocks_count_low.get(),
+        (raw.blocks_count() >> 32) as u32,
+        raw.descriptor_bytes().into(),
         raw.first_data_block.get(),
         raw.log_block_size.get(),
         raw.blocks_per_group.get(),
@@ -59,14 +61,15 @@ fn facts(raw: &Superblock) -> ([u32; 11], [u8; 16]) {
 
 fn check_descriptors(state: &mut State<'_>, group: u32) -> Result<(), Error> {
     let first = state.geometry.first_block_of(group) + 1;
-    let per_block = state.geometry.block_bytes / SIZE;
+    let per_block = state.geometry.descriptors_per_block() as usize;
+    let size = state.geometry.descriptor_bytes;
     for index in 0..u64::from(state.geometry.descriptor_blocks()) {
         let bytes = state.block(first + index)?;
         let first = state.copy.unwrap_or(state.geometry.first_block) + 1;
         let original = state.block(first + index)?;
         let count = state.geometry.group_count as usize - index as usize * per_block;
-        let copies = bytes.chunks_exact(SIZE).take(count);
-        let mut pairs = copies.zip(original.chunks_exact(SIZE));
+        let copies = bytes.chunks_exact(size).take(count);
+        let mut pairs = copies.zip(original.chunks_exact(size));
         if pairs.any(|(copy, original)| places(copy) != places(original)) {
             let place = Location::group(group).at_block(first + index);
             state.problem(ProblemKind::BackupDescriptorsDiffer, place);
@@ -75,11 +78,7 @@ fn check_descriptors(state: &mut State<'_>, group: u32) -> Result<(), Error> {
     Ok(())
 }
 
-fn places(bytes: &[u8]) -> Option<[u32; 3]> {
-    let raw = GroupDescriptor::ref_from_bytes(bytes).ok()?;
-    Some([
-        raw.block_bitmap_low.get(),
-        raw.inode_bitmap_low.get(),
-        raw.inode_table_low.get(),
-    ])
+fn places(bytes: &[u8]) -> [u64; 3] {
+    let raw = GroupDescriptor64::read(bytes);
+    [raw.block_bitmap(), raw.inode_bitmap(), raw.inode_table()]
 }

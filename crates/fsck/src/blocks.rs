@@ -62,9 +62,7 @@ impl BlockSet {
             Page::Runs(runs) => {
                 let is_new = insert(runs, place);
                 if runs.len() > RUNS_MAX {
-                    let mut bits = vec![0; self.page_bytes].into_boxed_slice();
-                    fill(runs, &mut bits);
-                    *page = Page::Bits(bits);
+                    *page = Page::Bits(bits_of(runs, self.page_bytes));
                 }
                 is_new
             }
@@ -74,6 +72,35 @@ impl BlockSet {
                 *byte |= bit;
                 is_new
             }
+        }
+    }
+
+    /// Inserts an extent of a group.
+    pub(crate) fn insert_run(&mut self, group: u32, start: u32, end: u32) {
+        if start >= end {
+            return;
+        }
+        self.is_empty = false;
+        let page = &mut self.pages[group as usize];
+        match page {
+            Page::Runs(runs) => {
+                insert_run(runs, Run { start, end });
+                if runs.len() > RUNS_MAX {
+                    *page = Page::Bits(bits_of(runs, self.page_bytes));
+                }
+            }
+            Page::Bits(bits) => set(bits, start, end),
+        }
+    }
+
+    /// True if a block of an extent is in the set.
+    pub(crate) fn intersects(&self, group: u32, start: u32, end: u32) -> bool {
+        match &self.pages[group as usize] {
+            Page::Runs(runs) => {
+                let at = runs.partition_point(|run| run.end <= start);
+                start < end && runs.get(at).is_some_and(|run| run.start < end)
+            }
+            Page::Bits(_) => (start..end).any(|place| self.contains((group, place))),
         }
     }
 
@@ -118,6 +145,27 @@ fn insert(runs: &mut Vec<Run>, place: u32) -> bool {
         run.start = place;
     }
     true
+}
+
+/// Inserts an extent, and joins those that it meets.
+fn insert_run(runs: &mut Vec<Run>, mut new: Run) {
+    if runs.last().is_none_or(|last| last.end < new.start) {
+        runs.push(new);
+        return;
+    }
+    let first = runs.partition_point(|run| run.end < new.start);
+    let end = runs.partition_point(|run| run.start <= new.end);
+    for run in &runs[first..end] {
+        new.start = new.start.min(run.start);
+        new.end = new.end.max(run.end);
+    }
+    runs.splice(first..end, [new]);
+}
+
+fn bits_of(runs: &[Run], page_bytes: usize) -> Box<[u8]> {
+    let mut bits = vec![0; page_bytes].into_boxed_slice();
+    fill(runs, &mut bits);
+    bits
 }
 
 fn fill(runs: &[Run], bitmap: &mut [u8]) {
@@ -168,6 +216,26 @@ mod tests {
                 assert_eq!(shown, bits, "{step} {index}");
             }
             assert!(!set.contains((0, 0)));
+        }
+    }
+
+    /// Inserts extents of many lengths, in a fixed order that joins some of them.
+    #[test]
+    fn extents_are_the_blocks_that_they_cover() {
+        for spread in [3, 37, 101] {
+            let mut set = BlockSet::new(1, PLACES);
+            let mut bits = vec![0u8; PLACES as usize / 8];
+            for index in 0..400 {
+                let start = index * 173 * spread % PLACES;
+                let end = (start + index % spread).min(PLACES);
+                let expected = (start..end).any(|at| bits[at as usize / 8] & (1 << (at % 8)) != 0);
+                assert_eq!(set.intersects(0, start, end), expected, "{spread} {index}");
+                set.insert_run(0, start, end);
+                super::set(&mut bits, start, end);
+                let mut shown = vec![0; bits.len()];
+                set.add_to(0, &mut shown);
+                assert_eq!(shown, bits, "{spread} {index}");
+            }
         }
     }
 

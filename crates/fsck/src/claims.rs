@@ -5,10 +5,11 @@ use crate::error::Error;
 use crate::inode_states::Usage;
 use crate::inodes;
 use crate::kind::ProblemKind;
-use crate::map::{self, Next};
+use crate::map::{self, Root};
 use crate::problem::Location;
 use crate::reserved_inodes::RESIZE;
 use crate::state::State;
+use crate::visit::{Next, is_claimed};
 
 /// Reports every claim of a block that was claimed more than once.
 pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
@@ -23,7 +24,8 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
         let Some(inode) = inodes::read(state, number)? else {
             continue;
         };
-        map::walk(state, &inode.map(), &mut |state, visit| {
+        let root = Root::of(state, &inode);
+        map::walk(state, number, &root, &mut |state, visit| {
             if state.is_exhausted() {
                 return Next::Stop;
             }
@@ -33,7 +35,7 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
             let is_metadata = state.is_metadata(visit.block);
             let place = state.geometry.place_of(visit.block);
             let is_twice = state.claimed_twice.contains(place);
-            if is_twice && map::is_claimed(state, number, visit) {
+            if is_twice && is_claimed(state, number, visit) {
                 let kind = if is_metadata {
                     ProblemKind::BlockInMetadata
                 } else {

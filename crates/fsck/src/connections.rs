@@ -139,6 +139,8 @@ mod tests {
                 first_block: 0,
                 block_count: 1,
                 is_indexed,
+                has_extents: false,
+                generation: 0,
             })
         };
         let wanted = |links, references, directory| {

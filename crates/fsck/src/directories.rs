@@ -5,6 +5,7 @@
 
 mod entries;
 mod names;
+mod sealed;
 
 use layout::mode::FileType;
 
@@ -53,8 +54,11 @@ fn check_directory(
     } else {
         None
     };
+    let owner = state.owner_seed(directory.inode, directory.generation);
     let mut expected = 0;
-    if blocks.is_empty() && state.inodes[directory.inode].usage == Usage::Mapped {
+    // A tree without extents has no hole.
+    let is_mapped = state.inodes[directory.inode].usage == Usage::Mapped;
+    if blocks.is_empty() && is_mapped && !directory.has_extents {
         report_holes(state, directory.inode, 0, 1);
     }
     for at in blocks {
@@ -65,17 +69,19 @@ fn check_directory(
         if block == 0 {
             continue;
         }
-        let bytes = state.block(block.into())?;
+        let bytes = state.block(block)?;
         let hashing = tree
             .as_mut()
             .and_then(|tree| tree.enter(state, file_block, &bytes));
-        let checked = Block {
+        let mut checked = Block {
             directory: index,
             inode: directory.inode,
             file_block,
-            block: block.into(),
+            block,
             bytes: &bytes,
         };
+        let is_leaf = hashing.is_some() || tree.is_none();
+        checked.bytes = sealed::check(state, &checked, owner, is_leaf);
         let hashes = check_block(state, &checked, names, hashing);
         if let (Some(tree), Some((low, high))) = (&mut tree, hashes) {
             tree.leave(file_block, low, high);

@@ -46,6 +46,14 @@ pub enum SuperblockFault {
         /// Number found in the place of the magic.
         found: u16,
     },
+    /// The checksum is wrong.
+    #[error("the checksum is {found:#010x}, not {expected:#010x}")]
+    Checksum {
+        /// Stored checksum.
+        found: u32,
+        /// Checksum of the contents.
+        expected: u32,
+    },
     /// A field is invalid.
     #[error("{field} is {value}: {why}")]
     Field {

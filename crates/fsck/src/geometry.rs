@@ -18,7 +18,11 @@ pub(crate) struct Geometry {
     pub(crate) first_inode: u32,
     /// Number of reserved GDT blocks.
     pub(crate) reserved_descriptor_blocks: u32,
+    /// Size of a group descriptor in bytes: 32, or with `64bit` a larger power of two.
+    pub(crate) descriptor_bytes: usize,
     pub(crate) has_sparse_super: bool,
+    /// True if the metadata of a group may lie in any group.
+    pub(crate) has_flexible_groups: bool,
 }
 
 impl Geometry {
@@ -31,11 +35,32 @@ impl Geometry {
     /// Returns the group of a block, and its index in the group.
     #[inline]
     pub(crate) fn place_of(&self, block: u64) -> (u32, u32) {
-        let number = (block - self.first_block) as u32;
-        (
-            number / self.blocks_per_group,
-            number % self.blocks_per_group,
-        )
+        let number = block - self.first_block;
+        let per_group = u64::from(self.blocks_per_group);
+        ((number / per_group) as u32, (number % per_group) as u32)
+    }
+
+    /// Splits the blocks from `start` to before `end` into those of each group: the group, and the
+    /// first and last index in it, the latter not included.
+    pub(crate) fn pieces(
+        &self,
+        start: u64,
+        end: u64,
+    ) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
+        let per_group = self.blocks_per_group;
+        let mut left = end.saturating_sub(start);
+        let (mut group, mut first) = if left == 0 {
+            (0, 0)
+        } else {
+            self.place_of(start)
+        };
+        std::iter::from_fn(move || {
+            let count = left.min(u64::from(per_group - first)) as u32;
+            let piece = (group, first, first + count);
+            left -= u64::from(count);
+            (group, first) = (group + 1, 0);
+            (count > 0).then_some(piece)
+        })
     }
 
     pub(crate) fn first_block_of(&self, group: u32) -> u64 {
@@ -67,10 +92,13 @@ impl Geometry {
         !self.has_sparse_super || layout::superblock::is_sparse_backup(group)
     }
 
+    pub(crate) fn descriptors_per_block(&self) -> u32 {
+        (self.block_bytes / self.descriptor_bytes) as u32
+    }
+
     /// Returns the number of blocks of the group descriptors.
     pub(crate) fn descriptor_blocks(&self) -> u32 {
-        let per_block = (self.block_bytes / layout::group::SIZE) as u32;
-        self.group_count.div_ceil(per_block)
+        self.group_count.div_ceil(self.descriptors_per_block())
     }
 
     /// Returns the number of blocks at the start of a group with copies: the superblock, the

@@ -1,10 +1,10 @@
-//! Group descriptors: the locations of bitmaps and inode tables. The blocks named by the primary
-//! superblock and descriptors are marked as metadata.
+//! Group descriptors: their checksums and flags, and the locations of bitmaps and inode tables. The
+//! blocks named by the primary superblock and descriptors are marked as metadata.
 
 use std::ops::Range;
 
-use layout::group::{self as disk, GroupDescriptor, GroupFlags};
-use zerocopy::FromBytes;
+use layout::checksum::{self, metadata};
+use layout::group::{GroupDescriptor64, GroupFlags};
 
 use crate::descriptor::Group;
 use crate::error::Error;
@@ -16,9 +16,7 @@ use crate::state::State;
 /// if an inode table is lost, so that passes that need it cannot run.
 pub(crate) fn check(state: &mut State<'_>) -> Result<bool, Error> {
     read(state)?;
-    for number in 0..state.geometry.group_count {
-        check_apart(state, number);
-    }
+    mark(state);
     prefetch(state)?;
     Ok(state.groups.iter().all(|group| group.inode_table != 0))
 }
@@ -37,104 +35,166 @@ pub(crate) fn are_bad(state: &State<'_>) -> bool {
 
 fn read(state: &mut State<'_>) -> Result<(), Error> {
     let first = state.copy.unwrap_or(state.geometry.first_block) + 1;
-    let per_block = (state.geometry.block_bytes / disk::SIZE) as u32;
+    let per_block = state.geometry.descriptors_per_block();
     for index in 0..state.geometry.descriptor_blocks() {
         let bytes = state.block(first + u64::from(index))?;
         let from = index * per_block;
         let count = per_block.min(state.geometry.group_count - from);
-        for (number, raw) in (from..from + count).zip(bytes.chunks_exact(disk::SIZE)) {
-            if let Ok(raw) = GroupDescriptor::ref_from_bytes(raw) {
-                let group = decode(state, number, raw);
-                state.groups.push(group);
-            }
+        let descriptors = bytes.chunks_exact(state.geometry.descriptor_bytes);
+        for (number, bytes) in (from..from + count).zip(descriptors) {
+            let raw = GroupDescriptor64::read(bytes);
+            let is_sealed = state.copy.is_none() && is_sealed(state, number, bytes, &raw);
+            let group = decode(state, number, &raw, is_sealed);
+            check_flags(state, number, &group);
+            state.groups.push(group);
         }
     }
     Ok(())
 }
 
-fn decode(state: &mut State<'_>, number: u32, raw: &GroupDescriptor) -> Group {
-    let first = state.geometry.first_block_of(number);
-    let end = first + u64::from(state.geometry.blocks_in(number));
+/// True if a descriptor has a checksum and it is right. Reports a wrong one.
+fn is_sealed(state: &mut State<'_>, number: u32, bytes: &[u8], raw: &GroupDescriptor64) -> bool {
+    if !state.has_descriptor_checksums {
+        return false;
+    }
+    let expected = match state.checksum_seed {
+        Some(seed) => metadata::group_descriptor(seed, number, bytes),
+        None => checksum::group_descriptor_crc16(&state.raw.uuid, number, bytes),
+    };
+    let found = raw.base.checksum.get();
+    if found != expected {
+        let (kind, place) = (ProblemKind::DescriptorChecksum, Location::group(number));
+        state
+            .report
+            .add_differing(kind, place, found.into(), expected.into());
+    }
+    found == expected
+}
+
+fn decode(state: &mut State<'_>, number: u32, raw: &GroupDescriptor64, is_sealed: bool) -> Group {
+    let (first, end) = range_of(state, number);
     let table_blocks = u64::from(state.geometry.inode_table_blocks());
-    let mut place = |kind, block: u32, count: u64| {
-        let block = u64::from(block);
+    let mut place = |kind, block: u64, count: u64| {
         // With large blocks, block 0 belongs to the first group and holds the superblock.
-        if block != 0 && block >= first && block + count <= end {
+        let is_inside = block != 0 && block >= first && block <= end;
+        if is_inside && end - block >= count {
             return block;
         }
         state.report.add_found(kind, Location::group(number), block);
         0
     };
-    let flags = GroupFlags::from_bits_retain(raw.flag_bits.get());
-    let group = Group {
-        block_bitmap: place(
-            ProblemKind::BlockBitmapMisplaced,
-            raw.block_bitmap_low.get(),
-            1,
-        ),
-        inode_bitmap: place(
-            ProblemKind::InodeBitmapMisplaced,
-            raw.inode_bitmap_low.get(),
-            1,
-        ),
+    // As in e2fsck, descriptors of a backup do not say what is not initialised.
+    let is_primary = state.copy.is_none();
+    Group {
+        block_bitmap: place(ProblemKind::BlockBitmapMisplaced, raw.block_bitmap(), 1),
+        inode_bitmap: place(ProblemKind::InodeBitmapMisplaced, raw.inode_bitmap(), 1),
         inode_table: place(
             ProblemKind::InodeTableMisplaced,
-            raw.inode_table_low.get(),
+            raw.inode_table(),
             table_blocks,
         ),
-        free_blocks: raw.free_blocks_count_low.get().into(),
-        free_inodes: raw.free_inodes_count_low.get().into(),
-        directories: raw.directories_count_low.get().into(),
-    };
-    let has_inodes = group.free_inodes < state.geometry.inodes_per_group;
-    if flags.contains(GroupFlags::INODE_UNINIT) && has_inodes {
-        state.problem(ProblemKind::GroupUninitialized, Location::group(number));
-    }
-    group
-}
-
-/// Checks that the bitmaps and the table of a group overlap neither each other nor a superblock or
-/// descriptors.
-fn check_apart(state: &mut State<'_>, number: u32) {
-    let mut taken: Vec<Range<u64>> = Vec::with_capacity(4);
-    let mut shared = Vec::new();
-    for range in metadata(state, number) {
-        shared.clear();
-        for other in &taken {
-            shared.extend(range.start.max(other.start)..range.end.min(other.end));
-        }
-        shared.sort_unstable();
-        shared.dedup();
-        for block in &shared {
-            let place = Location::group(number).at_block(*block);
-            state.problem(ProblemKind::GroupMetadataOverlaps, place);
-        }
-        taken.push(range);
+        free_blocks: raw.free_blocks_count(),
+        free_inodes: raw.free_inodes_count(),
+        directories: raw.directories_count(),
+        unused_inodes: if is_primary {
+            raw.unused_inodes_count()
+        } else {
+            0
+        },
+        block_bitmap_checksum: raw.block_bitmap_checksum(),
+        inode_bitmap_checksum: raw.inode_bitmap_checksum(),
+        flags: if is_primary {
+            raw.flags()
+        } else {
+            GroupFlags::empty()
+        },
+        has_checksum: is_primary && state.has_descriptor_checksums,
+        is_sealed,
     }
 }
 
-/// Returns the blocks of a group that hold metadata: superblock and descriptors, bitmaps, inode
-/// table. The ranges may overlap.
-pub(crate) fn metadata(state: &State<'_>, number: u32) -> impl Iterator<Item = Range<u64>> + use<> {
+/// Returns the blocks in which the metadata of a group may lie: from the first to before the last.
+fn range_of(state: &State<'_>, number: u32) -> (u64, u64) {
     let geometry = &state.geometry;
-    let group = state.groups[number as usize];
+    if geometry.has_flexible_groups {
+        return (geometry.first_block, geometry.block_count);
+    }
+    let first = geometry.first_block_of(number);
+    (first, first + u64::from(geometry.blocks_in(number)))
+}
+
+/// Checks the flags of a group and its count of unused inodes.
+fn check_flags(state: &mut State<'_>, number: u32, group: &Group) {
+    let place = || Location::group(number);
+    let uninitialized = GroupFlags::BLOCK_UNINIT | GroupFlags::INODE_UNINIT;
+    let is_marked = group.flags.intersects(uninitialized) || group.unused_inodes != 0;
+    if !state.has_descriptor_checksums {
+        if is_marked {
+            state.problem(ProblemKind::GroupFlagsWithoutFeature, place());
+        }
+    } else if group.unused_inodes > group.free_inodes.min(state.geometry.inodes_per_group) {
+        let (kind, found) = (ProblemKind::UnusedInodesWrong, group.unused_inodes.into());
+        state.report.add_found(kind, place(), found);
+    }
+    let is_last = number + 1 == state.geometry.group_count;
+    if is_last && group.flags.contains(GroupFlags::BLOCK_UNINIT) {
+        state.problem(ProblemKind::LastGroupUninitialized, place());
+    }
+}
+
+/// Marks the metadata of all groups, and reports bitmaps and tables that overlap each other or a
+/// superblock or descriptors.
+fn mark(state: &mut State<'_>) {
+    for number in 0..state.geometry.group_count {
+        let supers = supers(state, number);
+        for (group, start, end) in state.geometry.pieces(supers.start, supers.end) {
+            state.metadata.insert_run(group, start, end);
+        }
+    }
+    for number in 0..state.geometry.group_count {
+        for range in places(state, number) {
+            for (group, start, end) in state.geometry.pieces(range.start, range.end) {
+                if !state.metadata.intersects(group, start, end) {
+                    state.metadata.insert_run(group, start, end);
+                    continue;
+                }
+                let first_block = state.geometry.first_block_of(group);
+                for place in start..end {
+                    if !state.metadata.insert((group, place)) {
+                        let block = first_block + u64::from(place);
+                        let place = Location::group(number).at_block(block);
+                        state.problem(ProblemKind::GroupMetadataOverlaps, place);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the blocks of the superblock and the descriptors in a group, if it has them.
+pub(crate) fn supers(state: &State<'_>, number: u32) -> Range<u64> {
+    let geometry = &state.geometry;
     let first = geometry.first_block_of(number);
     let end = first + u64::from(geometry.blocks_in(number));
-    let supers = if geometry.has_super(number) {
+    let count = if geometry.has_super(number) {
         geometry.super_blocks().into()
     } else {
         0
     };
-    let supers = first..(first + supers).min(end);
-    let table_blocks = u64::from(geometry.inode_table_blocks());
+    first..(first + count).min(end)
+}
+
+/// Returns the blocks of a group's bitmaps and of its inode table, if their locations are valid.
+pub(crate) fn places(state: &State<'_>, number: u32) -> impl Iterator<Item = Range<u64>> + use<> {
+    let group = state.groups[number as usize];
+    let table_blocks = u64::from(state.geometry.inode_table_blocks());
     let places = [
         (group.block_bitmap, 1),
         (group.inode_bitmap, 1),
         (group.inode_table, table_blocks),
     ];
     let places = places.into_iter().filter(|(place, _)| *place != 0);
-    let places = places.map(|(first, count)| first..first + count);
-    std::iter::once(supers).chain(places)
+    places.map(|(first, count)| first..first + count)
 }
 
 /// Reads bitmaps and tables of all groups in one batch, unless they are large.
@@ -147,9 +207,13 @@ fn prefetch(state: &mut State<'_>) -> Result<(), Error> {
     }
     let mut runs = Vec::with_capacity(state.groups.len() * 3);
     for group in &state.groups {
-        runs.push((group.block_bitmap * block_bytes, block_bytes));
-        runs.push((group.inode_bitmap * block_bytes, block_bytes));
-        runs.push((group.inode_table * block_bytes, table_bytes));
+        if !group.lacks_block_bitmap() {
+            runs.push((group.block_bitmap * block_bytes, block_bytes));
+        }
+        if !group.lacks_inodes() {
+            runs.push((group.inode_bitmap * block_bytes, block_bytes));
+            runs.push((group.inode_table * block_bytes, table_bytes));
+        }
     }
     state.image.prefetch(&runs)
 }

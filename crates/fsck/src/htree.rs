@@ -74,7 +74,7 @@ impl Tree {
             state.problem(ProblemKind::HtreeRoot, place);
             return Ok(None);
         };
-        let bytes = state.block(root.into())?;
+        let bytes = state.block(root)?;
         let Ok((info, _)) = RootInfo::ref_from_prefix(&bytes[disk::ROOT_INFO_OFFSET..]) else {
             return Ok(None);
         };
@@ -104,7 +104,7 @@ impl Tree {
         }
         let offset = if file_block == 0 {
             self.root_entries
-        } else if is_node(bytes) {
+        } else if is_node(bytes, state.checksum_seed.is_some()) {
             disk::NODE_ENTRIES_OFFSET
         } else {
             if let Some(node) = self.nodes.get_mut(file_block as usize) {
@@ -164,7 +164,7 @@ impl Tree {
             return;
         };
         let (limit, mut count) = (usize::from(head.limit.get()), usize::from(head.count.get()));
-        let expected = bytes.len() / size_of::<Entry>();
+        let expected = disk::limit(bytes.len(), 0, state.checksum_seed.is_some());
         if limit != expected {
             let kind = ProblemKind::HtreeLimit;
             let (limit, expected) = (limit as u64, expected as u64);
@@ -238,12 +238,12 @@ fn check_root(state: &mut State<'_>, place: Location, info: &RootInfo) -> Option
 
 /// True for an index block below the root: one unused entry, with the maximum number of index
 /// entries.
-fn is_node(bytes: &[u8]) -> bool {
+fn is_node(bytes: &[u8], has_checksum: bool) -> bool {
     let is_empty = entry_at(bytes, 0).is_some_and(|entry| {
         entry.inode == 0 && entry.record_length == bytes.len() && entry.name.is_empty()
     });
     let head = CountLimit::ref_from_prefix(&bytes[disk::NODE_ENTRIES_OFFSET..]);
-    let limit = disk::limit(bytes.len(), disk::NODE_ENTRIES_OFFSET, false);
+    let limit = disk::limit(bytes.len(), disk::NODE_ENTRIES_OFFSET, has_checksum);
     is_empty && head.is_ok_and(|(head, _)| usize::from(head.limit.get()) == limit)
 }
 

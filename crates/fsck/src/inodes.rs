@@ -8,17 +8,20 @@ mod resize;
 
 use std::ops::Range;
 
-use layout::inode::{BASE_SIZE, Inode, MAP_WORDS};
+use layout::checksum::metadata;
+use layout::inode::Inode;
 use layout::mode::FileType;
 use zerocopy::FromBytes;
 
 use crate::error::Error;
+use crate::image::Bytes;
 use crate::inode_states::{InodeState, Usage};
 use crate::kind::ProblemKind;
-use crate::map::{self, Mapped};
+use crate::map::{self, Root};
 use crate::problem::Location;
-use crate::reserved_inodes::ROOT;
+use crate::reserved_inodes::{BAD_BLOCKS, ROOT};
 use crate::state::{Directory, State};
+use crate::visit::Mapped;
 
 pub(crate) use resize::check as check_resize;
 
@@ -38,7 +41,8 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
     bad::read_list(state)?;
     for group in 0..state.geometry.group_count {
         let table = state.groups[group as usize].inode_table;
-        let end = table + u64::from(state.geometry.inode_table_blocks());
+        let count = initialized_in(state, group);
+        let end = table + u64::from(count.div_ceil(state.geometry.inodes_per_block()));
         let mut next = table;
         while next < end {
             let part = next_part(state, group, next..end);
@@ -54,6 +58,12 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Returns the number of inodes at the start of a group's table that may be in use.
+fn initialized_in(state: &State<'_>, group: u32) -> u32 {
+    let all = state.geometry.inodes_per_group;
+    state.groups[group as usize].initialized_inodes(all)
 }
 
 /// Returns the next part of a table to read at once. Holes are skipped: their inodes are free.
@@ -79,7 +89,7 @@ fn first_inode_in(state: &State<'_>, group: u32, block: u64) -> u32 {
 
 fn check_block(state: &mut State<'_>, group: u32, block: u64) -> Result<(), Error> {
     let first = first_inode_in(state, group, block);
-    let end = (group + 1) * state.geometry.inodes_per_group;
+    let end = group * state.geometry.inodes_per_group + initialized_in(state, group);
     let count = state.geometry.inodes_per_block().min(end - (first - 1));
     if state.bad_blocks.contains(state.geometry.place_of(block)) {
         bad::lose(state, first, count);
@@ -95,16 +105,33 @@ fn check_block(state: &mut State<'_>, group: u32, block: u64) -> Result<(), Erro
 
 /// Reads an inode from any group. Returns `None` if its table has no valid location.
 pub(crate) fn read(state: &mut State<'_>, number: u32) -> Result<Option<Inode>, Error> {
+    let bytes = bytes_of(state, number)?;
+    Ok(bytes.and_then(|bytes| base_of(&bytes)))
+}
+
+/// Reads an inode as [`read`] does. Returns `None` also if its checksum is wrong.
+pub(crate) fn read_sealed(state: &mut State<'_>, number: u32) -> Result<Option<Inode>, Error> {
+    let bytes = bytes_of(state, number)?;
+    let seed = state.checksum_seed;
+    let is_good =
+        |bytes: &Bytes<'_>| seed.is_none_or(|seed| metadata::is_inode_good(seed, number, bytes));
+    Ok(bytes.filter(is_good).and_then(|bytes| base_of(&bytes)))
+}
+
+fn base_of(bytes: &[u8]) -> Option<Inode> {
+    Inode::read_from_prefix(bytes).ok().map(|(inode, _)| inode)
+}
+
+fn bytes_of<'a>(state: &mut State<'a>, number: u32) -> Result<Option<Bytes<'a>>, Error> {
     let group = state.geometry.group_of_inode(number);
     let table = state.groups[group as usize].inode_table;
     if table == 0 {
         return Ok(None);
     }
     let index = (number - 1) % state.geometry.inodes_per_group;
-    let offset =
-        state.geometry.byte_of(table) + u64::from(index) * state.geometry.inode_bytes as u64;
-    let bytes = state.image.bytes(offset, BASE_SIZE)?;
-    Ok(Inode::read_from_bytes(&bytes).ok())
+    let size = state.geometry.inode_bytes;
+    let offset = state.geometry.byte_of(table) + u64::from(index) * size as u64;
+    state.image.bytes(offset, size).map(Some)
 }
 
 fn check_slot(state: &mut State<'_>, number: u32, bytes: &[u8]) -> Result<(), Error> {
@@ -112,6 +139,15 @@ fn check_slot(state: &mut State<'_>, number: u32, bytes: &[u8]) -> Result<(), Er
         return Ok(());
     };
     let slot = Slot { number, raw, rest };
+    if let Some(seed) = state.checksum_seed
+        && !metadata::is_inode_good(seed, number, bytes)
+    {
+        state.problem(ProblemKind::InodeChecksum, Location::inode(number));
+        if number == BAD_BLOCKS {
+            let kind = ProblemKind::BadBlocksInodeInvalid;
+            state.problem(kind, Location::inode(number));
+        }
+    }
     if number < state.geometry.first_inode && number != ROOT {
         return reserved::check(state, &slot);
     }
@@ -155,7 +191,7 @@ fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
     } else {
         InodeState::BAD
     };
-    let has_map = fields::has_map(slot.raw, file_type);
+    let has_map = fields::has_map(state, slot.raw, file_type);
     state.inodes[slot.number] = InodeState {
         references: 0,
         links: slot.raw.links_count.get(),
@@ -180,12 +216,8 @@ fn check_map(
 ) -> Result<Mapped, Error> {
     let is_directory = file_type == FileType::Directory;
     let first_block = state.directory_blocks.len();
-    let words = if has_map {
-        slot.raw.map()
-    } else {
-        [0; MAP_WORDS]
-    };
-    let mapped = map::check(state, slot.number, &words, file_type)?;
+    let root = has_map.then(|| Root::of(state, slot.raw));
+    let mapped = map::check(state, slot.number, root.as_ref(), file_type)?;
     if is_directory {
         let flags = slot.raw.flags();
         state.directories.push(Directory {
@@ -195,6 +227,8 @@ fn check_map(
             first_block,
             block_count: state.directory_blocks.len() - first_block,
             is_indexed: flags.contains(layout::inode::InodeFlags::INDEX),
+            has_extents: flags.contains(layout::inode::InodeFlags::EXTENTS),
+            generation: slot.raw.generation.get(),
         });
     }
     Ok(mapped)

@@ -1,28 +1,30 @@
 //! The journal: its location, its superblock, and its agreement with the file system on recovery.
 //!
-//! An internal journal is a file. If its inode is unreadable, the copy of its block map in the
-//! superblock is used. An external journal is a device with a superblock of its own. The log itself
-//! is read by `log`.
+//! An internal journal is a file. If its inode is unreadable or has a wrong checksum, the copy of
+//! its block map in the superblock is used. An external journal is a device with a superblock of
+//! its own. The log itself is read by `log`.
 
 mod log;
 
 use layout::checksum;
 use layout::feature::{Compatible, Incompatible};
-use layout::inode::{Inode, MAP_WORDS};
+use layout::inode::{Inode, InodeFlags, MAP_WORDS};
 use layout::journal::{
     ChecksumType, JournalIncompatible, JournalSuperblock, SUPERBLOCK_SIZE, USERS_MAX,
 };
 use layout::mode::FileType;
 use layout::superblock::{self as disk, JOURNAL_BACKUP_BLOCKS, Superblock};
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::error::Error;
+use crate::extents;
 use crate::image::Image;
 use crate::inodes;
 use crate::kind::ProblemKind;
-use crate::map::{self, Next};
+use crate::map::{self, Root};
 use crate::problem::Location;
 use crate::state::State;
+use crate::visit::Next;
 use log::Log;
 
 /// Supported features of a journal.
@@ -103,14 +105,15 @@ fn internal<'a>(state: &mut State<'a>, number: u32) -> Result<Option<Log<'a>>, E
     if !state.geometry.has_inode(number) {
         return Ok(None);
     }
-    let inode = inodes::read(state, number)?;
-    let words = inode.filter(|inode| is_journal(state, inode));
-    let words = words.map(|inode| inode.map()).or_else(|| backup(state));
-    let Some(words) = words else {
+    let inode = inodes::read_sealed(state, number)?;
+    let inode = inode.filter(|inode| is_journal(state, inode));
+    let inode = inode.or_else(|| backup(state));
+    let Some(inode) = inode else {
         return Ok(None);
     };
+    let root = Root::of(state, &inode);
     let mut blocks = Vec::new();
-    map::walk(state, &words, &mut |state, visit| {
+    map::walk(state, number, &root, &mut |state, visit| {
         if state.is_exhausted() {
             return Next::Stop;
         }
@@ -122,7 +125,7 @@ fn internal<'a>(state: &mut State<'a>, number: u32) -> Result<Option<Log<'a>>, E
             if visit.file_block != blocks.len() as u64 {
                 return Next::Stop;
             }
-            blocks.push(visit.block as u32);
+            blocks.push(visit.block);
         }
         Next::Below
     })?;
@@ -133,18 +136,25 @@ fn internal<'a>(state: &mut State<'a>, number: u32) -> Result<Option<Log<'a>>, E
 fn is_journal(state: &State<'_>, inode: &Inode) -> bool {
     let block_bytes = state.geometry.block_bytes as u64;
     let least = u64::from(layout::journal::BLOCK_COUNT_MIN) * block_bytes;
-    let words = inode.map();
-    let direct = words.iter().take(layout::inode::DIRECT_BLOCKS);
     inode.links_count.get() != 0
         && FileType::from_mode(inode.mode.get()) == FileType::Regular
         && inode.size(false) >= least
-        && direct
-            .into_iter()
-            .all(|word| state.geometry.contains((*word).into()))
+        && has_first_blocks(state, inode)
 }
 
-/// Returns the copy of the journal's block map in the superblock.
-fn backup(state: &State<'_>) -> Option<[u32; MAP_WORDS]> {
+/// True if the root of the journal's tree can be right, or its first blocks exist.
+fn has_first_blocks(state: &State<'_>, inode: &Inode) -> bool {
+    if inode.flags().contains(InodeFlags::EXTENTS) {
+        return extents::is_root(inode.map_words.as_bytes());
+    }
+    let words = inode.map();
+    let mut direct = words.iter().take(layout::inode::DIRECT_BLOCKS);
+    direct.all(|word| state.geometry.contains((*word).into()))
+}
+
+/// Returns an inode with the copy of the journal's block map in the superblock. As in e2fsck, the
+/// copy of an extent tree's root is of no use: it does not say what it is.
+fn backup(state: &State<'_>) -> Option<Inode> {
     if state.raw.journal_backup_type != JOURNAL_BACKUP_BLOCKS {
         return None;
     }
@@ -152,7 +162,9 @@ fn backup(state: &State<'_>) -> Option<[u32; MAP_WORDS]> {
     for (word, copy) in words.iter_mut().zip(&state.raw.journal_backup) {
         *word = copy.get();
     }
-    state.geometry.contains(words[0].into()).then_some(words)
+    let mut inode = Inode::default();
+    inode.set_map(words);
+    has_first_blocks(state, &inode).then_some(inode)
 }
 
 /// Returns an external journal, if the device is the one that the file system names.

@@ -1,5 +1,5 @@
-//! An independent checker of ext2 and ext3 images. It shares only the on-disk layout with the file
-//! system's own implementation, and none of its code, so that the two can disagree.
+//! An independent checker of ext2, ext3 and ext4 images. It shares only the on-disk layout with the
+//! file system's own implementation, and none of its code, so that the two can disagree.
 //!
 //! # Passes
 //!
@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `superblock`, `groups`, `backups` | sizes, features, group descriptors; their backups |
 //! | `journal` | its location, its superblock, the log as far as it would be replayed |
-//! | `inodes`, `map`, `attributes` | every inode in use, its block map and its attributes |
+//! | `inodes`, `map`, `extents`, `attributes` | every inode, its map and its attributes |
 //! | `orphans` | the orphan list |
 //! | `claims` | blocks claimed more than once |
 //! | `directories`, `htree` | entries, and the inodes that they refer to; hash trees |
@@ -36,6 +36,7 @@ mod descriptor;
 mod directories;
 mod entry;
 mod error;
+mod extents;
 mod geometry;
 mod groups;
 mod htree;
@@ -51,6 +52,7 @@ mod report;
 mod reserved_inodes;
 mod state;
 mod superblock;
+mod visit;
 
 use block::BlockDevice;
 

@@ -1,57 +1,60 @@
-//! The block map of a file: 12 direct blocks and the trees below them.
+//! The map of a file: its extent tree (`extents`), or 12 direct blocks and the trees below them.
 //!
 //! [`walk`] visits every block of a block map, an indirect block before those below it. [`check`]
 //! claims them for an inode. An invalid block is reported and not counted; a block already in use
 //! is recorded and resolved by `claims`.
 
-use layout::inode::{DIRECT_BLOCKS, MAP_WORDS};
+use layout::inode::{DIRECT_BLOCKS, Inode, InodeFlags, MAP_WORDS};
 use layout::mode::FileType;
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U32;
 
 use crate::error::Error;
+use crate::extents::{self, Item, Tree};
 use crate::kind::ProblemKind;
 use crate::problem::Location;
-use crate::reserved_inodes::{BAD_BLOCKS, RESIZE};
+use crate::reserved_inodes::RESIZE;
 use crate::state::State;
+use crate::visit::{Mapped, Next, Visit, is_claimed};
 
 /// Maximum number of bad blocks of one inode that are reported one by one.
 const BAD_BLOCKS_MAX: u32 = 11;
-/// A visited block.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Visit {
-    /// Block number on the device.
-    pub(crate) block: u64,
-    /// First file block that it holds or maps.
-    pub(crate) file_block: u64,
-    /// 0 for data, else the number of levels of pointers from here.
-    pub(crate) level: u8,
+
+/// The contents of `i_block`.
+#[derive(Debug, Clone)]
+pub(crate) enum Root {
+    /// Block numbers.
+    Blocks([u32; MAP_WORDS]),
+    /// The root of an extent tree.
+    Extents(Tree),
 }
 
-/// The next step of a walk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// The blocks below this one, if there are any.
-    Below,
-    /// The block after this one.
-    Skip,
-    /// No further block.
-    Stop,
+impl Root {
+    /// Returns the root in an inode.
+    pub(crate) fn of(state: &State<'_>, inode: &Inode) -> Self {
+        if inode.flags().contains(InodeFlags::EXTENTS) {
+            Self::Extents(Tree::of(state, inode))
+        } else {
+            Self::Blocks(inode.map())
+        }
+    }
 }
 
-/// The contents of a file's block map.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Mapped {
-    /// Number of blocks, with indirect and without bad blocks.
-    pub(crate) blocks: u64,
-    /// Last mapped file block.
-    pub(crate) last: Option<u64>,
-    /// Number of invalid block numbers.
-    pub(crate) bad: u32,
-}
-
-/// Claims the blocks of an inode.
+/// Claims the blocks of an inode, which has a map unless `root` is `None`.
 pub(crate) fn check(
+    state: &mut State<'_>,
+    inode: u32,
+    root: Option<&Root>,
+    file_type: FileType,
+) -> Result<Mapped, Error> {
+    match root {
+        None => Ok(Mapped::default()),
+        Some(Root::Blocks(words)) => check_blocks(state, inode, words, file_type),
+        Some(Root::Extents(tree)) => extents::check(state, inode, tree, file_type),
+    }
+}
+
+fn check_blocks(
     state: &mut State<'_>,
     inode: u32,
     words: &[u32; MAP_WORDS],
@@ -65,10 +68,10 @@ pub(crate) fn check(
     let in_file = |state: &mut State<'_>, visit: Visit| {
         if is_directory && visit.level == 0 {
             let blocks = &mut state.directory_blocks;
-            blocks.push((visit.file_block as u32, visit.block as u32));
+            blocks.push((visit.file_block as u32, visit.block));
         }
     };
-    walk(state, words, &mut |state, visit| {
+    walk_blocks(state, words, &mut |state, visit| {
         if state.is_exhausted() {
             state.problem(ProblemKind::TooManyBadBlocks, Location::inode(inode));
             return Next::Stop;
@@ -91,6 +94,7 @@ pub(crate) fn check(
         }
         if visit.level == 0 {
             mapped.last = Some(visit.file_block);
+            mapped.last_written = mapped.last;
             in_file(state, visit);
             return Next::Below;
         }
@@ -106,16 +110,6 @@ pub(crate) fn check(
     Ok(mapped)
 }
 
-/// True unless an inode lists the block without owning it. Blocks listed by the resize inode are
-/// metadata already, and bad blocks of an inode table stay part of it.
-pub(crate) fn is_claimed(state: &State<'_>, inode: u32, visit: Visit) -> bool {
-    match inode {
-        RESIZE => visit.level == 2,
-        BAD_BLOCKS => visit.level > 0 || !state.is_in_inode_table(visit.block),
-        _ => true,
-    }
-}
-
 fn report_bad(state: &mut State<'_>, inode: u32, visit: Visit, count: u32) {
     let place = Location::inode(inode).at_file_block(visit.file_block);
     if count <= BAD_BLOCKS_MAX {
@@ -126,9 +120,32 @@ fn report_bad(state: &mut State<'_>, inode: u32, visit: Visit, count: u32) {
     }
 }
 
-/// Visits all blocks of a block map. If the visitor returns [`Next::Below`] for an indirect block,
-/// the block must lie in the file system.
+/// Visits all blocks of a map. If the visitor returns [`Next::Below`] for an indirect block, the
+/// block must lie in the file system. Faults of an extent tree are passed over.
 pub(crate) fn walk<'a>(
+    state: &mut State<'a>,
+    inode: u32,
+    root: &Root,
+    visitor: &mut impl FnMut(&mut State<'a>, Visit) -> Next,
+) -> Result<(), Error> {
+    match root {
+        Root::Blocks(words) => walk_blocks(state, words, visitor),
+        Root::Extents(tree) => extents::walk(state, inode, tree, &mut |state, item| match item {
+            Item::Fault { .. } => Next::Below,
+            Item::Node(visit) => visitor(state, visit),
+            Item::Run(run) => {
+                let mut blocks = run.blocks();
+                if blocks.any(|visit| visitor(state, visit) == Next::Stop) {
+                    Next::Stop
+                } else {
+                    Next::Below
+                }
+            }
+        }),
+    }
+}
+
+fn walk_blocks<'a>(
     state: &mut State<'a>,
     words: &[u32; MAP_WORDS],
     visitor: &mut impl FnMut(&mut State<'a>, Visit) -> Next,

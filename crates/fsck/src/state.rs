@@ -1,8 +1,9 @@
 //! The state of a check; its size is proportional to the used part of the file system.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use layout::feature::Features;
+use layout::checksum::metadata;
+use layout::feature::{Features, Incompatible, ReadOnlyCompatible};
 use layout::superblock::Superblock;
 
 use crate::Options;
@@ -36,6 +37,10 @@ pub(crate) struct Directory {
     pub(crate) block_count: usize,
     /// True if it has the flag of a hash tree.
     pub(crate) is_indexed: bool,
+    /// True if it has an extent tree.
+    pub(crate) has_extents: bool,
+    /// Generation, which the checksums of its blocks cover.
+    pub(crate) generation: u32,
 }
 
 /// The state shared by all passes.
@@ -45,9 +50,19 @@ pub(crate) struct State<'a> {
     pub(crate) raw: Superblock,
     /// Block of the superblock in use, if it is a backup; the descriptors after it are used too.
     pub(crate) copy: Option<u64>,
+    /// True if the primary superblock has a wrong checksum.
+    pub(crate) is_checksum_wrong: bool,
     pub(crate) features: Features,
     pub(crate) geometry: Geometry,
     pub(crate) groups: Vec<Group>,
+    /// True if descriptors have checksums, of either kind.
+    pub(crate) has_descriptor_checksums: bool,
+    /// Seed of the checksums of metadata, if it has them.
+    pub(crate) checksum_seed: Option<u32>,
+    /// Superblocks, descriptors, bitmaps and inode tables.
+    pub(crate) metadata: BlockSet,
+    /// Groups with an entry that leads to an inode of their uninitialised table.
+    pub(crate) entered_groups: BTreeSet<u32>,
     /// Blocks of files.
     pub(crate) claimed: BlockSet,
     /// Blocks claimed while already in use.
@@ -56,7 +71,7 @@ pub(crate) struct State<'a> {
     /// Directories, by ascending inode.
     pub(crate) directories: Vec<Directory>,
     /// Blocks of all directories, directory by directory: file block and device block.
-    pub(crate) directory_blocks: Vec<(u32, u32)>,
+    pub(crate) directory_blocks: Vec<(u32, u64)>,
     /// Number of visited blocks of block maps.
     pub(crate) map_visits: u64,
     /// True if a regular file needs the feature `large_file`.
@@ -76,6 +91,7 @@ impl<'a> State<'a> {
             features,
             geometry,
             copy,
+            is_checksum_wrong,
         } = decoded;
         image.set_block_bytes(geometry.block_bytes);
         // No state is kept for groups beyond the end of the device.
@@ -86,7 +102,15 @@ impl<'a> State<'a> {
                 (0, 0)
             };
         let blocks = || BlockSet::new(group_count, geometry.blocks_per_group);
+        let read_only = features.read_only_compatible;
+        let with_checksum = ReadOnlyCompatible::METADATA_CSUM | ReadOnlyCompatible::UNINIT_BG;
+        let has_checksums = read_only.contains(ReadOnlyCompatible::METADATA_CSUM);
         Self {
+            has_descriptor_checksums: read_only.intersects(with_checksum),
+            checksum_seed: has_checksums.then(|| metadata::seed(&raw)),
+            is_checksum_wrong,
+            metadata: blocks(),
+            entered_groups: BTreeSet::new(),
             image,
             options,
             raw,
@@ -110,7 +134,13 @@ impl<'a> State<'a> {
     /// Counts a visit of a block in a block map. Returns true if there were too many.
     #[inline]
     pub(crate) fn is_exhausted(&mut self) -> bool {
-        self.map_visits += 1;
+        self.is_exhausted_by(1)
+    }
+
+    /// Counts visits of a number of blocks, as [`State::is_exhausted`] does for one.
+    #[inline]
+    pub(crate) fn is_exhausted_by(&mut self, count: u64) -> bool {
+        self.map_visits += count;
         self.map_visits > VISITS_SPARE + self.geometry.block_count * VISITS_PER_BLOCK
     }
 
@@ -125,30 +155,62 @@ impl<'a> State<'a> {
     #[inline]
     pub(crate) fn claim(&mut self, block: u64) {
         let place = self.geometry.place_of(block);
-        if self.is_metadata(block) || !self.claimed.insert(place) {
+        if self.metadata.contains(place) || !self.claimed.insert(place) {
             self.claimed_twice.insert(place);
+        }
+    }
+
+    /// Marks the blocks of an extent as used, as [`State::claim`] does for one.
+    pub(crate) fn claim_run(&mut self, start: u64, count: u64) {
+        let pieces = self.geometry.pieces(start, start + count);
+        for (group, first, end) in pieces {
+            let is_free = !self.metadata.intersects(group, first, end)
+                && !self.claimed.intersects(group, first, end);
+            if is_free {
+                self.claimed.insert_run(group, first, end);
+                continue;
+            }
+            let first_block = self.geometry.first_block_of(group);
+            for place in first..end {
+                self.claim(first_block + u64::from(place));
+            }
         }
     }
 
     /// True if a block belongs to a superblock, descriptors, a bitmap or an inode table.
     #[inline]
     pub(crate) fn is_metadata(&self, block: u64) -> bool {
-        let (number, place) = self.geometry.place_of(block);
-        let group = &self.groups[number as usize];
-        let table = group.inode_table;
-        let table_blocks = u64::from(self.geometry.inode_table_blocks());
-        (table..table + table_blocks).contains(&block)
-            || block == group.block_bitmap
-            || block == group.inode_bitmap
-            || (place < self.geometry.super_blocks() && self.geometry.has_super(number))
+        self.metadata.contains(self.geometry.place_of(block))
     }
 
     /// True if a block is part of an inode table.
     pub(crate) fn is_in_inode_table(&self, block: u64) -> bool {
+        let blocks = u64::from(self.geometry.inode_table_blocks());
+        let is_in = |group: &Group| {
+            let table = group.inode_table;
+            table != 0 && (table..table + blocks).contains(&block)
+        };
+        if self.geometry.has_flexible_groups {
+            return self.groups.iter().any(is_in);
+        }
         let (group, _) = self.geometry.place_of(block);
-        let table = self.groups[group as usize].inode_table;
-        let end = table + u64::from(self.geometry.inode_table_blocks());
-        table != 0 && (table..end).contains(&block)
+        is_in(&self.groups[group as usize])
+    }
+
+    /// True if files may have extents.
+    pub(crate) fn has_extents(&self) -> bool {
+        self.features.incompatible.contains(Incompatible::EXTENTS)
+    }
+
+    /// True if block numbers have upper halves.
+    pub(crate) fn is_64bit(&self) -> bool {
+        self.features.incompatible.contains(Incompatible::IS_64BIT)
+    }
+
+    /// Returns the seed of the checksums of an inode's structures, if they have any.
+    pub(crate) fn owner_seed(&self, inode: u32, generation: u32) -> Option<u32> {
+        let seed = self.checksum_seed?;
+        Some(metadata::owner(seed, inode, generation))
     }
 
     /// True if the superblock's times are plausible: then an inode number cannot be a deletion

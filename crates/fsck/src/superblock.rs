@@ -3,6 +3,7 @@
 
 pub(crate) mod check;
 
+use layout::checksum;
 use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible, Word, word_names};
 use layout::superblock::{self as disk, Superblock};
 use zerocopy::FromBytes;
@@ -15,6 +16,12 @@ use crate::image::Image;
 const GROUP_BLOCKS_MIN: u32 = 8;
 /// Maximum block size in bytes.
 const BLOCK_BYTES_MAX: u32 = 65536;
+/// Maximum `s_log_groups_per_flex`.
+const LOG_GROUPS_PER_FLEX_MAX: u32 = 31;
+/// Minimum size of a group descriptor with the feature `64bit` in bytes.
+const DESCRIPTOR_BYTES_MIN: u32 = layout::group::SIZE_64BIT as u32;
+/// Maximum size of a group descriptor in bytes.
+const DESCRIPTOR_BYTES_MAX: u32 = 1024;
 
 /// Supported compatible features: a checker may not ignore any other.
 const COMPATIBLE: Compatible = Compatible::DIR_PREALLOC
@@ -22,10 +29,17 @@ const COMPATIBLE: Compatible = Compatible::DIR_PREALLOC
     .union(Compatible::EXT_ATTR)
     .union(Compatible::RESIZE_INODE)
     .union(Compatible::DIR_INDEX);
-const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE.union(Incompatible::NEEDS_RECOVERY);
+const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE
+    .union(Incompatible::NEEDS_RECOVERY)
+    .union(Incompatible::EXTENTS)
+    .union(Incompatible::IS_64BIT)
+    .union(Incompatible::FLEX_BG)
+    .union(Incompatible::METADATA_CSUM_SEED);
 const READ_ONLY_COMPATIBLE: ReadOnlyCompatible = ReadOnlyCompatible::SPARSE_SUPER
     .union(ReadOnlyCompatible::LARGE_FILE)
     .union(ReadOnlyCompatible::HUGE_FILE)
+    .union(ReadOnlyCompatible::UNINIT_BG)
+    .union(ReadOnlyCompatible::METADATA_CSUM)
     .union(ReadOnlyCompatible::DIR_NLINK)
     .union(ReadOnlyCompatible::EXTRA_ISIZE);
 
@@ -36,13 +50,21 @@ pub(crate) struct Decoded {
     pub(crate) geometry: Geometry,
     /// Block that it was read from, if it is a backup.
     pub(crate) copy: Option<u64>,
+    /// True if the primary superblock has a wrong checksum.
+    pub(crate) is_checksum_wrong: bool,
 }
 
 /// Finds a usable superblock: the primary one, or a backup.
 pub(crate) fn find(image: &mut Image<'_>) -> Result<Decoded, Error> {
     let raw = read(image, disk::OFFSET)?;
     match decode(raw) {
-        Err(error @ Error::NoSuperblock { .. }) => find_copy(image, &raw).ok_or(error),
+        Err(Error::NoSuperblock { why }) => {
+            let copy = find_copy(image, &raw).ok_or(Error::NoSuperblock { why })?;
+            Ok(Decoded {
+                is_checksum_wrong: matches!(why, SuperblockFault::Checksum { .. }),
+                ..copy
+            })
+        }
         result => result,
     }
 }
@@ -94,6 +116,7 @@ pub(crate) fn decode(raw: Superblock) -> Result<Decoded, Error> {
         return Err(Error::NoSuperblock { why });
     }
     let features = raw.features();
+    check_checksum(&raw, features).map_err(|why| Error::NoSuperblock { why })?;
     if features.incompatible.contains(Incompatible::JOURNAL_DEV) {
         return Err(Error::IsJournalDevice);
     }
@@ -104,7 +127,21 @@ pub(crate) fn decode(raw: Superblock) -> Result<Decoded, Error> {
         features,
         geometry,
         copy: None,
+        is_checksum_wrong: false,
     })
+}
+
+fn check_checksum(raw: &Superblock, features: Features) -> Result<(), SuperblockFault> {
+    let read_only = features.read_only_compatible;
+    if !read_only.contains(ReadOnlyCompatible::METADATA_CSUM) {
+        return Ok(());
+    }
+    let (found, expected) = (raw.checksum.get(), checksum::superblock(raw));
+    if found != expected {
+        return Err(SuperblockFault::Checksum { found, expected });
+    }
+    let known = u32::from(disk::CHECKSUM_CRC32C);
+    within("s_checksum_type", raw.checksum_type.into(), known, known)
 }
 
 fn check_features(features: Features) -> Result<(), Error> {
@@ -150,8 +187,11 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
         first_block,
         first_block,
     )?;
-    let block_count = raw.blocks_count_low.get();
-    within("s_blocks_count", block_count, first_block + 1, u32::MAX)?;
+    let block_count = raw.blocks_count();
+    if block_count <= u64::from(first_block) {
+        let why = "less than it can be";
+        return Err(bad64("s_blocks_count", block_count, why));
+    }
     let blocks_per_group = raw.blocks_per_group.get();
     let bits = block_bytes * 8;
     within(
@@ -164,6 +204,11 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
         let why = "a group has a multiple of 8 blocks";
         return Err(bad("s_blocks_per_group", blocks_per_group, why));
     }
+    let clusters_per_group = raw.clusters_per_group.get();
+    let (least, most) = (blocks_per_group, blocks_per_group);
+    within("s_clusters_per_group", clusters_per_group, least, most)?;
+    let log = u32::from(raw.log_groups_per_flex);
+    within("s_log_groups_per_flex", log, 0, LOG_GROUPS_PER_FLEX_MAX)?;
     let inode_bytes = u32::from(raw.inode_size());
     let least = u32::from(disk::GOOD_OLD_INODE_SIZE);
     within("s_inode_size", inode_bytes, least, block_bytes)?;
@@ -173,13 +218,18 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
     let inodes_per_group = raw.inodes_per_group.get();
     let per_block = block_bytes / inode_bytes;
     within("s_inodes_per_group", inodes_per_group, per_block, bits)?;
-    let group_count = (block_count - first_block).div_ceil(blocks_per_group);
-    let inode_count = u64::from(group_count) * u64::from(inodes_per_group);
-    let inode_count = u32::try_from(inode_count)
-        .map_err(|_| bad("s_inodes_per_group", inodes_per_group, "too many inodes"))?;
+    let group_count = (block_count - u64::from(first_block)).div_ceil(blocks_per_group.into());
+    let (group_count, inode_count) = u32::try_from(group_count)
+        .ok()
+        .and_then(|count| Some((count, count.checked_mul(inodes_per_group)?)))
+        .ok_or(bad(
+            "s_inodes_per_group",
+            inodes_per_group,
+            "too many inodes",
+        ))?;
     let geometry = Geometry {
         block_bytes: block_bytes as usize,
-        block_count: block_count.into(),
+        block_count,
         first_block: first_block.into(),
         blocks_per_group,
         group_count,
@@ -188,12 +238,28 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
         inode_count,
         first_inode: raw.first_inode(),
         reserved_descriptor_blocks: raw.reserved_descriptor_blocks.get().into(),
+        descriptor_bytes: descriptor_bytes(raw, block_bytes)?,
         has_sparse_super: features
             .read_only_compatible
             .contains(ReadOnlyCompatible::SPARSE_SUPER),
+        has_flexible_groups: features.incompatible.contains(Incompatible::FLEX_BG),
     };
     check_limits(raw, &geometry)?;
     Ok(geometry)
+}
+
+/// Returns the size of a group descriptor. Without `64bit` the stored size is not used, but it must
+/// be possible.
+fn descriptor_bytes(raw: &Superblock, block_bytes: u32) -> Result<usize, SuperblockFault> {
+    let stored = u32::from(raw.descriptor_size.get());
+    if stored != 0 && !stored.is_power_of_two() {
+        return Err(bad("s_desc_size", stored, "it is a power of two"));
+    }
+    let is_64bit = raw.features().incompatible.contains(Incompatible::IS_64BIT);
+    let least = if is_64bit { DESCRIPTOR_BYTES_MIN } else { 0 };
+    let most = DESCRIPTOR_BYTES_MAX.min(block_bytes);
+    within("s_desc_size", stored, least, most)?;
+    Ok(raw.descriptor_bytes().into())
 }
 
 /// Checks that counts and numbers are possible with the geometry.
@@ -202,13 +268,20 @@ fn check_limits(raw: &Superblock, geometry: &Geometry) -> Result<(), SuperblockF
     let first_inode = geometry.first_inode;
     let least = disk::GOOD_OLD_FIRST_INODE;
     within("s_first_ino", first_inode, least, geometry.inode_count)?;
-    let reserved = raw.reserved_blocks_count_low.get();
-    let most = raw.blocks_count_low.get() / 2;
-    within("s_r_blocks_count", reserved, 0, most)?;
+    let reserved = raw.reserved_blocks_count();
+    if reserved > geometry.block_count / 2 {
+        let why = "more than it can be";
+        return Err(bad64("s_r_blocks_count", reserved, why));
+    }
     let descriptors = geometry.reserved_descriptor_blocks;
     let most = geometry.pointers_per_block() as u32;
     within("s_reserved_gdt_blocks", descriptors, 0, most)?;
-    let overhead = 1 + geometry.descriptor_blocks() + 2 + geometry.inode_table_blocks();
+    let supers = 1 + geometry.descriptor_blocks();
+    let overhead = if geometry.has_flexible_groups {
+        supers.max(geometry.inode_table_blocks())
+    } else {
+        supers + 2 + geometry.inode_table_blocks()
+    };
     let why = "a group has no room for its own metadata";
     if overhead > geometry.blocks_per_group {
         let count = geometry.inodes_per_group;
@@ -230,6 +303,9 @@ fn within(field: &'static str, value: u32, least: u32, most: u32) -> Result<(), 
 }
 
 fn bad(field: &'static str, value: u32, why: &'static str) -> SuperblockFault {
-    let value = value.into();
+    bad64(field, value.into(), why)
+}
+
+fn bad64(field: &'static str, value: u64, why: &'static str) -> SuperblockFault {
     SuperblockFault::Field { field, value, why }
 }

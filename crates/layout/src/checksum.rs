@@ -1,5 +1,5 @@
-//! Checksums of ext and of the journal. This module is the only place of each formula: its range,
-//! its order, and the bytes taken as zero.
+//! Checksums of ext and of the journal. This module and [`metadata`] are the only place of each
+//! formula: its range, its order, and the bytes taken as zero.
 //!
 //! There are three polynomials: crc32c (Castagnoli, reflected) for metadata and journal checksums
 //! v2 and v3; crc32 (IEEE 802.3, most significant bit first) for journal checksums v1; crc16
@@ -7,6 +7,8 @@
 //! register and the result is not inverted, so a checksum can be continued over more bytes.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/checksums.rst`, `journal.rst`.
+
+pub mod metadata;
 
 use core::mem::offset_of;
 

@@ -29,6 +29,11 @@ pub const ALIGNMENT: usize = 4;
 /// Length of the shortest entry in bytes: a name of one byte.
 pub const RECORD_LENGTH_MIN: usize = record_length(1);
 
+/// Size of an [`EntryTail`] in bytes.
+pub const TAIL_SIZE: usize = 12;
+/// File type in the place of which an [`EntryTail`] is recognised.
+pub const TAIL_KIND: u8 = 0xDE;
+
 /// The record length that 16 bits cannot hold, and its stored form.
 const RECORD_LENGTH_WHOLE: usize = 65536;
 const RECORD_LENGTH_WHOLE_RAW: u16 = 65535;
@@ -66,7 +71,30 @@ pub struct EntryTail {
     pub checksum: U32,
 }
 
-const _: () = assert!(size_of::<EntryTail>() == 12);
+const _: () = assert!(size_of::<EntryTail>() == TAIL_SIZE);
+
+impl EntryTail {
+    /// Creates a tail with a checksum.
+    pub fn new(checksum: u32) -> Self {
+        Self {
+            record_length: U16::new(TAIL_SIZE as u16),
+            reserved_kind: TAIL_KIND,
+            checksum: U32::new(checksum),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the last bytes of a block, if they have the form of a tail. That an entry starts
+    /// there is not checked.
+    pub fn of_block(block: &[u8]) -> Option<&Self> {
+        let (_, tail) = Self::ref_from_suffix(block).ok()?;
+        let is_tail = tail.reserved_inode.get() == 0
+            && usize::from(tail.record_length.get()) == TAIL_SIZE
+            && tail.reserved_name_length == 0
+            && tail.reserved_kind == TAIL_KIND;
+        is_tail.then_some(tail)
+    }
+}
 
 /// An entry of a directory block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -117,6 +117,16 @@ pub struct InodeExtra {
 
 const _: () = assert!(size_of::<InodeExtra>() == EXTRA_SIZE);
 
+/// Minimum `i_extra_isize` in bytes of an inode whose checksum has an upper half.
+pub const EXTRA_SIZE_WITH_CHECKSUM: u16 = 4;
+
+/// True if an inode of the table has room for the upper half of its checksum.
+pub fn has_checksum_high(bytes: &[u8]) -> bool {
+    let extra = bytes.get(BASE_SIZE..).unwrap_or_default();
+    let size = U16::ref_from_prefix(extra);
+    size.is_ok_and(|(size, _)| size.get() >= EXTRA_SIZE_WITH_CHECKSUM)
+}
+
 impl Inode {
     /// Returns `i_flags`.
     pub fn flags(&self) -> InodeFlags {

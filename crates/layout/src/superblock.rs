@@ -387,6 +387,16 @@ impl Superblock {
         }
     }
 
+    /// Returns the size of a group descriptor in bytes: 32, or with `64bit` the stored size, which
+    /// is not checked.
+    pub fn descriptor_bytes(&self) -> u16 {
+        if self.is_64bit() {
+            self.descriptor_size.get()
+        } else {
+            crate::group::SIZE as u16
+        }
+    }
+
     /// Returns the first inode that is not reserved, for any revision.
     pub fn first_inode(&self) -> u32 {
         if self.revision.get() == GOOD_OLD_REVISION {
@@ -452,10 +462,17 @@ impl Superblock {
         MiscFlags::from_bits_retain(self.misc_flag_bits.get())
     }
 
-    fn join(&self, low: U32, high: U32) -> u64 {
+    fn is_64bit(&self) -> bool {
         let incompatible = self.features().incompatible;
-        let is_64bit = incompatible.contains(crate::feature::Incompatible::IS_64BIT);
-        let high = if is_64bit { u64::from(high.get()) } else { 0 };
+        incompatible.contains(crate::feature::Incompatible::IS_64BIT)
+    }
+
+    fn join(&self, low: U32, high: U32) -> u64 {
+        let high = if self.is_64bit() {
+            u64::from(high.get())
+        } else {
+            0
+        };
         u64::from(low.get()) | (high << 32)
     }
 }
@@ -504,6 +521,17 @@ mod tests {
         assert_eq!(superblock.blocks_count(), 0x1_0000_0002);
         assert_eq!(superblock.free_blocks_count(), 0x3_0000_0004);
         assert_eq!(superblock.reserved_blocks_count(), 0x5_0000_0006);
+    }
+
+    #[test]
+    fn descriptors_have_a_stored_size_only_with_64bit() {
+        let mut superblock = Superblock::default();
+        superblock.descriptor_size.set(64);
+        assert_eq!(superblock.descriptor_bytes(), 32);
+        let mut features = superblock.features();
+        features.incompatible |= crate::feature::Incompatible::IS_64BIT;
+        superblock.set_features(features);
+        assert_eq!(superblock.descriptor_bytes(), 64);
     }
 
     #[test]

@@ -110,9 +110,12 @@ fn ext4_is_refused_by_the_names_of_its_features() {
         );
     }
     assert!(folder.good("info ext4.img").contains("extent"));
+    assert!(folder.good("fsck ext4.img").contains("clean"));
+    tool::run_well("tune2fs", &["-O", "ea_inode", &path]);
     let output = folder.command("fsck ext4.img").output().unwrap();
     let said = tool::said(&output);
     assert_eq!(output.status.code(), Some(8), "{said}");
+    assert!(said.contains("ea_inode"), "{said}");
     assert!(said.contains("e2fsck -fn"), "{said}");
 }
 

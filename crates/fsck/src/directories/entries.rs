@@ -1,10 +1,13 @@
 //! Checks of one directory entry: its offset, name, inode and type.
 
 use layout::feature::Incompatible;
+use layout::group::GroupFlags;
+use layout::mode::FileType;
 
 use super::find;
 use crate::entry::Entry;
 use crate::inode_states::{InodeState, Usage};
+use crate::inodes;
 use crate::kind::ProblemKind;
 use crate::problem::Location;
 use crate::reserved_inodes::ROOT;
@@ -62,6 +65,7 @@ pub(super) fn check(
     if !is_possible {
         return false;
     }
+    check_group(state, block, entry);
     if entry.name.iter().any(|byte| matches!(byte, 0 | b'/')) {
         state.problem(ProblemKind::EntryName, block.place_of(entry));
     }
@@ -73,6 +77,24 @@ pub(super) fn check(
     }
     state.inodes[entry.inode].references += 1;
     true
+}
+
+/// Checks that the group of an entry's inode does not mark the inode as never used.
+fn check_group(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
+    let per_group = state.geometry.inodes_per_group;
+    let number = state.geometry.group_of_inode(entry.inode);
+    let group = state.groups[number as usize];
+    if group.flags.contains(GroupFlags::INODE_UNINIT) {
+        if state.entered_groups.insert(number) {
+            state.problem(ProblemKind::GroupUninitialized, Location::group(number));
+        }
+        return;
+    }
+    let index = (entry.inode - 1) % per_group;
+    if index >= per_group.saturating_sub(group.unused_inodes) {
+        let (kind, inode) = (ProblemKind::EntryOfUnusedInode, entry.inode.into());
+        state.report.add_found(kind, block.place_of(entry), inode);
+    }
 }
 
 /// Returns the fault of the inode that an entry refers to, and true if the reference counts.
@@ -127,7 +149,7 @@ fn check_dotdot(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
 }
 
 fn check_file_type(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
-    let known = state.inodes[entry.inode].file_type;
+    let known = known_type(state, entry.inode);
     let has_types = state.features.incompatible.contains(Incompatible::FILETYPE);
     let expected = match known {
         _ if !has_types => 0,
@@ -146,6 +168,17 @@ fn check_file_type(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) 
             .report
             .add_differing(kind, block.place_of(entry), found, expected);
     }
+}
+
+/// Returns the type code of an inode. One that was not read, because its group marks it as never
+/// used, is read now; if it is unreadable, its type is unknown.
+fn known_type(state: &mut State<'_>, number: u32) -> u8 {
+    let known = state.inodes[number];
+    if known.is_used() || known.file_type != 0 {
+        return known.file_type;
+    }
+    let inode = inodes::read(state, number).ok().flatten();
+    inode.map_or(0, |inode| FileType::from_mode(inode.mode.get()).raw())
 }
 
 /// Sets or checks the parent of a directory: the directory of the first entry that refers to it.

@@ -4,17 +4,19 @@
 use crate::error::Error;
 use crate::inode_states::InodeState;
 use crate::kind::ProblemKind;
-use crate::map::{self, Next};
+use crate::map::{self, Root};
 use crate::problem::Location;
 use crate::reserved_inodes::{BAD_BLOCKS, ROOT};
 use crate::state::State;
+use crate::visit::Next;
 
 /// Reads the list of bad blocks, which is the block map of an inode.
 pub(super) fn read_list(state: &mut State<'_>) -> Result<(), Error> {
     let Some(inode) = super::read(state, BAD_BLOCKS)? else {
         return Ok(());
     };
-    map::walk(state, &inode.map(), &mut |state, visit| {
+    let root = Root::of(state, &inode);
+    map::walk(state, BAD_BLOCKS, &root, &mut |state, visit| {
         if state.is_exhausted() {
             return Next::Stop;
         }

@@ -2,6 +2,7 @@
 //! attribute block.
 
 use layout::attribute::{self, BlockHeader};
+use layout::checksum::metadata;
 use layout::feature::Compatible;
 use layout::inode::EXTRA_SIZE;
 use zerocopy::FromBytes;
@@ -47,7 +48,7 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) {
 
 /// Checks the attribute block. Returns the number of blocks that it adds to the inode's.
 pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64, Error> {
-    let block = slot.raw.attribute_block(false);
+    let block = slot.raw.attribute_block(state.is_64bit());
     if block == 0 {
         return Ok(0);
     }
@@ -72,6 +73,12 @@ pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64,
         state.problem(ProblemKind::AttributeBlockInvalid, place());
     } else if !attributes::are_good(&bytes[HEADER_SIZE..], HEADER_SIZE) {
         state.problem(ProblemKind::AttributesInvalid, place());
+    }
+    if let Some(seed) = state.checksum_seed
+        && header.magic.get() == attribute::MAGIC
+        && header.checksum.get() != metadata::attribute_block(seed, block, &bytes)
+    {
+        state.problem(ProblemKind::AttributeBlockChecksum, place());
     }
     if state.is_metadata(block) {
         state.problem(ProblemKind::BlockInMetadata, place());

@@ -3,22 +3,21 @@
 use layout::feature::{Compatible, ReadOnlyCompatible};
 use layout::inode::{DIRECT_BLOCKS, Inode, InodeFlags, MAP_WORDS};
 use layout::mode::FileType;
+use zerocopy::IntoBytes;
 
 use super::Slot;
 use crate::error::Error;
+use crate::extents;
 use crate::kind::ProblemKind;
-use crate::map::Mapped;
 use crate::problem::Location;
 use crate::state::State;
+use crate::visit::Mapped;
 
 /// Flags of features that this checker does not support.
-const FOREIGN_FLAGS: InodeFlags = InodeFlags::EXTENTS
-    .union(InodeFlags::INLINE_DATA)
+const FOREIGN_FLAGS: InodeFlags = InodeFlags::INLINE_DATA
     .union(InodeFlags::AFS_DIRECTORY)
     .union(InodeFlags::CASEFOLD)
     .union(InodeFlags::ENCRYPT);
-/// Flags under which the words of `i_block` are not block numbers.
-const OTHER_MAP_FLAGS: InodeFlags = InodeFlags::EXTENTS.union(InodeFlags::INLINE_DATA);
 /// Flags that forbid changes.
 const FORBIDDING_FLAGS: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
 /// Maximum size of a file without the feature `large_file`, in bytes.
@@ -37,16 +36,16 @@ pub(super) fn check(
     check_type(state, slot, file_type)
 }
 
-/// True if the words of `i_block` are block numbers. For a symbolic link they are if it has a
-/// block.
-pub(super) fn has_map(raw: &Inode, file_type: FileType) -> bool {
-    if raw.flags().intersects(OTHER_MAP_FLAGS) {
+/// True if `i_block` is a block map or the root of an extent tree. For a symbolic link it is if the
+/// link has a block.
+pub(super) fn has_map(state: &State<'_>, raw: &Inode, file_type: FileType) -> bool {
+    if raw.flags().contains(InodeFlags::INLINE_DATA) {
         return false;
     }
     match file_type {
         FileType::Regular | FileType::Directory => true,
         FileType::Symlink => {
-            let has_attributes = raw.attribute_block_low.get() != 0;
+            let has_attributes = raw.attribute_block(state.is_64bit()) != 0;
             raw.blocks_low.get() != 0 && !(has_attributes && is_fast_symlink(raw))
         }
         _ => false,
@@ -68,6 +67,9 @@ fn check_flags(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
     if flags.contains(InodeFlags::INDEX) && is_directory && !has_index {
         foreign |= InodeFlags::INDEX;
     }
+    if !state.has_extents() {
+        foreign |= flags & InodeFlags::EXTENTS;
+    }
     if !foreign.is_empty() {
         let kind = ProblemKind::FlagOfMissingFeature;
         state.report.add_found(kind, place(), foreign.bits().into());
@@ -75,6 +77,7 @@ fn check_flags(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
     if flags.contains(InodeFlags::INDEX) && !is_directory {
         state.problem(ProblemKind::IndexFlagNotDirectory, place());
     }
+    check_extents_flag(state, slot, file_type);
     let is_special = !matches!(
         file_type,
         FileType::Regular | FileType::Directory | FileType::Unknown
@@ -82,6 +85,26 @@ fn check_flags(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
     if is_special && flags.intersects(FORBIDDING_FLAGS) {
         state.problem(ProblemKind::SpecialFileFlags, place());
     }
+}
+
+/// Checks that the flag of extents matches what `i_block` holds.
+fn check_extents_flag(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
+    if !state.has_extents() {
+        return;
+    }
+    let is_set = slot.raw.flags().contains(InodeFlags::EXTENTS);
+    let kind = match file_type {
+        FileType::Regular | FileType::Directory
+            if !is_set && extents::is_root(slot.raw.map_words.as_bytes()) =>
+        {
+            ProblemKind::ExtentsFlagMissing
+        }
+        FileType::Symlink if is_set && !has_map(state, slot.raw, file_type) => {
+            ProblemKind::SymlinkExtents
+        }
+        _ => return,
+    };
+    state.problem(kind, Location::inode(slot.number));
 }
 
 fn check_type(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) -> Result<bool, Error> {
@@ -102,14 +125,14 @@ fn check_type(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) -> Re
             return Ok(false);
         }
         _ => {
+            if !is_special_good(raw) {
+                state.problem(ProblemKind::SpecialFileInvalid, place());
+                return Ok(false);
+            }
             let size = whole_size(raw);
             if size != 0 {
                 let kind = ProblemKind::SpecialFileSize;
                 state.report.add_differing(kind, place(), size, 0);
-            }
-            if !is_special_good(raw) {
-                state.problem(ProblemKind::SpecialFileInvalid, place());
-                return Ok(false);
             }
         }
     }
@@ -133,19 +156,24 @@ fn is_symlink_good(state: &mut State<'_>, raw: &Inode) -> Result<bool, Error> {
     if size == 0 || raw.size_high.get() != 0 || raw.flags().contains(InodeFlags::INDEX) {
         return Ok(false);
     }
+    let has_tree = raw.flags().contains(InodeFlags::EXTENTS);
     if is_fast_symlink(raw) {
-        return Ok(has_length(
-            zerocopy::IntoBytes::as_bytes(&raw.map_words),
-            size,
-        ));
+        return Ok(!has_tree && has_length(raw.map_words.as_bytes(), size));
     }
     let words = raw.map();
-    let block = u64::from(words[0]);
-    let has_more = words[1..].iter().any(|word| *word != 0);
-    if !state.geometry.contains(block) || has_more || size >= state.geometry.block_bytes {
-        return Ok(false);
+    let block = if has_tree {
+        extents::only_block(raw.map_words.as_bytes())
+    } else {
+        let has_more = words[1..].iter().any(|word| *word != 0);
+        (!has_more).then_some(u64::from(words[0]))
+    };
+    let block = block.filter(|block| state.geometry.contains(*block));
+    match block {
+        Some(block) if size < state.geometry.block_bytes => {
+            Ok(has_length(&state.block(block)?, size))
+        }
+        _ => Ok(false),
     }
-    Ok(has_length(&state.block(block)?, size))
 }
 
 fn has_length(bytes: &[u8], length: usize) -> bool {
@@ -174,7 +202,7 @@ fn check_words(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
         (
             ProblemKind::AttributeBlockHighNotZero,
             raw.attribute_block_high.get().into(),
-            true,
+            !state.is_64bit(),
         ),
         (
             ProblemKind::DirectorySizeHighNotZero,
@@ -223,11 +251,17 @@ pub(super) fn check_sizes(
         }
         FileType::Symlink => {}
         _ => {
-            if mapped.last.is_some_and(|last| size < last * block_bytes) {
+            // Blocks behind the end may be allocated, if they are not written.
+            let last = if state.has_extents() {
+                mapped.last_written
+            } else {
+                mapped.last
+            };
+            if last.is_some_and(|last| size < last * block_bytes) {
                 let kind = ProblemKind::FileSizeTooSmall;
                 let expected = end * block_bytes;
                 state.report.add_differing(kind, place(), size, expected);
-            } else if size > size_max(state) {
+            } else if size > size_max(state, slot.raw) {
                 let kind = ProblemKind::FileSizeTooLarge;
                 state.report.add_found(kind, place(), size);
             }
@@ -246,15 +280,20 @@ pub(super) fn check_held(state: &mut State<'_>, slot: &Slot<'_>, blocks: u64) {
         .contains(ReadOnlyCompatible::HUGE_FILE);
     let found = slot.raw.sectors(has_huge_file, block_bytes as u32);
     let expected = blocks * (block_bytes / 512);
-    if found != expected {
+    // A count in blocks has no upper half, as in e2fsck.
+    let in_blocks = has_huge_file && slot.raw.flags().contains(InodeFlags::HUGE_FILE);
+    if found != expected || (in_blocks && slot.raw.blocks_high.get() != 0) {
         let kind = ProblemKind::BlockCountWrong;
         let place = Location::inode(slot.number);
         state.report.add_differing(kind, place, found, expected);
     }
 }
 
-/// Returns the maximum number of bytes that a block map can address.
-fn size_max(state: &State<'_>) -> u64 {
+/// Returns the maximum number of bytes that a file's map can address.
+fn size_max(state: &State<'_>, raw: &Inode) -> u64 {
+    if state.has_extents() && raw.flags().contains(InodeFlags::EXTENTS) {
+        return (state.geometry.block_bytes as u64) << 32;
+    }
     let pointers = state.geometry.pointers_per_block() as u64;
     let blocks = DIRECT_BLOCKS as u64 + pointers + pointers.pow(2) + pointers.pow(3);
     blocks * state.geometry.block_bytes as u64

@@ -2,14 +2,13 @@
 //! undelete, resize and journal.
 
 use layout::feature::Compatible;
-use layout::inode::MAP_WORDS;
 use layout::mode::{FileType, TYPE_MASK};
 
 use super::{Slot, extra, fields};
 use crate::error::Error;
 use crate::inode_states::{InodeState, Usage};
 use crate::kind::ProblemKind;
-use crate::map;
+use crate::map::{self, Root};
 use crate::problem::Location;
 use crate::reserved_inodes::{BAD_BLOCKS, JOURNAL, RESIZE};
 use crate::state::State;
@@ -29,8 +28,8 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error>
     // resize inode is ignored.
     let has_map = match slot.number {
         BAD_BLOCKS => true,
-        RESIZE => has_resize_inode && fields::has_map(raw, file_type),
-        _ => fields::has_map(raw, file_type),
+        RESIZE => has_resize_inode && fields::has_map(state, raw, file_type),
+        _ => fields::has_map(state, raw, file_type),
     };
     state.inodes[slot.number] = InodeState {
         references: 0,
@@ -40,15 +39,18 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error>
     };
     state.report.statistics.used_inodes += 1;
     check_mode(state, slot, file_type);
-    if slot.number == RESIZE && !has_resize_inode {
+    // As in e2fsck, nothing else is judged of inodes without a use.
+    let is_unused_quota =
+        (QUOTA_FIRST..=QUOTA_LAST).contains(&slot.number) && raw.links_count.get() == 0;
+    if is_unused_quota || (slot.number == RESIZE && !has_resize_inode) {
         return Ok(());
     }
     let attributes = match slot.number {
         BAD_BLOCKS => 0,
         _ => extra::check_block(state, slot)?,
     };
-    let words = if has_map { raw.map() } else { [0; MAP_WORDS] };
-    let mapped = map::check(state, slot.number, &words, FileType::Regular)?;
+    let root = has_map.then(|| Root::of(state, raw));
+    let mapped = map::check(state, slot.number, root.as_ref(), FileType::Regular)?;
     match slot.number {
         BAD_BLOCKS => {}
         JOURNAL | RESIZE => {

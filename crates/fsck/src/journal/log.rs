@@ -15,7 +15,7 @@ use crate::state::State;
 /// The location of the log's blocks.
 pub(super) enum Log<'a> {
     /// Block numbers on the device, by their number within the journal's file.
-    Internal { blocks: Vec<u32> },
+    Internal { blocks: Vec<u64> },
     External {
         image: Box<Image<'a>>,
         block_bytes: usize,
@@ -50,7 +50,7 @@ impl<'a> Log<'a> {
 
     fn block(&mut self, state: &mut State<'a>, number: u32) -> Result<Bytes<'a>, Error> {
         match self {
-            Self::Internal { blocks } => state.block(blocks[number as usize].into()),
+            Self::Internal { blocks } => state.block(blocks[number as usize]),
             Self::External {
                 image, block_bytes, ..
             } => image.bytes(u64::from(number) * *block_bytes as u64, *block_bytes),

@@ -1,6 +1,7 @@
 //! Checks of the superblock against the device, the groups and what was found.
 
 use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible};
+use layout::inode::{BASE_SIZE, EXTRA_SIZE_WITH_CHECKSUM};
 
 use crate::kind::ProblemKind;
 use crate::problem::Location;
@@ -16,6 +17,10 @@ pub(crate) fn check(state: &mut State<'_>) -> bool {
     if let Some(block) = state.copy {
         let place = Location::group(1).at_block(block);
         state.report.add(ProblemKind::CopyChecked, place);
+        if state.is_checksum_wrong {
+            let kind = ProblemKind::SuperblockChecksum;
+            state.report.add(kind, Location::whole());
+        }
     }
     let statistics = &mut state.report.statistics;
     statistics.needs_recovery = state
@@ -39,8 +44,61 @@ pub(crate) fn check(state: &mut State<'_>) -> bool {
             .add_differing(kind, place, said.into(), expected.into());
     }
     check_times(state);
+    check_extra_sizes(state);
+    check_features(state);
     check_reserved_descriptors(state);
     true
+}
+
+/// Checks the sizes of the extra part that inodes must have, and those that new ones get.
+fn check_extra_sizes(state: &mut State<'_>) {
+    let most = state.geometry.inode_bytes - BASE_SIZE;
+    if most == 0 {
+        return;
+    }
+    for (kind, size) in [
+        (
+            ProblemKind::MinimumExtraSizeInvalid,
+            state.raw.min_extra_inode_size.get(),
+        ),
+        (
+            ProblemKind::WantedExtraSizeInvalid,
+            state.raw.wanted_extra_inode_size.get(),
+        ),
+    ] {
+        let is_possible = (EXTRA_SIZE_WITH_CHECKSUM..=most as u16).contains(&size);
+        if size != 0 && !(is_possible && size.is_multiple_of(4)) {
+            state.report.add_found(kind, Location::whole(), size.into());
+        }
+    }
+}
+
+/// Checks features that need or exclude another one.
+fn check_features(state: &mut State<'_>) {
+    let (incompatible, read_only) = (
+        state.features.incompatible,
+        state.features.read_only_compatible,
+    );
+    let has_checksums = read_only.contains(ReadOnlyCompatible::METADATA_CSUM);
+    let faults = [
+        (
+            ProblemKind::ChecksumFeaturesTwice,
+            has_checksums && read_only.contains(ReadOnlyCompatible::UNINIT_BG),
+        ),
+        (
+            ProblemKind::ChecksumSeedWithoutChecksums,
+            !has_checksums && incompatible.contains(Incompatible::METADATA_CSUM_SEED),
+        ),
+        (
+            ProblemKind::ExtentsFeatureMissing,
+            state.is_64bit() && !state.has_extents(),
+        ),
+    ];
+    for (kind, is_wrong) in faults {
+        if is_wrong {
+            state.problem(kind, Location::whole());
+        }
+    }
 }
 
 fn check_times(state: &mut State<'_>) {

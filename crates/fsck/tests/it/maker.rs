@@ -13,16 +13,25 @@ use crate::tools::debugfs;
 /// UUID of the images, the same in every run.
 const UUID: &str = "11111111-2222-3333-4444-555555555555";
 
-/// Replaces `@N` by the path of a file of N bytes.
+/// Replaces `@N` by the path of a file of N bytes, and `~N` by that of a file of N KiB of which
+/// every second one is a hole.
 fn with_files(folder: &Path, step: &str) -> String {
     let words = step.split(' ').map(|word| {
-        let Some(count) = word.strip_prefix('@') else {
-            return word.to_owned();
+        let (count, has_holes) = match word.split_at_checked(1) {
+            Some(("@", count)) => (count.parse().unwrap(), false),
+            Some(("~", count)) => (count.parse::<usize>().unwrap() << 10, true),
+            _ => return word.to_owned(),
         };
-        let count: usize = count.parse().unwrap();
-        let path = folder.join(format!("file-{count}"));
+        let path = folder.join(format!("file-{word}"));
         let contents: Vec<u8> = (0..count)
-            .map(|i| ((i * 7 + i / 256) % 251) as u8)
+            .map(|i| {
+                let is_hole = has_holes && (i >> 10) % 2 == 1;
+                if is_hole {
+                    0
+                } else {
+                    ((i * 7 + i / 256) % 251) as u8
+                }
+            })
             .collect();
         std::fs::write(&path, contents).unwrap();
         path.to_str().unwrap().to_owned()
@@ -61,6 +70,11 @@ pub(crate) fn make_base(base: &Base) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
+/// True for edits of bytes, which need no debugfs.
+fn is_edit(step: &str) -> bool {
+    step.starts_with("poke ") || step.starts_with("seal ")
+}
+
 /// Creates a damaged image at a path.
 pub(crate) fn make(bases: &BTreeMap<String, Vec<u8>>, recipe: &Recipe, path: &Path) {
     let base = bases.get(&recipe.base).expect("the recipe's base is there");
@@ -68,16 +82,18 @@ pub(crate) fn make(bases: &BTreeMap<String, Vec<u8>>, recipe: &Recipe, path: &Pa
     let folder = path.parent().unwrap();
     let mut steps = recipe.steps.iter().peekable();
     while let Some(first) = steps.peek() {
-        if first.starts_with("poke ") {
+        if is_edit(first) {
             let mut image = Bytes::new(std::fs::read(path).unwrap());
-            while let Some(edit) = steps.peek().and_then(|step| step.strip_prefix("poke ")) {
-                image.poke(edit);
-                steps.next();
+            while let Some(step) = steps.next_if(|step| is_edit(step)) {
+                match step.split_once(' ').unwrap() {
+                    ("poke", edit) => image.poke(edit),
+                    (_, place) => image.seal(place),
+                }
             }
             std::fs::write(path, image.bytes).unwrap();
         } else {
             let mut script = Vec::new();
-            while let Some(step) = steps.next_if(|step| !step.starts_with("poke ")) {
+            while let Some(step) = steps.next_if(|step| !is_edit(step)) {
                 script.push(with_files(folder, step));
             }
             debugfs(path, &script);

@@ -7,7 +7,7 @@ pub(crate) struct Message {
 }
 
 /// Lines that continue a message, ask a question or report progress.
-const ASIDES: [&str; 48] = [
+const ASIDES: [&str; 57] = [
     "Pass ",
     "e2fsck 1.",
     "Fix?",
@@ -49,6 +49,15 @@ const ASIDES: [&str; 48] = [
     "Warning: skipping journal recovery",
     "Illegal block number passed",
     "Group descriptor ",
+    "IGNORED.",
+    " +(",
+    " -(",
+    "Error reading block",
+    "e2fsck: Trying to load superblock",
+    "\t(logical block",
+    "\t(invalid logical block",
+    "\t(op EXT2_EXTENT_DOWN",
+    "Logical start ",
     "e2fsck: Group descriptors look bad",
     "(inode #",
     "If the block is really bad",
@@ -56,6 +65,13 @@ const ASIDES: [&str; 48] = [
     "that the block is really OK",
     "Programming error?",
     "is 1; should be zero",
+];
+
+/// Texts within lines that are no problems, or whose next line says more.
+const WITHIN: [&str; 3] = [
+    " extent tree (at level ",
+    "extent tree could be more shallow",
+    " has an invalid extent",
 ];
 
 /// Returns the table.
@@ -82,7 +98,10 @@ pub(crate) fn said<'m>(messages: &'m [Message], output: &str) -> Vec<&'m Message
 
 /// Returns lines that are not in the table.
 pub(crate) fn unknown<'o>(messages: &[Message], output: &'o str, image: &str) -> Vec<&'o str> {
-    let is_aside = |line: &str| ASIDES.iter().any(|aside| line.starts_with(aside));
+    let is_aside = |line: &str| {
+        ASIDES.iter().any(|aside| line.starts_with(aside))
+            || WITHIN.iter().any(|text| line.contains(text))
+    };
     let is_message = |line: &str| messages.iter().any(|m| line.contains(m.text));
     output
         .lines()

@@ -34,6 +34,14 @@ const FILES: [&str; 7] = [
     include_str!("../corpus/htree.txt"),
     include_str!("../corpus/journal.txt"),
 ];
+const FILES_OF_EXT4: [&str; 6] = [
+    include_str!("../corpus/ext4-superblock.txt"),
+    include_str!("../corpus/ext4-groups.txt"),
+    include_str!("../corpus/ext4-bitmaps.txt"),
+    include_str!("../corpus/ext4-inodes.txt"),
+    include_str!("../corpus/ext4-extents.txt"),
+    include_str!("../corpus/ext4-directories.txt"),
+];
 
 /// Returns the lines that are neither comments nor empty.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
@@ -66,8 +74,19 @@ pub(crate) fn bases() -> BTreeMap<String, Base> {
 
 /// Returns all recipes, in order.
 pub(crate) fn recipes() -> Vec<Recipe> {
+    let mut recipes = parse(&FILES);
+    recipes.extend(recipes_of_ext4());
+    recipes
+}
+
+/// Returns the recipes for images of ext4, in order.
+pub(crate) fn recipes_of_ext4() -> Vec<Recipe> {
+    parse(&FILES_OF_EXT4)
+}
+
+fn parse(files: &[&str]) -> Vec<Recipe> {
     let mut recipes: Vec<Recipe> = Vec::new();
-    for line in FILES.into_iter().flat_map(lines) {
+    for line in files.iter().flat_map(|text| lines(text)) {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
         let Some(line) = line.strip_prefix("  ") else {
             let (name, base) = line.split_once(' ').unwrap();

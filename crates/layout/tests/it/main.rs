@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, to panic is to fail")]
 
+mod checksums;
 mod directory;
 mod dirhash;
 mod format_document;

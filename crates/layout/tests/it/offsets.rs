@@ -296,6 +296,9 @@ fn attributes_and_extents() {
         ei_leaf_hi leaf_high: 8,
         ei_unused unused: 10,
     });
+    check!(extent::Tail as T {
+        et_checksum checksum: 0,
+    });
 }
 
 #[test]
