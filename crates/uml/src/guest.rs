@@ -23,7 +23,7 @@ pub const INIT_COMMAND: &str = "guest-init";
 pub const REPORT_PREFIX: &str = "@jext ";
 
 /// Real time without a message after which a guest counts as hung.
-pub const SILENCE_MAX: Duration = Duration::from_secs(300);
+pub const SILENCE_MAX: Duration = Duration::from_secs(120);
 /// Real time that a killed guest has to disappear.
 const END_MAX: Duration = Duration::from_secs(10);
 /// Number of lines of the console that an error shows.

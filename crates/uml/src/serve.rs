@@ -88,6 +88,8 @@ struct Disk {
     // The connection, once the kernel has found the disk.
     socket: Option<UnixStream>,
     backend: Backend,
+    // True if the kernel has closed it.
+    is_gone: bool,
 }
 
 impl Disk {
@@ -103,6 +105,7 @@ impl Disk {
             device,
             listener,
             socket: None,
+            is_gone: false,
         }
     }
 }
@@ -144,7 +147,7 @@ struct Service<'a> {
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Handled,
-    /// The driver of this disk has seen a call.
+    /// The driver of this disk has seen a call, or has gone.
     Called(usize),
     Ended,
 }
@@ -169,7 +172,8 @@ impl Service<'_> {
             Source::Ended => return Ok(Step::Ended),
             Source::Calendar => {
                 let Some(message) = wire::receive_time(&self.socket)? else {
-                    return self.end();
+                    self.wire.listen_to_console(self.watcher)?;
+                    return Ok(Step::Ended);
                 };
                 if let Some(asked) = self.calendar.receive(message)? {
                     self.answer(asked)?;
@@ -184,19 +188,15 @@ impl Service<'_> {
             Source::Channel(disk) => {
                 let channel = self.disks[disk].backend.channel()?;
                 let Some((header, payload)) = wire::receive_answer(channel)? else {
-                    return self.end();
+                    // The kernel closes one disk after another when it ends.
+                    self.disks[disk].backend.close();
+                    return Ok(Step::Called(disk));
                 };
                 Backend::check_call(header, &payload)?;
                 return Ok(Step::Called(disk));
             }
         }
         Ok(Step::Handled)
-    }
-
-    /// Waits for the end of a guest whose kernel has closed a socket.
-    fn end(&mut self) -> Result<Step, GuestError> {
-        self.wire.listen_to_console(self.watcher)?;
-        Ok(Step::Ended)
     }
 
     fn answer(&mut self, asked: Asked) -> Result<(), GuestError> {
@@ -221,8 +221,9 @@ impl Service<'_> {
         let disk = &mut self.disks[number];
         let socket = disk.socket.as_ref().expect("it has sent something");
         let Some((header, payload, files)) = wire::receive_message(socket)? else {
-            // The kernel closes its disks when it ends.
             disk.socket = None;
+            disk.backend.close();
+            disk.is_gone = true;
             return Ok(());
         };
         let handled = disk.backend.handle(header, &payload, files)?;
@@ -334,6 +335,9 @@ impl Service<'_> {
             queue.give_back(memory, head, written)?;
         }
         for (disk, _) in (0..).zip(is_called).filter(|(_, is_called)| *is_called) {
+            if self.disks[disk].is_gone {
+                continue;
+            }
             wire::send_call(self.disks[disk].backend.channel()?)?;
             loop {
                 match self.step()? {

@@ -158,6 +158,11 @@ impl Backend {
         self.channel.as_ref().ok_or_else(missing)
     }
 
+    /// Drops the back-end channel, after the driver has closed it.
+    pub fn close(&mut self) {
+        self.channel = None;
+    }
+
     /// Returns the message that reports chains in the used ring; the driver replies to it.
     #[must_use]
     pub fn call() -> Vec<u8> {

@@ -75,6 +75,7 @@ impl<'a> Wire<'a> {
         let mut sources = vec![Source::Calendar];
         for (number, disk) in disks.iter().enumerate() {
             match &disk.socket {
+                None if disk.is_gone => {}
                 None => {
                     files.push(disk.listener.as_fd());
                     sources.push(Source::Listener(number));
