@@ -154,6 +154,12 @@ impl Setup {
         matches!(self.place, Environment::Mounted { .. })
     }
 
+    /// Returns true if the trial runs in a guest.
+    #[must_use]
+    pub fn has_guest(&self) -> bool {
+        matches!(self.place, Environment::Guest { .. })
+    }
+
     /// Returns the file system that is made for the trial; `None` for a directory.
     #[must_use]
     pub fn file_system(&self) -> Option<&dyn Described> {
