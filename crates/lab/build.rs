@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates that simulated results depend on: the lab and its dependencies in the workspace.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "block",
     "diskmodel",
     "ext",
@@ -17,6 +17,7 @@ const CRATES: [&str; 10] = [
     "layout",
     "rt",
     "sim",
+    "uml",
     "workload",
 ];
 

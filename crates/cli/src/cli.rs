@@ -73,6 +73,12 @@ pub(crate) enum Command {
     Manual(manual::Arguments),
     /// Print completions for a shell.
     Completions(completions::Arguments),
+    /// Run the kernel of a guest, in the namespaces of a guest.
+    #[command(hide = true)]
+    GuestCage,
+    /// Be the first process of a guest.
+    #[command(hide = true)]
+    GuestInit,
 }
 
 #[cfg(test)]

@@ -1,17 +1,20 @@
-//! The interface between trials and file systems: a [`FileSystem`] can be created, an [`Instance`]
-//! has been created and is open.
+//! The interface between trials and file systems: one is [`Described`] by settings, a
+//! [`FileSystem`] can be created, an [`Instance`] has been created and is open.
 //!
-//! Trials, preflight checks and warnings use these traits only. Two modules implement them:
+//! Trials, preflight checks and warnings use these traits only. Three modules implement them:
 //!
 //! | implementation | file system | devices | time |
 //! |---|---|---|---|
 //! | [`ext`] | this project's engine, in this process | any, also simulated | virtual or real |
 //! | [`mounted`] | mounted by the kernel or a FUSE program | files, block devices, memory | real |
+//! | [`guest`] | described only; the kernel of a guest mounts it | any | virtual or real |
 //!
 //! Another engine is a module beside [`ext`], and a branch where `setup` reads the key `fs.type`.
 
 mod devices;
 pub mod ext;
+mod figures;
+pub mod guest;
 mod memory;
 pub mod mounted;
 mod remains;
@@ -29,14 +32,16 @@ use crate::timeline::Counts;
 
 pub(crate) use devices::DeviceMaker;
 pub use ext::ExtSetup;
+pub(crate) use figures::DevicesReading;
+pub use guest::GuestFileSystem;
 pub(crate) use memory::size_of;
 pub use memory::{Ballast, MemorySetup};
 pub use mounted::{Driver, MountedFileSystem, MountedSetup};
 pub use remains::Remains;
 pub(crate) use remains::Stores;
 
-/// A file system as settings describe it, created anew for each trial.
-pub trait FileSystem: fmt::Debug + Send + Sync {
+/// The description of a file system by settings; it is created anew for each trial.
+pub trait Described: fmt::Debug + Send + Sync {
     /// Returns its device.
     fn device(&self) -> &DeviceText;
 
@@ -52,6 +57,15 @@ pub trait FileSystem: fmt::Debug + Send + Sync {
     /// Fails with the first missing prerequisite.
     fn check_system(&self) -> Result<()>;
 
+    /// Returns the number of bytes that remain for its cache.
+    fn cache_bytes(&self) -> u64 {
+        self.memory()
+            .map_or(0, |memory| memory.left(self.journal()))
+    }
+}
+
+/// A file system that is created and mounted on this system, or in this process.
+pub trait FileSystem: Described {
     /// Creates it on its devices and opens it. An engine of this process starts to allocate
     /// `allocation_start` blocks after its usual start.
     ///
@@ -62,12 +76,6 @@ pub trait FileSystem: fmt::Debug + Send + Sync {
     /// Returns the file system as one whose power can be cut; `None` if it cannot, or must not.
     fn powered(&self) -> Option<&dyn PoweredFileSystem> {
         None
-    }
-
-    /// Returns the number of bytes that remain for its cache.
-    fn cache_bytes(&self) -> u64 {
-        self.memory()
-            .map_or(0, |memory| memory.left(self.journal()))
     }
 }
 

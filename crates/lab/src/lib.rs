@@ -8,6 +8,7 @@
 //! - [`file_system`]: the interface to file systems that are created for a trial: the engine's, and
 //!   those that the kernel or a program mounts. [`targets`]: implementations of the workloads'
 //!   trait for the engine, and one that counts calls. [`system`]: tools, devices and mounts.
+//! - [`guest`]: both ends of a trial in the guest of the crate `uml`.
 //! - [`power_cut`]: a cut of the power while a workload runs; [`ledger`]: the files as the calls of
 //!   the workload left them.
 //! - [`trial`]: one trial from an empty device to a [`Record`]. [`store`]: records in a file of
@@ -38,6 +39,7 @@
 )]
 
 pub mod file_system;
+pub mod guest;
 mod hash;
 pub mod ledger;
 pub mod metric;

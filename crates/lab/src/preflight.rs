@@ -16,7 +16,7 @@ use block::text::Size;
 use rustix::fs::{Access, access, statvfs};
 use workload::Load;
 
-use crate::file_system::{FileSystem, JournalPlace, size_of};
+use crate::file_system::{Described, JournalPlace, size_of};
 use crate::plan::{Plan, PlanError, Spot};
 use crate::setup::{Environment, Setup};
 use crate::trial;
@@ -109,13 +109,7 @@ fn check_setup(
 ) -> Result<(), Lack> {
     match &setup.place {
         Environment::Simulated { file_system, .. } => {
-            for (key, device) in devices(&**file_system) {
-                if seen.insert(device.to_string())
-                    && let Err(error) = trial::open_simulated(device, setup.cut.is_some())
-                {
-                    return lack(key, format!("{error:#}"));
-                }
-            }
+            open_devices(&**file_system, setup.cut.is_some(), seen)?;
             check_simulated(machine, &setup.workload, file_system.cache_bytes())
         }
         Environment::Process { file_system } => {
@@ -124,16 +118,45 @@ fn check_setup(
         Environment::Directory { path } => check_directory(machine, &setup.workload, path),
         Environment::Mounted { file_system } => {
             check_devices(machine, devices(&**file_system), 0)?;
-            match trial::check_system(setup) {
-                Err(error) => lack("target", format!("{error:#}")),
-                Ok(()) => Ok(()),
-            }
+            check_system(setup)
+        }
+        Environment::Guest { file_system, .. } if file_system.is_simulated() => {
+            check_system(setup)?;
+            open_devices(&**file_system, false, seen)?;
+            check_simulated(machine, &setup.workload, file_system.cache_bytes())
+        }
+        Environment::Guest { file_system, .. } => {
+            check_system(setup)?;
+            check_devices(machine, devices(&**file_system), 0)
         }
     }
 }
 
+/// Opens the devices of a file system in a world of their own, unless they were seen before.
+fn open_devices(
+    file_system: &dyn Described,
+    is_cut: bool,
+    seen: &mut BTreeSet<String>,
+) -> Result<(), Lack> {
+    for (key, device) in devices(file_system) {
+        if seen.insert(device.to_string())
+            && let Err(error) = trial::open_simulated(device, is_cut)
+        {
+            return lack(key, format!("{error:#}"));
+        }
+    }
+    Ok(())
+}
+
+fn check_system(setup: &Setup) -> Result<(), Lack> {
+    match trial::check_system(setup) {
+        Err(error) => lack("target", format!("{error:#}")),
+        Ok(()) => Ok(()),
+    }
+}
+
 /// Returns the devices of a file system with the keys that name them.
-fn devices(file_system: &dyn FileSystem) -> impl Iterator<Item = (&'static str, &DeviceText)> {
+fn devices(file_system: &dyn Described) -> impl Iterator<Item = (&'static str, &DeviceText)> {
     let journal = match file_system.journal() {
         JournalPlace::External(device) => Some(("journal", device)),
         JournalPlace::Internal | JournalPlace::None => None,
@@ -231,6 +254,9 @@ fn jobs_on(machine: &dyn Offers, plan: &Plan, jobs: usize) -> usize {
         let setup = Setup::of(&combination.settings).ok()?;
         match &setup.place {
             Environment::Simulated { file_system, .. } => {
+                memory_wanted(&setup.workload, file_system.cache_bytes())
+            }
+            Environment::Guest { file_system, .. } if file_system.is_simulated() => {
                 memory_wanted(&setup.workload, file_system.cache_bytes())
             }
             _ => None,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use workload::Latencies;
+use workload::{Latencies, Outcome};
 
 use crate::plan::{Plan, Trial, trial_id};
 use crate::program::{Machine, Program};
@@ -212,6 +212,21 @@ impl Context {
 }
 
 impl Measured {
+    /// Returns the figures and latencies of a workload.
+    #[must_use]
+    pub fn of(outcome: &Outcome) -> Self {
+        let mut measured = Self::default();
+        for metric in &outcome.metrics {
+            measured
+                .metrics
+                .insert(metric.name.to_owned(), metric.value);
+        }
+        if let Some(latencies) = &outcome.latencies {
+            measured.add_latencies(latencies);
+        }
+        measured
+    }
+
     /// Adds the histograms of a workload.
     pub fn add_latencies(&mut self, latencies: &Latencies) {
         for (label, summary) in latencies.summaries() {

@@ -1,6 +1,7 @@
 //! [`Setup`]: the settings of a trial as typed values, checked against each other.
 
 mod cut;
+mod guest;
 mod memory;
 mod mounted;
 mod options;
@@ -15,7 +16,9 @@ use rt::Nanos;
 use sim::HostProfile;
 use workload::Load;
 
-use crate::file_system::{ExtSetup, FileSystem, JournalPlace, MountedSetup};
+use crate::file_system::{
+    Described, ExtSetup, FileSystem, GuestFileSystem, JournalPlace, MountedSetup,
+};
 use crate::plan::key::{INTERNAL, NONE, TIMELINE};
 use crate::plan::settings::Settings;
 use crate::plan::value::{DIRECTORY_PREFIX, Value};
@@ -64,6 +67,15 @@ pub enum Environment {
         /// The file system.
         file_system: Box<MountedSetup>,
     },
+    /// A file system that the kernel of a guest mounts.
+    Guest {
+        /// The cost of host work, if the guest's time is virtual.
+        host: HostProfile,
+        /// The virtual time after which the trial fails.
+        time_max: Nanos,
+        /// The file system.
+        file_system: Box<GuestFileSystem>,
+    },
 }
 
 /// Settings that cannot be combined.
@@ -88,6 +100,14 @@ impl Setup {
         if let Some(mounted) = reader.mounted()? {
             let place = Environment::Mounted {
                 file_system: Box::new(mounted),
+            };
+            return Ok(reader.setup(place, workload, None));
+        }
+        if let Some(file_system) = reader.guest()? {
+            let place = Environment::Guest {
+                host: reader.host()?,
+                time_max: reader.time("limit.virtual_time"),
+                file_system: Box::new(file_system),
             };
             return Ok(reader.setup(place, workload, None));
         }
@@ -118,10 +138,14 @@ impl Setup {
         Ok(reader.setup(place, workload, cut))
     }
 
-    /// Returns true if the trial runs in a simulated world.
+    /// Returns true if the trial runs in a simulated world: its time is virtual.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
-        matches!(self.place, Environment::Simulated { .. })
+        match &self.place {
+            Environment::Simulated { .. } => true,
+            Environment::Guest { file_system, .. } => file_system.is_simulated(),
+            _ => false,
+        }
     }
 
     /// Returns true if the trial mounts something, see [`Plan::mounts`](crate::Plan::mounts).
@@ -130,14 +154,21 @@ impl Setup {
         matches!(self.place, Environment::Mounted { .. })
     }
 
+    /// Returns true if the trial runs in a guest.
+    #[must_use]
+    pub fn has_guest(&self) -> bool {
+        matches!(self.place, Environment::Guest { .. })
+    }
+
     /// Returns the file system that is made for the trial; `None` for a directory.
     #[must_use]
-    pub fn file_system(&self) -> Option<&dyn FileSystem> {
+    pub fn file_system(&self) -> Option<&dyn Described> {
         match &self.place {
             Environment::Simulated { file_system, .. } | Environment::Process { file_system } => {
                 Some(&**file_system)
             }
             Environment::Mounted { file_system } => Some(&**file_system),
+            Environment::Guest { file_system, .. } => Some(&**file_system),
             Environment::Directory { .. } => None,
         }
     }

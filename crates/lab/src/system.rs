@@ -13,3 +13,15 @@ mod mounted;
 
 pub use attached::Attached;
 pub use mounted::Mounted;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+/// Returns the path of this program, `jext`, which is also the first process of guests.
+///
+/// # Errors
+/// Fails if the system does not report it.
+pub fn program() -> Result<PathBuf> {
+    std::env::current_exe().context("the path of this program")
+}

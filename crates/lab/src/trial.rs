@@ -6,10 +6,12 @@
 //! | process | memory or files | real | no |
 //! | directory | those of its file system | real | no |
 //! | mounted | files, block devices, memory | real | no |
+//! | guest | created in a new world; or files | virtual; or real | almost; or no |
 //!
 //! A file system is always created anew, and closed before the trial ends; an error in closing
 //! fails the trial. The workload's time excludes mkfs, mount and close.
 
+mod in_guest;
 mod on_directory;
 mod on_file_system;
 mod perturbation;
@@ -18,12 +20,15 @@ mod under_power_cut;
 
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use block::DeviceText;
-use workload::{Control, Load, Outcome, Target};
+use rt::Nanos;
+use sim::HostProfile;
+use workload::{Control, Load, Target};
 
-use crate::file_system::{DeviceMaker, FileSystem, Stores};
-use crate::plan::Trial;
+use crate::file_system::{Described, DeviceMaker, Stores};
+use crate::guest::job::JobResult;
+use crate::plan::{Replica, Trial};
 use crate::record::Measured;
 use crate::setup::{Environment, Setup};
 use crate::targets::Watched;
@@ -56,29 +61,14 @@ pub(crate) fn open_simulated(text: &DeviceText, is_cut: bool) -> Result<()> {
 /// Fails if any step fails; the trial then has no figures.
 pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measured> {
     let replica = trial.replica;
-    let work = Work {
-        workload: match replica.workload_seed {
-            Some(seed) => setup.workload.reseeded(seed)?,
-            None => setup.workload.clone(),
-        },
-        has_timeline: setup.has_timeline && trial.repetition == 0 && !trial.is_warmup,
-        control,
-    };
+    let work = Work::of(trial, setup, control)?;
     match &setup.place {
         Environment::Simulated {
             host,
             time_max,
             file_system,
         } => {
-            let host = host.clone();
-            let config = sim::Config {
-                host: match replica.is_perturbed {
-                    true => Perturbation::host(host),
-                    false => host,
-                },
-                time_max: *time_max,
-                ..sim::Config::fair(replica.seed)
-            };
+            let config = config(host, *time_max, replica);
             simulated::run(config, file_system, work, replica.is_perturbed, setup.cut)
         }
         Environment::Process { file_system } => {
@@ -88,6 +78,59 @@ pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measur
         Environment::Mounted { file_system } => {
             on_file_system::run(&**file_system, &work, &Perturbation::default())
         }
+        Environment::Guest {
+            host,
+            time_max,
+            file_system,
+        } => {
+            let config = config(host, *time_max, replica);
+            in_guest::run(file_system, config, replica, &work)
+        }
+    }
+}
+
+/// Runs the workload of a setup once in a guest, outside a plan; returns its phases as well.
+///
+/// # Errors
+/// Fails as [`run`], and if the target is not a guest.
+pub fn run_in_guest(setup: &Setup, seed: u64, control: Arc<Control>) -> Result<JobResult> {
+    let Environment::Guest {
+        host,
+        time_max,
+        file_system,
+    } = &setup.place
+    else {
+        bail!("the target is not a guest");
+    };
+    check_system(setup)?;
+    let replica = Replica {
+        seed,
+        is_perturbed: false,
+        workload_seed: None,
+    };
+    let work = Work {
+        workload: setup.workload.clone(),
+        has_timeline: false,
+        control,
+    };
+    in_guest::run_in_full(
+        file_system,
+        config(host, *time_max, replica),
+        replica,
+        &work,
+    )
+}
+
+/// Returns the configuration of a trial's world.
+fn config(host: &HostProfile, time_max: Nanos, replica: Replica) -> sim::Config {
+    let host = host.clone();
+    sim::Config {
+        host: match replica.is_perturbed {
+            true => Perturbation::host(host),
+            false => host,
+        },
+        time_max,
+        ..sim::Config::fair(replica.seed)
     }
 }
 
@@ -96,7 +139,7 @@ pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measur
 /// # Errors
 /// Fails with the first missing prerequisite.
 pub fn check_system(setup: &Setup) -> Result<()> {
-    setup.file_system().map_or(Ok(()), FileSystem::check_system)
+    setup.file_system().map_or(Ok(()), Described::check_system)
 }
 
 /// The work of a trial after its target exists.
@@ -107,6 +150,17 @@ struct Work {
 }
 
 impl Work {
+    fn of(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Self> {
+        Ok(Self {
+            workload: match trial.replica.workload_seed {
+                Some(seed) => setup.workload.reseeded(seed)?,
+                None => setup.workload.clone(),
+            },
+            has_timeline: setup.has_timeline && trial.repetition == 0 && !trial.is_warmup,
+            control,
+        })
+    }
+
     /// Runs the workload on a target; `counts` reads the engine's counters, if there is an engine.
     fn run(
         &self,
@@ -114,27 +168,13 @@ impl Work {
         counts: impl Fn() -> Counts + Send + Sync + 'static,
     ) -> Result<Measured> {
         if !self.has_timeline {
-            return Ok(measured(&self.workload.run(&target, &self.control)?));
+            return Ok(Measured::of(&self.workload.run(&target, &self.control)?));
         }
         let recorder = Arc::new(Recorder::new(counts));
         let target: Arc<dyn Target> = Arc::new(Watched::new(target, Arc::clone(&recorder)));
         let outcome = self.workload.run(&target, &self.control)?;
-        let mut measured = measured(&outcome);
+        let mut measured = Measured::of(&outcome);
         measured.timeline = Some(recorder.finish(&outcome.phases));
         Ok(measured)
     }
-}
-
-/// Returns the figures of a workload.
-fn measured(outcome: &Outcome) -> Measured {
-    let mut measured = Measured::default();
-    for metric in &outcome.metrics {
-        measured
-            .metrics
-            .insert(metric.name.to_owned(), metric.value);
-    }
-    if let Some(latencies) = &outcome.latencies {
-        measured.add_latencies(latencies);
-    }
-    measured
 }

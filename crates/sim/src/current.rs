@@ -1,5 +1,5 @@
 //! Functions for devices and harnesses inside a world: [`spawn_device`], [`trace`],
-//! [`requests_in_flight`], [`settle`].
+//! [`requests_in_flight`], [`settle`], [`quiesce`], [`next_moment`].
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -67,6 +67,19 @@ pub fn requests_in_flight(delta: i64) {
 pub fn settle() {
     with(SimWorld::settle);
     rt::point();
+}
+
+/// Runs all other tasks that can run at this moment; no time passes. Only one task of a world may
+/// do this. Does nothing outside a simulated world.
+pub fn quiesce() {
+    with(SimWorld::quiesce);
+}
+
+/// Returns the time of the next timer of all tasks: before it, only the calling task changes
+/// anything if it has called [`quiesce`]. Returns `None` if there is none, and outside a simulated
+/// world.
+pub fn next_moment() -> Option<rt::Nanos> {
+    with(SimWorld::next_moment).flatten()
 }
 
 /// True if code of a simulated task is running.

@@ -192,6 +192,27 @@ impl SimWorld {
         self.suspend(task);
     }
 
+    /// Runs all other tasks that can run now, until nothing more happens at this moment.
+    pub(crate) fn quiesce(&self) {
+        let task = self.caller("let others run");
+        self.settle();
+        loop {
+            let mut state = self.state.borrow_mut();
+            let now = state.now;
+            if state.is_alone_until(now) {
+                return;
+            }
+            state.block(task, Status::Sleeping, Some(now));
+            drop(state);
+            self.suspend(task);
+        }
+    }
+
+    /// Returns the time of the next timer.
+    pub(crate) fn next_moment(&self) -> Option<Nanos> {
+        self.state.borrow().timers.first()
+    }
+
     /// Adds an event to the trace on behalf of the calling task.
     pub(crate) fn trace(&self, event: Event, value: u64) {
         if !self.is_dead.get() {

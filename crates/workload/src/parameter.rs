@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use rt::Nanos;
 
@@ -56,6 +57,30 @@ pub enum Setting {
     Range(u32, u32),
     /// A word or a text.
     Text(Cow<'static, str>),
+}
+
+/// The text that a plan and a command take.
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Switch(on) => on.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Bytes(bytes) => bytes.fmt(f),
+            Self::Time(span) => f.write_str(&time_text(span.get())),
+            Self::Range(low, high) => write!(f, "{low} {high}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Returns a duration in the largest unit that gives a whole number.
+fn time_text(nanos: u64) -> String {
+    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)];
+    let whole = units
+        .into_iter()
+        .find(|(_, unit)| nanos.is_multiple_of(*unit));
+    let (unit, length) = whole.unwrap_or(("ns", 1));
+    format!("{}{unit}", nanos / length)
 }
 
 /// Error for an invalid value.
@@ -301,6 +326,19 @@ mod tests {
         Parameter::number("x.count", (0, 9), 3, "how many"),
         Parameter::bytes("x.size", 4096, "how large"),
     ];
+
+    #[test]
+    fn times_are_printed_as_they_are_set() {
+        for (nanos, expected) in [
+            (0, "0s"),
+            (30_000_000_000, "30s"),
+            (100_000_000, "100ms"),
+            (1_500_000, "1500us"),
+            (1_500_000_001, "1500000001ns"),
+        ] {
+            assert_eq!(Setting::Time(Nanos::new(nanos)).to_string(), expected);
+        }
+    }
 
     #[test]
     fn values_are_the_defaults_until_they_are_set() {

@@ -1,6 +1,7 @@
 //! `jext bench`: benchmarks on a directory, an image or memory.
 
 mod figures;
+mod guest;
 mod load;
 mod named;
 mod place;

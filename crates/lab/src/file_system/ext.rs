@@ -13,8 +13,10 @@ use workload::Target;
 
 use self::figures::Reading;
 use super::devices::{Counted, DeviceMaker};
+use super::figures::DevicesReading;
 use super::{
-    CountsReader, FileSystem, FormatSetup, Instance, JournalPlace, MemorySetup, PoweredFileSystem,
+    CountsReader, Described, FileSystem, FormatSetup, Instance, JournalPlace, MemorySetup,
+    PoweredFileSystem,
 };
 use crate::record::Measured;
 use crate::targets::VolumeTarget;
@@ -37,7 +39,7 @@ pub struct ExtSetup {
     pub is_cut: bool,
 }
 
-impl FileSystem for ExtSetup {
+impl Described for ExtSetup {
     fn device(&self) -> &DeviceText {
         &self.device
     }
@@ -53,7 +55,9 @@ impl FileSystem for ExtSetup {
     fn check_system(&self) -> Result<()> {
         Ok(())
     }
+}
 
+impl FileSystem for ExtSetup {
     fn powered(&self) -> Option<&dyn PoweredFileSystem> {
         self.is_cut.then_some(self as _)
     }
@@ -154,8 +158,7 @@ impl Devices {
 
     fn read(&self, volume: &Volume) -> Reading {
         Reading {
-            home: self.home.read(),
-            log: self.log.as_ref().map(Counted::read),
+            devices: DevicesReading::of(&self.home, self.log.as_ref()),
             journal: volume.journal_stats().unwrap_or_default(),
             cache: volume.cache_stalls(),
         }

@@ -10,7 +10,9 @@ use block::DeviceText;
 use workload::Target;
 use workload::directory::DirectoryTarget;
 
-use super::{CountsReader, FileSystem, FormatSetup, Instance, JournalPlace, MemorySetup};
+use super::{
+    CountsReader, Described, FileSystem, FormatSetup, Instance, JournalPlace, MemorySetup,
+};
 use crate::record::Measured;
 use crate::timeline::Counts;
 
@@ -176,7 +178,7 @@ impl MountedSetup {
 /// Device size from which mke2fs makes blocks of 4 KiB.
 const LARGE_BLOCKS_FROM: u64 = 512 << 20;
 
-impl FileSystem for MountedSetup {
+impl Described for MountedSetup {
     fn device(&self) -> &DeviceText {
         &self.device
     }
@@ -192,7 +194,9 @@ impl FileSystem for MountedSetup {
     fn check_system(&self) -> Result<()> {
         made::check_system(self)
     }
+}
 
+impl FileSystem for MountedSetup {
     fn make(&self, _allocation_start: u32) -> Result<Box<dyn Instance>> {
         let mounted = MountedFileSystem::make(self)?;
         Ok(Box::new(MountedInstance {

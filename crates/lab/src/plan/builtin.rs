@@ -32,6 +32,7 @@ builtin!(
     "external-journal-sensitivity",
     "external-journal-ablation",
     "external-journal-kernel",
+    "external-journal-kernel-6.1",
     "external-journal-variance",
     "external-journal-calibration",
     "synctest",

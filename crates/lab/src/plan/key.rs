@@ -64,6 +64,10 @@ pub(crate) const CUT_PREFIX: &str = "cut.";
 pub(crate) const CUT_MEASURES: &str = "cut.measures";
 /// Value of it: there is no power cut.
 pub(crate) const NOTHING: &str = "nothing";
+/// The key of the I/O scheduler of a guest.
+pub(crate) const GUEST_SCHEDULER: &str = "guest.scheduler";
+/// The key of further mount options of a guest.
+pub(crate) const GUEST_OPTIONS: &str = "guest.options";
 /// Value of a key: mkfs decides.
 pub(crate) const AUTO: &str = "auto";
 /// A journal inside the file system.
@@ -84,7 +88,7 @@ pub static KEYS: [Key; OWN.len() + workloads::COUNT] = workloads::join(&OWN);
 pub(crate) use workloads::concerns;
 
 /// The lab's own keys, without those of the workloads.
-const OWN: [Key; 56] = [
+const OWN: [Key; 58] = [
     key(
         "workload",
         K::Word(&workloads::NAMES),
@@ -95,7 +99,7 @@ const OWN: [Key; 56] = [
         "target",
         K::Target,
         D::Text("simulated"),
-        "environment: a simulated world, this process, a directory, or a file system mounted by the kernel or a program",
+        "environment: a simulated world, this process, a directory, or a file system mounted by the kernel, a program, or the kernel of a guest",
     ),
     key(
         VARY,
@@ -351,6 +355,18 @@ const OWN: [Key; 56] = [
         K::Time,
         D::Seconds(30),
         "maximum age of dirty data",
+    ),
+    key(
+        GUEST_SCHEDULER,
+        K::Word(&["mq-deadline", "none", "bfq", "kyber"]),
+        D::Text("mq-deadline"),
+        "I/O scheduler of a guest's devices; if it is not set, the kernel chooses",
+    ),
+    key(
+        GUEST_OPTIONS,
+        K::Text,
+        D::Text(""),
+        "further mount options of a guest's file system",
     ),
     key(
         CUT_MEASURES,

@@ -9,6 +9,8 @@ use rt::Nanos;
 use sim::HostProfile;
 use toml::de::{DeInteger, DeValue};
 
+use crate::file_system::guest::KINDS;
+
 /// A checked value of a key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
@@ -53,8 +55,8 @@ pub enum Kind {
     DeviceOr(&'static [&'static str]),
     /// A host profile.
     Host,
-    /// `simulated`, `process`, `directory:PATH`, `kernel:TYPE`, `fuse:fuse2fs`, `fuse:jext`, or
-    /// `fuse:passthrough`.
+    /// `simulated`, `process`, `directory:PATH`, `kernel:TYPE`, `uml:TYPE`, `fuse:fuse2fs`,
+    /// `fuse:jext`, or `fuse:passthrough`.
     Target,
 }
 
@@ -62,6 +64,8 @@ pub enum Kind {
 pub(crate) const DIRECTORY_PREFIX: &str = "directory:";
 /// The prefix of a target that the kernel mounts, followed by the type.
 pub(crate) const KERNEL_PREFIX: &str = "kernel:";
+/// The prefix of a target that the kernel of a guest mounts, followed by the type.
+pub(crate) const GUEST_PREFIX: &str = "uml:";
 /// The prefix of a target that a FUSE program mounts, followed by its name.
 pub(crate) const FUSE_PREFIX: &str = "fuse:";
 /// The FUSE programs.
@@ -93,7 +97,7 @@ impl Kind {
                 HostProfile::names().collect::<Vec<_>>().join(", ")
             ),
             Self::Target => {
-                "\"simulated\", \"process\", \"directory:PATH\", \"kernel:TYPE\" such as \"kernel:ext3\", \"fuse:fuse2fs\", \"fuse:jext\", or \"fuse:passthrough\""
+                "\"simulated\", \"process\", \"directory:PATH\", \"kernel:TYPE\" such as \"kernel:ext3\", \"uml:TYPE\" of ext2, ext3, ext4, reiserfs, jfs, xfs and btrfs, \"fuse:fuse2fs\", \"fuse:jext\", or \"fuse:passthrough\""
                     .to_owned()
             }
         }
@@ -193,6 +197,9 @@ fn is_target(text: &str) -> bool {
             .strip_prefix(DIRECTORY_PREFIX)
             .is_some_and(|path| !path.is_empty())
         || text.strip_prefix(KERNEL_PREFIX).is_some_and(is_type)
+        || text
+            .strip_prefix(GUEST_PREFIX)
+            .is_some_and(|kind| KINDS.iter().any(|(known, _)| *known == kind))
         || text
             .strip_prefix(FUSE_PREFIX)
             .is_some_and(|program| FUSE_PROGRAMS.contains(&program))
@@ -351,6 +358,7 @@ mod tests {
         ok(Kind::Host, "\"p4-2.66-2003\"", "p4-2.66-2003");
         ok(Kind::Target, "\"directory:/mnt\"", "directory:/mnt");
         ok(Kind::Target, "\"kernel:xfs\"", "kernel:xfs");
+        ok(Kind::Target, "\"uml:reiserfs\"", "uml:reiserfs");
         ok(Kind::Target, "\"fuse:fuse2fs\"", "fuse:fuse2fs");
         ok(Kind::Target, "\"fuse:jext\"", "fuse:jext");
     }
@@ -403,6 +411,7 @@ mod tests {
         let not_targets = [
             "\"directory:\"",
             "\"kernel:\"",
+            "\"uml:ntfs\"",
             "\"kernel:ext3,sync\"",
             "\"fuse:sshfs\"",
             "\"moon\"",

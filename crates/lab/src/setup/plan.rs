@@ -31,6 +31,14 @@ impl Plan {
         let mut setups = combinations.filter_map(|own| Setup::of(&own.settings).ok());
         setups.any(|setup| setup.mounts())
     }
+
+    /// Returns true if a trial runs in a guest, which needs a kernel that is installed apart.
+    #[must_use]
+    pub fn has_guests(&self) -> bool {
+        let combinations = self.combinations().into_iter();
+        let mut setups = combinations.filter_map(|own| Setup::of(&own.settings).ok());
+        setups.any(|setup| setup.has_guest())
+    }
 }
 
 impl Builtin {

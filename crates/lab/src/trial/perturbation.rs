@@ -1,6 +1,7 @@
 //! [`Perturbation`]: what a repetition does differently in a simulated world.
 
 use rt::Nanos;
+use rt::split_mix::SplitMix;
 
 /// Random part of each piece of host work, in thousandths to either side. Repeated measurements of
 /// one system call on an idle machine scatter by more.
@@ -31,7 +32,16 @@ impl Perturbation {
 
     /// Draws a perturbation from the random numbers of the calling task's world.
     pub(super) fn draw() -> Self {
-        let below = |limit: u64| rt::random_u64() % limit;
+        Self::from_numbers(rt::random_u64)
+    }
+
+    /// Draws a perturbation from a stream of random numbers.
+    pub(super) fn of(numbers: &mut SplitMix) -> Self {
+        Self::from_numbers(|| numbers.next_u64())
+    }
+
+    fn from_numbers(mut next: impl FnMut() -> u64) -> Self {
+        let mut below = |limit: u64| next() % limit;
         Self {
             before_mkfs: Nanos::new(below(BEFORE_MKFS_MAX.get())),
             before_workload: Nanos::new(below(BEFORE_WORKLOAD_MAX.get())),

@@ -42,6 +42,10 @@ pub(super) fn run(definition: &'static Definition, arguments: &Arguments) -> Res
         output::print(&parameters_text(&load))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(guest) = arguments.place.guest() {
+        super::guest::run(&load, guest, arguments.json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let bar = progress::share(1000);
     let drawn = bar.clone();
     let control = Arc::new(Control::with_progress(move |share| {
@@ -61,7 +65,7 @@ pub(super) fn run(definition: &'static Definition, arguments: &Arguments) -> Res
 pub(super) fn parameters_text(load: &Load) -> String {
     let line = |(name, setting): (&str, &Setting)| {
         let meaning = Key::named(name).map_or("", |key| key.meaning);
-        format!("{name:32} {:16} {meaning}\n", text(setting))
+        format!("{name:32} {:16} {meaning}\n", setting.to_string())
     };
     load.values().iter().map(line).collect()
 }
@@ -157,7 +161,7 @@ fn outcome_json(load: &Load, outcome: &Outcome) -> Value {
     let parameters: Map<String, Value> = load
         .values()
         .iter()
-        .map(|(name, setting)| (name.to_owned(), Value::from(text(setting))))
+        .map(|(name, setting)| (name.to_owned(), Value::from(setting.to_string())))
         .collect();
     let phases: Vec<Value> = outcome
         .phases
@@ -171,43 +175,4 @@ fn outcome_json(load: &Load, outcome: &Outcome) -> Value {
         "metrics": metrics_json(&outcome.metrics),
         "latencies": latencies_json(outcome.latencies.as_ref()),
     })
-}
-
-/// Returns a duration as `--set` takes it, in the largest unit that gives a whole number.
-fn time_text(nanos: u64) -> String {
-    let units = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1000)];
-    let whole = units
-        .into_iter()
-        .find(|(_, unit)| nanos.is_multiple_of(*unit));
-    let (unit, length) = whole.unwrap_or(("ns", 1));
-    format!("{}{unit}", nanos / length)
-}
-
-fn text(setting: &Setting) -> String {
-    match setting {
-        Setting::Switch(on) => on.to_string(),
-        Setting::Number(number) => number.to_string(),
-        Setting::Bytes(bytes) => bytes.to_string(),
-        Setting::Time(span) => time_text(span.get()),
-        Setting::Range(low, high) => format!("{low} {high}"),
-        Setting::Text(text) => text.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_printed_as_they_are_set() {
-        for (nanos, expected) in [
-            (0, "0s"),
-            (30_000_000_000, "30s"),
-            (100_000_000, "100ms"),
-            (1_500_000, "1500us"),
-            (1_500_000_001, "1500000001ns"),
-        ] {
-            assert_eq!(time_text(nanos), expected);
-        }
-    }
 }

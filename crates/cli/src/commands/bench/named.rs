@@ -11,7 +11,7 @@ use super::load;
 #[derive(Debug)]
 pub(super) struct Named {
     pub(super) definition: &'static Definition,
-    pub(super) arguments: load::Arguments,
+    pub(super) arguments: Box<load::Arguments>,
 }
 
 fn definitions() -> impl Iterator<Item = &'static Definition> {
@@ -27,7 +27,7 @@ impl FromArgMatches for Named {
         let definition = definitions().find(|definition| definition.name == name);
         Ok(Self {
             definition: definition.ok_or_else(|| Error::new(ErrorKind::InvalidSubcommand))?,
-            arguments: load::Arguments::from_arg_matches(own)?,
+            arguments: Box::new(load::Arguments::from_arg_matches(own)?),
         })
     }
 

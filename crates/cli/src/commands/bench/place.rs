@@ -15,17 +15,35 @@ use workload::directory::DirectoryTarget;
 use crate::commands::format_arguments::{Format, FormatArguments};
 use crate::image::{Access, MountArguments, open_parsed, parse_device};
 
+/// Start of a target that is a guest.
+const GUEST_PREFIX: &str = "uml:";
+
 /// The target of a benchmark.
 #[derive(Debug, Args)]
 pub(super) struct PlaceArguments {
-    /// A directory, an image, or mem:SIZE for a new file system in memory.
-    #[arg(value_name = "DIR|IMAGE|mem:SIZE")]
+    /// A directory, an image, mem:SIZE for a new file system in memory, or uml:TYPE for a new file
+    /// system of a real kernel in a guest.
+    #[arg(value_name = "DIR|IMAGE|mem:SIZE|uml:TYPE")]
     target: String,
+    #[command(flatten)]
+    guest: GuestArguments,
     /// mkfs options for the file system in memory, as in --mkfs "-t ext3 -b 4096 -J size=32".
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     mkfs: Option<String>,
     #[command(flatten)]
     mount: MountArguments,
+}
+
+/// The devices and keys of a guest.
+#[derive(Debug, Args)]
+pub(super) struct GuestArguments {
+    /// Device of a guest's file system: a simulated one, in virtual time, or a file.
+    #[arg(long, value_name = "DEVICE")]
+    pub(super) device: Option<String>,
+    /// Set a key of a plan for a guest, such as journal=nvram:32MiB, host=p4-2.66-2003,
+    /// memory.host=512MiB or guest.scheduler=none.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(super) key: Vec<String>,
 }
 
 /// An open target.
@@ -35,6 +53,12 @@ enum Place {
 }
 
 impl PlaceArguments {
+    /// Returns the target and the arguments of a guest, if the target is one.
+    pub(super) fn guest(&self) -> Option<(&str, &GuestArguments)> {
+        let is_guest = self.target.starts_with(GUEST_PREFIX);
+        is_guest.then_some((self.target.as_str(), &self.guest))
+    }
+
     /// Opens the target, runs `work` on it, and always closes it.
     pub(super) fn with_target<T>(
         &self,
@@ -61,6 +85,9 @@ impl PlaceArguments {
 
 fn place(arguments: &PlaceArguments) -> Result<Place> {
     let text = &arguments.target;
+    if arguments.guest.device.is_some() || !arguments.guest.key.is_empty() {
+        bail!("{text}: --device and --key are for {GUEST_PREFIX}TYPE");
+    }
     if Path::new(text).is_dir() {
         if arguments.mkfs.is_some() {
             bail!("{text}: is a directory; --mkfs is for mem:SIZE");

@@ -84,6 +84,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         output::print(&parameters_text(&chosen(arguments)?))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(guest) = arguments.place.guest() {
+        super::guest::run(&chosen(arguments)?, guest, arguments.json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     arguments
         .place
         .with_target(|target| bench(arguments, Arc::clone(target)))

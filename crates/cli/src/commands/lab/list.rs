@@ -16,7 +16,7 @@ use crate::output;
 /// List the built-in plans, each with its trials and the time that they take on one processor.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Print only the names of the plans that run in simulation.
+    /// Print only the names of the plans that run in simulation, without a kernel.
     #[arg(long, conflicts_with_all = ["json", "durations"])]
     simulated: bool,
     /// Print the seconds of a trial of each plan, from records: the contents of
@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .map(|plan| plan.plan())
         .collect::<Result<_, _>>()?;
     if arguments.simulated {
-        let names = plans.iter().filter(|plan| !plan.mounts());
+        let names = plans.iter().filter(|plan| !plan.mounts() && !plan.has_guests());
         let names: Vec<&str> = names.map(|plan| plan.name.as_str()).collect();
         output::print(&format!("{}\n", names.join("\n")))?;
     } else if arguments.durations {

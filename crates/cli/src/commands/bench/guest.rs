@@ -1,0 +1,95 @@
+//! A benchmark on a new file system of a real kernel, in a guest.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
+use lab::guest::job::JobResult;
+use lab::metric::MetricKind;
+use lab::plan::Spot;
+use lab::plan::key::Key;
+use lab::plan::settings::Settings;
+use lab::setup::Setup;
+use workload::{Control, Load};
+
+use super::place::GuestArguments;
+use crate::{output, progress};
+
+/// Seed of everything random in the guest and its world.
+const SEED: u64 = 1;
+
+/// Runs a workload in a guest, and prints its figures.
+pub(super) fn run(
+    load: &Load,
+    (target, arguments): (&str, &GuestArguments),
+    is_json: bool,
+) -> Result<()> {
+    let setup = Setup::of(&settings(load, target, arguments)?)?;
+    let bar = progress::share(1000);
+    let drawn = bar.clone();
+    let control = Arc::new(Control::with_progress(move |share| {
+        drawn.set_position((share * 1000.0) as u64);
+    }));
+    let canceller = Arc::clone(&control);
+    ctrlc::set_handler(move || canceller.cancel()).context("Ctrl-C")?;
+    let result = lab::trial::run_in_guest(&setup, SEED, control);
+    bar.finish_and_clear();
+    let result = result.with_context(|| target.to_owned())?;
+    match is_json {
+        true => output::print_json(&serde_json::to_value(&result)?),
+        false => output::print(&text(&result)),
+    }
+}
+
+/// Returns the settings of a plan that has this one trial.
+fn settings(load: &Load, target: &str, arguments: &GuestArguments) -> Result<Settings> {
+    let mut settings = Settings::defaults();
+    let mut set = |name: &str, value: &str| -> Result<()> {
+        let unknown = || anyhow!("--key {name}: no such key; `jext lab keys` lists them");
+        let key = Key::named(name).ok_or_else(unknown)?;
+        let value = key.kind.parse(value);
+        let value = value.map_err(|error| anyhow!("{name}: {error}"))?;
+        let spot = Spot {
+            file: "--key".into(),
+            line: 1,
+        };
+        settings.set(key.name, value, Some(spot));
+        Ok(())
+    };
+    set("workload", load.definition().name)?;
+    for (name, setting) in load.values().iter() {
+        set(name, &setting.to_string())?;
+    }
+    set("target", target)?;
+    if let Some(device) = &arguments.device {
+        set("device", device)?;
+    }
+    for given in &arguments.key {
+        let (name, value) = given
+            .split_once('=')
+            .ok_or_else(|| anyhow!("--key {given}: expected KEY=VALUE"))?;
+        set(name, value)?;
+    }
+    Ok(settings)
+}
+
+fn text(result: &JobResult) -> String {
+    let mut text = "Phases:\n".to_owned();
+    for (name, nanos) in &result.phases {
+        let seconds = rt::Nanos::new(*nanos).as_secs_f64();
+        text.push_str(&format!("  {name:24} {seconds:14.6} s\n"));
+    }
+    text.push_str("Figures:\n");
+    for (name, value) in &result.measured.metrics {
+        let Some(kind) = MetricKind::named(name) else {
+            continue;
+        };
+        let unit = kind.display.unit;
+        let value = match unit {
+            "s" => format!("{value:.6}"),
+            _ => kind.text(*value),
+        };
+        let line = format!("  {name:24} {value:>14} {unit}");
+        text.push_str(&format!("{}\n", line.trim_end()));
+    }
+    text
+}

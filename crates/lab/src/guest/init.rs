@@ -1,0 +1,172 @@
+//! The first process of a guest: makes and mounts the file system, runs the workload, reports, and
+//! turns the guest off.
+//!
+//! Nothing here runs on the host: [`run`] refuses to be anything but the first process of a
+//! user-mode kernel.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use rt::Nanos;
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use sim::HostProfile;
+use workload::directory::DirectoryTarget;
+use workload::{Control, Target};
+
+use super::job::{Job, JobResult, Report};
+use crate::targets::Charged;
+
+/// Mount point of the file system.
+const PLACE: &str = "/mnt";
+/// Prefix of console lines that are reports.
+const PREFIX: &str = uml::guest::REPORT_PREFIX;
+/// A slack in nanoseconds by which the kernel may let a process sleep longer; zero means the
+/// default.
+const TIMER_SLACK: &str = "1";
+
+/// Runs the job of this guest, and turns the guest off.
+///
+/// # Errors
+/// Fails outside a guest, and if the guest cannot be turned off.
+pub fn run() -> Result<()> {
+    ensure!(
+        std::process::id() == 1,
+        "the first process of a guest runs in guests only"
+    );
+    // Without /proc nothing about the kernel is known yet; on a host it is there already.
+    let is_mounted = Path::new("/proc/version").exists();
+    ensure!(
+        !is_mounted,
+        "the first process of a guest runs in guests only"
+    );
+    if let Err(error) = mount_all().and_then(|()| open_console()) {
+        // The kernel shows its log if it panics, which it does when this program ends.
+        let _ = fs::write("/dev/kmsg", format!("{error:#}"));
+        return Err(error);
+    }
+    if let Err(error) = work() {
+        report(&Report::Failed(format!("{error:#}")));
+    }
+    // Everything that matters is unmounted.
+    rustix::system::reboot(rustix::system::RebootCommand::PowerOff).context("power off")
+}
+
+fn work() -> Result<()> {
+    let text = fs::read_to_string(Path::new("/").join(uml::guest::JOB_FILE)).context("job")?;
+    let job: Job = serde_json::from_str(&text).context("job")?;
+    let load = job.load()?;
+    for command in &job.commands {
+        call(command)?;
+    }
+    for (file, value) in &job.values {
+        fs::write(file, value).with_context(|| format!("{file}: {value}"))?;
+    }
+    mount_file_system(&job)?;
+    // Dirty pages and caches of mkfs must not count.
+    rustix::fs::sync();
+    fs::write("/proc/sys/vm/drop_caches", "3").context("the kernel's caches")?;
+    let target = target(&job)?;
+    rt::sleep(Nanos::new(job.pause_ns));
+    let control = Control::with_progress(|share| {
+        report(&Report::Progress((share * 1000.0) as u32));
+    });
+    report(&Report::Begin);
+    let outcome = load.run(&target, &Arc::new(control))?;
+    report(&Report::End);
+    drop(target);
+    let mut result = JobResult::of(&outcome);
+    let closing = rt::monotonic();
+    unmount(PLACE, UnmountFlags::empty()).context("unmount")?;
+    let closed = rt::monotonic().saturating_sub(closing);
+    let metrics = &mut result.measured.metrics;
+    metrics.insert("close_time".to_owned(), closed.as_secs_f64());
+    result.reports()?.iter().for_each(report);
+    report(&Report::Done);
+    Ok(())
+}
+
+/// Mounts the file systems of every system.
+fn mount_all() -> Result<()> {
+    for (kind, place) in [
+        ("proc", "/proc"),
+        ("sysfs", "/sys"),
+        ("tmpfs", "/tmp"),
+        ("devtmpfs", "/dev"),
+    ] {
+        match mount(kind, place, kind, MountFlags::empty(), None) {
+            // The kernel mounts this one itself.
+            Err(rustix::io::Errno::BUSY) if kind == "devtmpfs" => {}
+            result => result.with_context(|| place.to_owned())?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes the console the output: the kernel looks for it before there are devices.
+fn open_console() -> Result<()> {
+    let console = fs::OpenOptions::new().write(true).open("/dev/console");
+    let console = console.context("console")?;
+    rustix::stdio::dup2_stdout(&console).context("console")?;
+    rustix::stdio::dup2_stderr(&console).context("console")
+}
+
+fn mount_file_system(job: &Job) -> Result<()> {
+    // The options of every file system are flags; the program knows them.
+    let mount = [
+        "mount",
+        "-i",
+        "-t",
+        &job.kind,
+        "-o",
+        &job.options,
+        &job.device,
+        PLACE,
+    ];
+    call(&mount.map(str::to_owned))
+}
+
+/// Returns the target of the workload, whose calls take the time of the host that the job names.
+fn target(job: &Job) -> Result<Arc<dyn Target>> {
+    let target: Arc<dyn Target> = Arc::new(DirectoryTarget::new(PLACE)?);
+    let Some(text) = &job.host else {
+        return Ok(target);
+    };
+    fs::write("/proc/self/timerslack_ns", TIMER_SLACK).context("timer slack")?;
+    let host: HostProfile = text.parse()?;
+    Ok(Arc::new(Charged::new(target, &host)))
+}
+
+/// Runs a command; its errors are in the message.
+fn call(command: &[String]) -> Result<()> {
+    let Some((program, arguments)) = command.split_first() else {
+        bail!("an empty command");
+    };
+    let output = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| program.clone())?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "{}: {} ({})",
+        command.join(" "),
+        said.trim(),
+        output.status
+    );
+    Ok(())
+}
+
+fn report(report: &Report) {
+    let mut out = std::io::stdout().lock();
+    // A console that is gone has no reader.
+    let _ = out.write_all(format!("{PREFIX}{report}\n").as_bytes());
+    let _ = out.flush();
+}

@@ -1,0 +1,201 @@
+//! A trial in a guest: the kernel of the guest makes the file system and runs the workload; the
+//! devices are in a new simulated world, or are files.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow, bail};
+use block::{BlockDevice, MeterDevice};
+use rt::split_mix::SplitMix;
+use sim::HostProfile;
+use uml::guest::Disks;
+use uml::serve::{self, Watcher};
+use uml::{Guest, GuestSetup};
+use workload::Control;
+
+use super::Work;
+use super::perturbation::Perturbation;
+use crate::file_system::{DeviceMaker, DevicesReading, GuestFileSystem};
+use crate::guest::job::{Job, JobResult, Report};
+use crate::plan::Replica;
+use crate::record::Measured;
+use crate::system::program;
+
+/// Separates the numbers of a guest from those of the world.
+const GUEST_STREAM: u64 = 0x6e57_0000_6e57_0000;
+
+/// Runs a trial; `config` is that of the world of a guest in virtual time.
+pub(super) fn run(
+    file_system: &GuestFileSystem,
+    config: sim::Config,
+    replica: Replica,
+    work: &Work,
+) -> Result<Measured> {
+    run_in_full(file_system, config, replica, work).map(|result| result.measured)
+}
+
+/// Runs a trial, and returns its phases as well.
+pub(super) fn run_in_full(
+    file_system: &GuestFileSystem,
+    config: sim::Config,
+    replica: Replica,
+    work: &Work,
+) -> Result<JobResult> {
+    let mut numbers = SplitMix::new(replica.seed ^ GUEST_STREAM);
+    let perturbation = match replica.is_perturbed {
+        true => Perturbation::of(&mut numbers),
+        false => Perturbation::default(),
+    };
+    let host = file_system.is_simulated().then_some(&config.host);
+    let job =
+        job(file_system, numbers.next_u64(), host, &perturbation).with_workload(&work.workload);
+    let setup = GuestSetup {
+        kernel: file_system.kernel()?,
+        program: program()?,
+        memory_bytes: file_system.memory_bytes(),
+        disks: match file_system.is_simulated() {
+            true => Disks::Served(file_system.devices().count()),
+            false => Disks::Images(file_system.images()?),
+        },
+        job: serde_json::to_string(&job)?,
+        seed: numbers.next_u64(),
+    };
+    // It lives outside the world: a world that fails drops nothing.
+    let guest = Arc::new(Guest::start(&setup)?);
+    let result = match file_system.is_simulated() {
+        true => in_virtual_time(file_system, config, &perturbation, &guest, &work.control),
+        false => in_real_time(&guest, &work.control),
+    };
+    guest.kill();
+    result
+}
+
+fn job(
+    file_system: &GuestFileSystem,
+    seed: u64,
+    host: Option<&HostProfile>,
+    perturbation: &Perturbation,
+) -> Job {
+    let limits = file_system.limits.iter();
+    let limits = limits.map(|(name, value)| (format!("/proc/sys/vm/{name}"), value.to_string()));
+    let schedulers = file_system.names().into_iter().filter_map(|device| {
+        let name = device.trim_start_matches("/dev/");
+        let file = format!("/sys/block/{name}/queue/scheduler");
+        Some((file, file_system.scheduler.clone()?))
+    });
+    Job {
+        commands: file_system.commands(seed),
+        kind: file_system.kind.to_owned(),
+        device: file_system.names()[0].to_owned(),
+        options: file_system.mount_options(),
+        values: limits.chain(schedulers).collect(),
+        pause_ns: perturbation.before_workload.get(),
+        host: host.map(ToString::to_string),
+        workload: String::new(),
+        parameters: Vec::new(),
+    }
+}
+
+fn in_virtual_time(
+    file_system: &GuestFileSystem,
+    config: sim::Config,
+    perturbation: &Perturbation,
+    guest: &Arc<Guest>,
+    control: &Arc<Control>,
+) -> Result<JobResult> {
+    let texts: Vec<_> = file_system.devices().cloned().collect();
+    let (guest, control) = (Arc::clone(guest), Arc::clone(control));
+    let before_mkfs = perturbation.before_mkfs;
+    let world = move || -> Result<JobResult> {
+        let mut maker = DeviceMaker::default();
+        // The journal's first, as for the engine.
+        let mut log = texts.get(1).map(|text| maker.open(text)).transpose()?;
+        let home = maker.open(&texts[0])?;
+        if let Some(log) = &mut log {
+            log.leave_out(&home);
+        }
+        let own = [Some(&home), log.as_ref()];
+        let devices = own.into_iter().flatten().map(|counted| {
+            let device: Arc<dyn BlockDevice> = Arc::<MeterDevice>::clone(&counted.device);
+            device
+        });
+        let devices = devices.collect();
+        rt::sleep(before_mkfs);
+        let mut listener = Listener::new(control, || Some(DevicesReading::of(&home, log.as_ref())));
+        serve::in_virtual_time(&guest, devices, &mut listener)?;
+        listener.result(&guest.console_tail())
+    };
+    let report = sim::run(config, world).map_err(|error| anyhow!(error))?;
+    let mut result = report.value?;
+    let metrics = &mut result.measured.metrics;
+    metrics.insert("virtual_time".to_owned(), report.elapsed.as_secs_f64());
+    result.measured.trace_hash = Some(format!("{:016x}", report.trace_hash));
+    Ok(result)
+}
+
+fn in_real_time(guest: &Guest, control: &Arc<Control>) -> Result<JobResult> {
+    let mut listener = Listener::new(Arc::clone(control), || None);
+    serve::in_real_time(guest, &mut listener)?;
+    listener.result(&guest.console_tail())
+}
+
+/// Takes the reports of a guest.
+struct Listener<F> {
+    control: Arc<Control>,
+    read: F,
+    before: Option<DevicesReading>,
+    after: Option<DevicesReading>,
+    parts: String,
+    end: Option<Result<(), String>>,
+    done: u32,
+}
+
+impl<F: Fn() -> Option<DevicesReading>> Listener<F> {
+    fn new(control: Arc<Control>, read: F) -> Self {
+        control.begin(1000);
+        Self {
+            control,
+            read,
+            before: None,
+            after: None,
+            parts: String::new(),
+            end: None,
+            done: 0,
+        }
+    }
+
+    /// Returns the result, with the work of the devices between start and end of the workload.
+    fn result(self, console: &str) -> Result<JobResult> {
+        match self.end {
+            None => bail!("the guest ended without a result; its console ends with:\n{console}"),
+            Some(Err(cause)) => bail!("in the guest: {cause}"),
+            Some(Ok(())) => {}
+        }
+        let mut result: JobResult = serde_json::from_str(&self.parts).context("result")?;
+        if let (Some(before), Some(after)) = (&self.before, &self.after) {
+            after.add_since(before, &mut result.measured);
+        }
+        Ok(result)
+    }
+}
+
+impl<F: Fn() -> Option<DevicesReading>> Watcher for Listener<F> {
+    fn report(&mut self, text: &str) {
+        match Report::parse(text) {
+            Some(Report::Begin) => self.before = (self.read)(),
+            Some(Report::End) => self.after = (self.read)(),
+            Some(Report::Progress(permille)) => {
+                let by = permille.saturating_sub(self.done);
+                self.done += by;
+                self.control.advance(u64::from(by));
+            }
+            Some(Report::Part(text)) => self.parts.push_str(&text),
+            Some(Report::Done) => self.end = Some(Ok(())),
+            Some(Report::Failed(cause)) => self.end = Some(Err(cause)),
+            None => {}
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.control.is_cancelled()
+    }
+}

@@ -1,0 +1,360 @@
+//! [`Guest`]: the process of a guest, its console and its sockets.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, ioctl_fionbio, read};
+
+use crate::cage::{Bind, Cage, MEMORY_FOLDER, SOCKET_FOLDER};
+use crate::{GuestError, Kernel, serve};
+
+/// Name of the file, in the guest's root, that describes its work.
+pub const JOB_FILE: &str = "job";
+/// Name of the hidden command that is the first process of a guest.
+pub const INIT_COMMAND: &str = "guest-init";
+/// The words that a line of the console starts with if it is a report.
+pub const REPORT_PREFIX: &str = "@jext ";
+
+/// Real time without a message after which a guest counts as hung.
+pub const SILENCE_MAX: Duration = Duration::from_secs(120);
+/// Real time that a killed guest has to disappear.
+const END_MAX: Duration = Duration::from_secs(10);
+/// Number of lines of the console that an error shows.
+const TAIL_LINES: usize = 20;
+/// Maximum length of a line of the console in bytes.
+const LINE_BYTES_MAX: usize = 4096;
+
+/// The description of a guest.
+#[derive(Debug, Clone)]
+pub struct GuestSetup {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// This program.
+    pub program: PathBuf,
+    /// Memory of the guest in bytes.
+    pub memory_bytes: u64,
+    /// The disks.
+    pub disks: Disks,
+    /// The contents of the file [`JOB_FILE`].
+    pub job: String,
+    /// Seed of the kernel's random numbers.
+    pub seed: u64,
+}
+
+/// The disks of a guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Disks {
+    /// A number of disks that a task serves in virtual time; they are `/dev/vda`, `/dev/vdb` and so
+    /// on.
+    Served(usize),
+    /// Image files, in real time; they are `/dev/ubda`, `/dev/ubdb` and so on.
+    Images(Vec<PathBuf>),
+}
+
+/// A guest. It is killed on drop.
+#[derive(Debug)]
+pub struct Guest {
+    child: Mutex<Child>,
+    console: Mutex<Console>,
+    listeners: Mutex<Vec<UnixListener>>,
+}
+
+/// The output of a guest.
+#[derive(Debug)]
+pub(crate) struct Console {
+    pipe: OwnedFd,
+    line: Vec<u8>,
+    last: VecDeque<String>,
+    reports: VecDeque<String>,
+    has_ended: bool,
+}
+
+impl Guest {
+    /// Starts a guest, in real time.
+    ///
+    /// # Errors
+    /// Fails if the cage cannot be made.
+    pub fn start(setup: &GuestSetup) -> Result<Self, GuestError> {
+        let cage = setup.cage();
+        let (own, other) = UnixStream::pair().map_err(GuestError::at("socket"))?;
+        let (pipe, output) = io::pipe().map_err(GuestError::at("pipe"))?;
+        ioctl_fionbio(&pipe, true).map_err(GuestError::at("pipe"))?;
+        let again = output.try_clone().map_err(GuestError::at("pipe"))?;
+        let mut command = Cage::command(&setup.program, other, Stdio::from(output));
+        let child = command.stderr(Stdio::from(again)).spawn();
+        // The ends of the other side close here.
+        drop(command);
+        let guest = Self {
+            child: Mutex::new(child.map_err(GuestError::at("setpriv"))?),
+            console: Mutex::new(Console::new(pipe.into())),
+            listeners: Mutex::default(),
+        };
+        let mut sender = &own;
+        let written = sender.write_all(&cage.to_bytes());
+        let files = written
+            .map_err(GuestError::at("the description of a cage"))
+            .and_then(|()| serve::receive_files(&own));
+        match files {
+            Ok(files) if files.len() == cage.sockets.len() => {
+                *lock(&guest.listeners) = files.into_iter().map(UnixListener::from).collect();
+                Ok(guest)
+            }
+            _ => Err(guest.ended_early()),
+        }
+    }
+
+    /// Takes the sockets to listen on: the calendar's, then one for each disk.
+    pub(crate) fn take_listeners(&self) -> Vec<UnixListener> {
+        std::mem::take(&mut *lock(&self.listeners))
+    }
+
+    pub(crate) fn console(&self) -> MutexGuard<'_, Console> {
+        lock(&self.console)
+    }
+
+    /// Takes the next report of the guest: the rest of a line that starts with [`REPORT_PREFIX`].
+    #[must_use]
+    pub fn next_report(&self) -> Option<String> {
+        self.console().reports.pop_front()
+    }
+
+    /// Returns the last lines of the console.
+    #[must_use]
+    pub fn console_tail(&self) -> String {
+        self.console().tail()
+    }
+
+    /// Kills the guest, and waits until none of its processes is left.
+    pub fn kill(&self) {
+        let mut child = lock(&self.child);
+        // It may have ended.
+        let _ = child.kill();
+        let _ = child.wait();
+        self.drain();
+    }
+
+    /// Reads the console to its end, which is that of the last process.
+    pub(crate) fn drain(&self) {
+        let mut console = self.console();
+        let mut rest = END_MAX.as_millis() / POLL_INTERVAL.as_millis();
+        while !console.has_ended && rest > 0 {
+            if console.wait().is_err() {
+                return;
+            }
+            if !console.read_some() {
+                rest -= 1;
+            }
+        }
+    }
+
+    pub(crate) fn ended_early(&self) -> GuestError {
+        self.drain();
+        GuestError::Ended(self.console_tail())
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Time between two looks at things that nothing reports.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+impl Console {
+    fn new(pipe: OwnedFd) -> Self {
+        Self {
+            pipe,
+            line: Vec::new(),
+            last: VecDeque::new(),
+            reports: VecDeque::new(),
+            has_ended: false,
+        }
+    }
+
+    pub(crate) fn pipe(&self) -> &OwnedFd {
+        &self.pipe
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Reads what there is. Returns false if there is nothing.
+    pub(crate) fn read_some(&mut self) -> bool {
+        let mut buffer = [0; 4096];
+        match read(&self.pipe, &mut buffer) {
+            Ok(0) => {
+                self.has_ended = true;
+                self.end_line();
+                false
+            }
+            Ok(count) => {
+                self.take(&buffer[..count]);
+                true
+            }
+            Err(Errno::AGAIN | Errno::INTR) => false,
+            Err(_) => {
+                self.has_ended = true;
+                false
+            }
+        }
+    }
+
+    /// Waits until there is something to read, for a limited time.
+    pub(crate) fn wait(&self) -> Result<(), Errno> {
+        let mut files = [PollFd::from_borrowed_fd(self.pipe.as_fd(), PollFlags::IN)];
+        match poll(&mut files, Some(&timespec(POLL_INTERVAL))) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            match byte {
+                b'\n' => self.end_line(),
+                b'\r' => {}
+                _ if self.line.len() < LINE_BYTES_MAX => self.line.push(*byte),
+                _ => {}
+            }
+        }
+    }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        let line = String::from_utf8_lossy(&line).into_owned();
+        tracing::debug!("{line}");
+        if let Some(report) = line.strip_prefix(REPORT_PREFIX) {
+            self.reports.push_back(report.to_owned());
+        } else if !line.trim().is_empty() {
+            if self.last.len() == TAIL_LINES {
+                self.last.pop_front();
+            }
+            self.last.push_back(line);
+        }
+    }
+
+    fn tail(&self) -> String {
+        let lines: Vec<&str> = self.last.iter().map(String::as_str).collect();
+        lines.join("\n")
+    }
+}
+
+impl GuestSetup {
+    fn cage(&self) -> Cage {
+        let bind = |source: &PathBuf, name: &str, is_writable| Bind {
+            source: source.clone(),
+            name: name.to_owned(),
+            is_writable,
+        };
+        let mut binds = vec![
+            bind(&self.kernel.path, "kernel", false),
+            bind(&self.program, "program", false),
+        ];
+        let mut environment = vec![
+            ("TMPDIR".to_owned(), MEMORY_FOLDER.to_owned()),
+            ("HOME".to_owned(), MEMORY_FOLDER.to_owned()),
+        ];
+        if let Some(seeded) = &self.kernel.seeded {
+            binds.push(bind(seeded, "seeded.so", false));
+            environment.push(("LD_PRELOAD".to_owned(), "/seeded.so".to_owned()));
+            environment.push(("JEXT_SEED".to_owned(), self.seed.to_string()));
+        }
+        let mut command: Vec<String> = vec!["/kernel".to_owned()];
+        command.push(format!("mem={}K", self.memory_bytes >> 10));
+        let rest = [
+            "root=/dev/root",
+            "rootfstype=hostfs",
+            "rootflags=/",
+            "ro",
+            // Otherwise the kernel adds it behind the arguments of the first process.
+            "console=tty0",
+            "con=null",
+            // A null channel would need /dev/null, which is not in the cage.
+            "con0=fd:0,fd:1",
+            "ssl=null",
+            "quiet",
+            "panic=-1",
+            "nokaslr",
+            "uml_dir=/shm/",
+        ];
+        command.extend(rest.map(str::to_owned));
+        let mut sockets = Vec::new();
+        match &self.disks {
+            Disks::Served(count) => {
+                sockets.push("calendar".to_owned());
+                command.push(format!("time-travel=ext:{SOCKET_FOLDER}/calendar"));
+                for number in 0..*count {
+                    let name = format!("disk{number}");
+                    command.push(format!("virtio_uml.device={SOCKET_FOLDER}/{name}:2"));
+                    sockets.push(name);
+                }
+            }
+            Disks::Images(images) => {
+                for (number, image) in images.iter().enumerate() {
+                    let name = format!("image{number}");
+                    command.push(format!("ubd{number}=/{name}"));
+                    binds.push(bind(image, &name, true));
+                }
+            }
+        }
+        command.push("init=/program".to_owned());
+        command.push("--".to_owned());
+        command.push(INIT_COMMAND.to_owned());
+        Cage {
+            command,
+            environment,
+            binds,
+            files: vec![(JOB_FILE.to_owned(), self.job.clone())],
+            sockets,
+            memory_bytes: self.memory_bytes,
+        }
+    }
+}
+
+pub(crate) fn timespec(span: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(span.subsec_nanos()),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_told_from_other_lines() {
+        let (pipe, _output) = io::pipe().expect("a pipe");
+        let mut console = Console::new(pipe.into());
+        console.take(b"booting\r\n@jext figure 1\r\n\r\n@jext fi");
+        console.take(b"gure 2\nlast");
+        console.end_line();
+        assert_eq!(console.reports, ["figure 1", "figure 2"]);
+        assert_eq!(console.tail(), "booting\nlast");
+    }
+
+    #[test]
+    fn a_console_keeps_its_last_lines() {
+        let (pipe, _output) = io::pipe().expect("a pipe");
+        let mut console = Console::new(pipe.into());
+        for number in 0..100 {
+            console.take(format!("{number}\n").as_bytes());
+        }
+        assert_eq!(console.last.len(), TAIL_LINES);
+        assert!(console.tail().ends_with("98\n99"));
+    }
+}
