@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use block::DeviceText;
 
+/// The table of file locks.
+const LOCKS: &str = "/proc/locks";
 /// The mount table, and the file system type of jext in it.
 const MOUNTS: &str = "/proc/self/mountinfo";
 const TYPE: &str = "fuse.jext";
@@ -96,6 +98,26 @@ pub(crate) fn used(path: &Path) -> Option<Use> {
     Some(Use {
         text: format!("process {number} ({name}) has it open"),
         end: None,
+    })
+}
+
+/// Returns the process that has the exclusive lock of a file, if there is one.
+pub(crate) fn locker(metadata: &Metadata) -> Option<u32> {
+    let table = fs::read_to_string(LOCKS).ok()?;
+    locker_in(&table, metadata.dev(), metadata.ino())
+}
+
+/// Returns the owner of an exclusive lock in a `/proc/locks`: `1: FLOCK ADVISORY WRITE 17 fe:00:12
+/// 0 EOF`, where `->` in the second field marks a process that waits for the lock.
+fn locker_in(table: &str, device: u64, inode: u64) -> Option<u32> {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let wanted = format!("{major:02x}:{minor:02x}:{inode}");
+    table.lines().find_map(|line| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let is_exclusive =
+            fields.next() == Some("FLOCK") && fields.nth(1) == Some("WRITE");
+        let number = fields.next()?.parse().ok()?;
+        (is_exclusive && fields.next() == Some(&wanted)).then_some(number)
     })
 }
 
@@ -247,6 +269,15 @@ mod tests {
         assert_eq!((&*mount.point, &*mount.source), ("/a b", r"/x\y"));
         assert_eq!((&*mount.kind, mount.is_read_only), ("fuse.jext", true));
         assert!(parse("36 35 0:52 / /a").is_none());
+    }
+
+    #[test]
+    fn the_owner_of_an_exclusive_lock_is_found() {
+        let table = "1: POSIX  ADVISORY  WRITE 5 fe:00:12 0 EOF\n2: FLOCK  ADVISORY  READ 6 fe:00:12 0 EOF\n\
+                     3: FLOCK  ADVISORY  WRITE 7 fe:00:13 0 EOF\n3: -> FLOCK  ADVISORY  WRITE 8 fe:00:13 0 EOF\n";
+        let device = rustix::fs::makedev(0xfe, 0);
+        assert_eq!(locker_in(table, device, 13), Some(7));
+        assert_eq!(locker_in(table, device, 12), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Named models: the disks, the sources of their numbers, and the reliability of the sources.
 
+mod flash;
 mod ibm;
 mod memory;
 mod quantum;

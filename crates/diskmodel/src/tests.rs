@@ -10,6 +10,7 @@ use super::*;
 use sim::Config;
 
 mod arrays;
+mod flash;
 mod power_cuts;
 
 const MS: u64 = 1_000_000;

@@ -169,6 +169,8 @@ impl Store {
             .append(true)
             .create(true)
             .open(&self.path)?;
+        // Two processes may run one shard: a line that the other one is writing is not torn.
+        file.lock()?;
         if !line.is_empty() && is_torn(&mut file)? {
             drop_torn_line(&mut file)?;
         }
@@ -273,6 +275,29 @@ mod tests {
             ..Measured::default()
         };
         Record::new(plan, &plan.trials()[index], 7, 0.25, measured)
+    }
+
+    /// A line that another process is writing has no newline yet, and is not torn.
+    #[test]
+    fn a_store_that_another_process_writes_waits() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let plan = plan();
+        let store = Store::new(folder.path(), &plan);
+        store.add(&record(&plan, 0)).expect("it is written");
+        let whole = fs::read(store.path()).expect("there are records");
+        let start = whole.len() - 20;
+        let mut other = OpenOptions::new().append(true).open(store.path()).expect("it is there");
+        other.lock().expect("nobody has it");
+        other.set_len(start as u64).expect("half of a line");
+        std::thread::scope(|scope| {
+            let adding = scope.spawn(|| store.add(&record(&plan, 1)));
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            other.write_all(&whole[start..]).expect("the rest");
+            other.unlock().expect("it has it");
+            adding.join().expect("no panic").expect("it is written");
+        });
+        let records = [record(&plan, 0), record(&plan, 1)];
+        assert_eq!(store.read().expect("they are read"), records);
     }
 
     #[test]

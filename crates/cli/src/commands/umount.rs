@@ -4,6 +4,7 @@
 //! returns when other programs can use the image.
 
 use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -11,9 +12,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use crate::in_use::Holders;
+use crate::in_use::{Holders, locker};
 
 /// Maximum time for the process of a read-only mount to close its image.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -40,14 +42,33 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     // Opened first, so that it is the same image afterwards.
     let image = File::open(&source).ok();
     let holders = Holders::of(source.as_ref());
+    let locker = std::fs::metadata(&source).ok().as_ref().and_then(locker);
     unmount(&directory).with_context(|| place.clone())?;
     if let Some(image) = image {
-        rustix::fs::flock(&image, FlockOperation::LockShared).with_context(|| source.clone())?;
+        wait_for_lock(&image, locker).with_context(|| source.clone())?;
     }
     if let Some(holders) = holders {
         wait_for_one(&holders);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits until the process of the mount has given the lock of the image back. Another process may
+/// have it by then.
+fn wait_for_lock(image: &File, locker_before: Option<u32>) -> io::Result<()> {
+    let Some(process) = locker_before else {
+        return Ok(rustix::fs::flock(image, FlockOperation::LockShared)?);
+    };
+    let metadata = image.metadata()?;
+    loop {
+        match rustix::fs::flock(image, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK) if locker(&metadata) == Some(process) => {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            Err(Errno::WOULDBLOCK) => return Ok(()),
+            done => return Ok(done?),
+        }
+    }
 }
 
 /// Waits until a process has closed the image. For a read-only mount the lock does not show this,

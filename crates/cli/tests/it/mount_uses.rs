@@ -147,6 +147,16 @@ fn a_read_only_image_is_closed_when_it_is_unmounted() {
     }
 }
 
+/// Another process waits for the image and has it as soon as the mount has closed it.
+#[test]
+fn an_image_that_another_process_takes_at_once_is_unmounted() {
+    let Some(place) = Place::new() else { return };
+    place.good(
+        "jext mount disk.img mnt; flock -x disk.img sleep 30 & sleep 0.3; timeout 10 jext umount mnt; code=$?; kill $!; \
+         exit $code",
+    );
+}
+
 /// `-m`, `resuid=` and `resgid=` hold through the mount, as on the kernel's ext3.
 #[test]
 fn the_blocks_reserved_for_root_are_left_to_root() {

@@ -2,7 +2,7 @@
 
 use rt::Nanos;
 
-use super::Entry;
+use super::{Entry, flash};
 use crate::model::Provenance;
 use crate::ssd::SsdModel;
 
@@ -28,7 +28,10 @@ pub enum Memory {
 
 /// Returns all memory devices.
 pub(super) fn memories() -> Vec<(Entry, Memory)> {
-    vec![ssd(), sata_ssd(), nvme(), nvram(), pmem(), ramdisk()]
+    let mut all = vec![ssd(), sata_ssd(), nvme()];
+    all.extend(flash::drives());
+    all.extend([nvram(), pmem(), ramdisk()]);
+    all
 }
 
 fn ssd() -> (Entry, Memory) {

@@ -62,6 +62,10 @@ builtin!(
     "journal-mail",
     "journal-database",
     "journal-build",
+    "journal-2026-mail",
+    "journal-2026-database",
+    "journal-2026-build",
+    "journal-2026-objects",
     "recovery-time",
     "what-is-lost",
 );
