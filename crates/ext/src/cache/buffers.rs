@@ -182,7 +182,7 @@ impl BufferCache {
             block_bytes: self.block_bytes,
         });
         let batch = requests.collect();
-        let read = || self.device.submit(batch).wait();
+        let read = || self.device.request(batch).wait();
         let abandon = || self.abandon_loads(wanted.iter().map(|(block, _)| *block));
         let results = awaited(read, abandon);
         let mut outcome = Ok(());

@@ -140,7 +140,7 @@ impl PageBatch {
             spans.push(count);
             start += count;
         }
-        let submit = |_: &mut Self| core.device.submit(batch);
+        let submit = |_: &mut Self| core.device.request(batch);
         let ticket = awaited_with(&mut self, submit, |batch| batch.abandon(&core.pages));
         Arc::new(SubmittedBatch {
             files: self.files.clone(),
@@ -178,7 +178,6 @@ impl Submission {
         let wait = |_: &mut PageBatch| self.ticket.wait();
         let results = awaited_with(&mut self.batch, wait, |batch| batch.abandon(pages));
         let PageBatch { items, files } = self.batch;
-        assert_eq!(results.len(), self.spans.len(), "a result for each request");
         let per_request = results.into_iter().map(Result::err).zip(self.spans);
         let mut errors = per_request.flat_map(|(error, count)| vec![error; count]);
         let mut written: Vec<Vec<Written>> = Vec::new();

@@ -181,3 +181,35 @@ fn a_panic_of_the_device_leaves_nothing_in_flight() {
         volume.close().expect("close");
     });
 }
+
+/// A device that breaks its contract makes the caller panic, and leaves no page and no block in
+/// flight.
+#[test]
+fn a_wrong_number_of_results_leaves_nothing_in_flight() {
+    for (writers, surplus, bytes) in [
+        (Writers::Wait, -1, 4096),
+        (Writers::Wait, 1, 4096),
+        (Writers::Submit, -1, 4096),
+        (Writers::Submit, 1, 4096),
+        // Metadata only.
+        (Writers::Wait, -1, 0),
+        (Writers::Wait, 1, 0),
+    ] {
+        in_world(move || {
+            let mut options = options();
+            options.tuning.writeback.writers = writers;
+            let (home, volume) = open(options);
+            volume.write_file("/f", &vec![7; bytes]).expect("write");
+            home.set(Behaviour {
+                surplus,
+                ..Behaviour::default()
+            });
+            let synced = catch_unwind(AssertUnwindSafe(|| volume.sync()));
+            synced.expect_err("the device breaks its contract");
+            home.set(Behaviour::default());
+            volume.sync().expect("it is written now");
+            let volume = Arc::into_inner(volume).expect("no other thread has it");
+            volume.close().expect("close");
+        });
+    }
+}
