@@ -9,6 +9,8 @@
 mod complete;
 mod home;
 mod tail;
+#[cfg(test)]
+mod tests;
 
 use layout::{BlockNr, Tid};
 use rt::{Cost, Nanos};

@@ -23,6 +23,7 @@ impl Shared {
                 break;
             }
             checkpoint.check()?;
+            // Its results have not been recorded: `complete` would not wait otherwise.
             let home_batches = self.home_batches.lock();
             let batch = home_batches
                 .iter()
@@ -63,10 +64,10 @@ impl Shared {
             }
         }
         *batch.state.lock() = State::Completed(failure.clone());
-        drop(checkpoint);
         self.home_batches
             .lock()
             .retain(|other| !Arc::ptr_eq(other, batch));
+        drop(checkpoint);
         self.writes_done.notify_all();
         failure
     }
