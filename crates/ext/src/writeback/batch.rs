@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use block::{DeviceError, Request, Ticket};
 use layout::{Block, BlockNr, FileBlock, SectorNr};
-use rt::atomic::Ordering;
 use rt::{Condvar, Mutex};
 
 use crate::awaited::awaited_with;
@@ -197,9 +196,6 @@ impl Submission {
         for (file, list) in files.into_iter().zip(written) {
             pages.note_results(&file.inode, file.id, list.into_iter());
         }
-        if first_error.is_some() {
-            pages.reclaim.has_failed.store(true, Ordering::Relaxed);
-        }
         first_error.map_or(Ok(()), Err)
     }
 }
@@ -231,10 +227,23 @@ impl SubmittedBatch {
             file.inode.pages.notify_written();
         }
     }
+}
 
-    /// Waits for the writes, and records their results unless another thread does. Returns their
-    /// first error.
-    pub(super) fn finish(&self, pages: &Pages) -> Result<(), DeviceError> {
+impl SubmittedWrite<Pages> for SubmittedBatch {
+    fn has_batch_of(&self, inode: &Arc<Inode>, limit: u64) -> bool {
+        let mut files = self.files.iter();
+        files.any(|file| file.id < limit && Arc::ptr_eq(&file.inode, inode))
+    }
+
+    fn is_ready(&self) -> bool {
+        match &*self.state.lock() {
+            State::Open(submission) => submission.ticket.is_ready(),
+            State::Awaited => false,
+            State::Completed(_) => true,
+        }
+    }
+
+    fn complete(&self, pages: &Pages) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
         let submission = loop {
             match core::mem::replace(&mut *state, State::Awaited) {
@@ -258,24 +267,5 @@ impl SubmittedBatch {
         let result = awaited_with(&mut (), |()| submission.finish(pages), abandon);
         end(result.clone());
         result
-    }
-}
-
-impl SubmittedWrite<Pages> for SubmittedBatch {
-    fn has_batch_of(&self, inode: &Arc<Inode>, limit: u64) -> bool {
-        let mut files = self.files.iter();
-        files.any(|file| file.id < limit && Arc::ptr_eq(&file.inode, inode))
-    }
-
-    fn is_ready(&self) -> bool {
-        match &*self.state.lock() {
-            State::Open(submission) => submission.ticket.is_ready(),
-            State::Awaited => false,
-            State::Completed(_) => true,
-        }
-    }
-
-    fn complete(&self, pages: &Pages) -> Result<(), DeviceError> {
-        self.finish(pages)
     }
 }

@@ -4,6 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use block::BlockDevice;
 use ext::options::DataMode;
 use ext::tuning::{MemoryAccounting, Writers};
 use ext::volume::OpenFlags;
@@ -177,6 +178,48 @@ fn a_panic_of_the_device_leaves_nothing_in_flight() {
             file.sync_data().expect("it is written now");
             file.close().expect("close");
         }
+        let volume = Arc::into_inner(volume).expect("no other thread has it");
+        volume.close().expect("close");
+    });
+}
+
+/// A page that cannot be written does not keep the flusher from writing those of other files.
+#[test]
+fn a_bad_page_does_not_end_the_round_of_the_flusher() {
+    in_world(|| {
+        let mut options = options();
+        options.tuning.writeback.stop_percent = 0;
+        let (home, volume) = open(options);
+        volume.write_file("/bad", &[1; 1024]).expect("write");
+        volume.sync().expect("sync");
+        let first_block = |path: &str| {
+            let nr = volume.resolve(path, true).expect("it is there");
+            volume.blocks_of(nr).expect("blocks")[0].first.get()
+        };
+        let bad = first_block("/bad") * 2;
+        home.set(Behaviour {
+            bad_sectors: bad..bad + 2,
+            ..Behaviour::default()
+        });
+        let file = volume.open_file("/bad", OpenFlags::READ_WRITE);
+        let file = file.expect("open");
+        file.write_at(0, &[2; 1024]).expect("write");
+        // More than the background limit, and less than the limit of writers.
+        let others: Vec<String> = (0..14).map(|number| format!("/{number}")).collect();
+        for path in &others {
+            let written = volume.write_file(path, &vec![3; MEBIBYTE / 4]);
+            written.expect("cached");
+        }
+        rt::sleep(Nanos::from_secs(10));
+        let is_written = |path: &&String| {
+            let shared: &dyn BlockDevice = &*home;
+            let read = shared.read_block(first_block(path) * 1024, 1024);
+            read.expect("reads work")[0] == 3
+        };
+        let left: Vec<_> = others.iter().filter(|path| !is_written(path)).collect();
+        assert!(left.is_empty(), "not written: {left:?}");
+        home.set(Behaviour::default());
+        file.close().expect_err("its page was not written");
         let volume = Arc::into_inner(volume).expect("no other thread has it");
         volume.close().expect("close");
     });
