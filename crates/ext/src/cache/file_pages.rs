@@ -391,7 +391,8 @@ impl Inner {
         &self.last_error
     }
 
-    /// Returns true if the last write of a page among these has failed.
+    /// Returns true if the last write of a page among these has failed, or that of any page in
+    /// flight: whether it belongs to them is known again when its write has ended.
     pub(crate) fn has_failed(&mut self, which: Which) -> bool {
         let folios = which.folios_from(FileBlock::default());
         let all = self.folios.range_mut(*folios.start());
@@ -399,7 +400,9 @@ impl Inner {
         folios.any(|(index, folio)| {
             let first = FileBlock::new(index * FOLIO_PAGES);
             let mut slots = folio.slots_mut(0);
-            slots.any(|(place, slot)| slot.has_failed && which.wants(first + place, slot))
+            slots.any(|(place, slot)| {
+                slot.has_failed && (slot.is_in_flight || which.wants(first + place, slot))
+            })
         })
     }
 

@@ -202,15 +202,16 @@ impl<'c> Pipeline<'c> {
 /// flight in the second pass was taken after this call started, so that waiting for it is enough.
 ///
 /// # Errors
-/// Returns the first failed write of this call; or the last one of another thread, if it failed in
-/// the second pass. The pages stay dirty.
+/// Returns the first failed write of this call, unless the second pass has repaired all of them; or
+/// the last one of another thread, if it failed in the second pass. The pages stay dirty.
 pub(crate) fn write_files(
     core: &Core,
     files: &[Arc<Inode>],
     which: Which,
     loose: PageBatch,
 ) -> Result<(), DeviceError> {
-    let first = Pass::run(core, files.iter(), which, loose);
+    let has_loose = loose.len() > 0;
+    let mut first = Pass::run(core, files.iter(), which, loose);
     let mut left = first.busy;
     for inode in first.failed_elsewhere {
         if !left.iter().any(|other| Arc::ptr_eq(other, inode)) {
@@ -221,6 +222,11 @@ pub(crate) fn write_files(
         return first.result;
     }
     let second = Pass::run(core, left.iter().copied(), which, PageBatch::default());
+    let is_failed = |inode: &Arc<Inode>| inode.pages.lock().has_failed(which);
+    // The second pass does not write images that belong to no file.
+    if first.result.is_err() && !has_loose && !files.iter().any(is_failed) {
+        first.result = Ok(());
+    }
     let last = second.failed_elsewhere.first();
     let failure = last.and_then(|inode| inode.pages.last_error().1);
     first

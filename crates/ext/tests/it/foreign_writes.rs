@@ -168,6 +168,48 @@ fn sync_learns_of_a_failure_beside_a_busy_page() {
     });
 }
 
+/// A sync whose first write of a page fails, and which writes the page again because another page
+/// of the file was in flight, has written everything.
+#[test]
+fn sync_does_not_report_a_failure_that_it_repaired() {
+    // Random schedules may start a thread late, so that nothing fails.
+    let run = || {
+        let Opened { home, volume, .. } = open(quiet(DataMode::Ordered));
+        volume.write_file("/f", &[1; 20 << 10]).expect("write");
+        volume.sync().expect("sync");
+        let nr = volume.resolve("/f", true).expect("it is there");
+        let first = volume.blocks_of(nr).expect("blocks")[0].first.get();
+        let file = volume.open_file("/f", OpenFlags::READ_WRITE).expect("open");
+        let change = |block: u64| {
+            let written = file.write_at(block * BLOCK_BYTES, &[2; 1 << 10]);
+            written.expect("write");
+        };
+        home.set(Behaviour::slow(WRITE));
+        change(10);
+        let other = at(&volume, 0, |volume| {
+            let file = volume.open_file("/f", OpenFlags::READ_WRITE).expect("open");
+            // It learns of the failed write, as all handles do.
+            drop(file.sync_data());
+            drop(file.close());
+        });
+        rt::sleep(Nanos::from_millis(10));
+        change(0);
+        change(10);
+        home.set(slow_with_bad(first));
+        let whole = at(&volume, 10, Volume::sync);
+        rt::sleep(Nanos::from_millis(40));
+        home.set(Behaviour::slow(WRITE));
+        let synced = whole.join().expect("no panic");
+        synced.expect("everything is written");
+        other.join().expect("no panic");
+        home.set(Behaviour::default());
+        file.close().expect_err("it learns of the failed write");
+        let volume = Arc::into_inner(volume).expect("no other thread has it");
+        volume.close().expect("close");
+    };
+    sim::run(sim::Config::fair(1), run).unwrap_or_else(|error| panic!("{error}"));
+}
+
 /// A sync finds a file whose oldest pages the writer daemon is taking.
 #[test]
 fn sync_finds_a_file_that_changes_its_place_in_the_list() {
