@@ -170,7 +170,8 @@ impl Geometry {
 /// # Contract
 ///
 /// - A ticket has one result for each request, in the order of the batch: [`Outcome::Read`] with as
-///   many blocks as requested, or [`Outcome::Done`].
+///   many blocks as requested, or [`Outcome::Done`]. Callers that submit with
+///   [`request`](#method.request) rely on it.
 /// - The device may execute requests in any order, within a batch and between batches in flight.
 ///   Two requests in flight on one sector, one of them a write, are a bug of the caller.
 /// - A completed write can be read back. It is *durable* only after the completion of a flush that
@@ -238,8 +239,21 @@ impl fmt::Debug for dyn BlockDevice + '_ {
     }
 }
 
-/// Synchronous calls of single requests.
+/// Calls that check the contract on results, most of them synchronous and of single requests.
 impl dyn BlockDevice + '_ {
+    /// Submits a batch as [`submit`](BlockDevice::submit). Waiting for its ticket panics if the
+    /// device does not return one result for each request, or not the blocks of each read.
+    ///
+    /// A caller whose results other threads wait for releases them when it panics.
+    pub fn request(&self, batch: Vec<Request>) -> Ticket {
+        let blocks = batch.iter().map(|request| match request {
+            Request::Read { blocks, .. } => *blocks,
+            _ => 0,
+        });
+        let owed = blocks.collect();
+        self.submit(batch).checked(owed)
+    }
+
     /// Reads `count` blocks of `block_bytes` each, starting at a byte offset.
     ///
     /// # Errors
@@ -256,7 +270,7 @@ impl dyn BlockDevice + '_ {
             blocks: count,
             block_bytes,
         };
-        match self.submit(vec![request]).wait().pop() {
+        match self.request(vec![request]).wait().pop() {
             Some(Ok(Outcome::Read(payload))) => Ok(payload),
             Some(Err(error)) => Err(error),
             _ => Err(DeviceError::Gone),
@@ -288,7 +302,7 @@ impl dyn BlockDevice + '_ {
             payload,
             force_unit_access: false,
         };
-        self.submit(vec![request]).wait_all()
+        self.request(vec![request]).wait_all()
     }
 
     /// Discards byte ranges. Their contents are undefined until they are written again. A device
@@ -301,7 +315,7 @@ impl dyn BlockDevice + '_ {
             sector: SectorNr::from_byte_offset(range.start),
             sectors: (range.end - range.start) / SectorNr::SIZE,
         });
-        self.submit(requests.collect()).wait_all()
+        self.request(requests.collect()).wait_all()
     }
 
     /// Makes all completed writes durable.
@@ -309,6 +323,6 @@ impl dyn BlockDevice + '_ {
     /// # Errors
     /// Returns the error of the request.
     pub fn flush(&self) -> Result<(), DeviceError> {
-        self.submit(vec![Request::Flush]).wait_all()
+        self.request(vec![Request::Flush]).wait_all()
     }
 }

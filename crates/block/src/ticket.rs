@@ -30,6 +30,8 @@ pub type Results = Vec<Result<Outcome, DeviceError>>;
 #[must_use = "dropping a ticket detaches its requests"]
 pub struct Ticket {
     inner: Inner,
+    /// For each request the number of blocks to be read; `None` if results are not checked.
+    owed: Option<Box<[u32]>>,
 }
 
 /// A function that combines the results of a ticket's parts.
@@ -100,11 +102,13 @@ impl DetachedErrors {
 }
 
 impl Ticket {
+    fn new(inner: Inner) -> Self {
+        Self { inner, owed: None }
+    }
+
     /// Creates a ticket with its results.
     pub fn ready(results: Results) -> Self {
-        Self {
-            inner: Inner::Ready(results, None),
-        }
+        Self::new(Inner::Ready(results, None))
     }
 
     /// Creates a ticket with its results; errors go to `detached` if the ticket is dropped.
@@ -113,9 +117,7 @@ impl Ticket {
             .iter()
             .any(Result::is_err)
             .then(|| Arc::clone(detached));
-        Self {
-            inner: Inner::Ready(results, keeper),
-        }
+        Self::new(Inner::Ready(results, keeper))
     }
 
     /// Creates a ticket and its completer.
@@ -133,12 +135,8 @@ impl Ticket {
 
     fn from_shared(shared: Shared) -> (Self, Completer) {
         let shared = Arc::new(shared);
-        (
-            Self {
-                inner: Inner::Pending(Arc::clone(&shared)),
-            },
-            Completer { shared },
-        )
+        let ticket = Self::new(Inner::Pending(Arc::clone(&shared)));
+        (ticket, Completer { shared })
     }
 
     /// Combines several tickets; `combine` computes the results of the whole. It is not called if
@@ -147,16 +145,18 @@ impl Ticket {
         parts: Vec<Self>,
         combine: impl FnOnce(Vec<Results>) -> Results + Send + 'static,
     ) -> Self {
-        Self {
-            inner: Inner::Joined(parts, Box::new(combine)),
-        }
+        Self::new(Inner::Joined(parts, Box::new(combine)))
     }
 
     /// Creates a ticket for work that other threads may wait for too.
     pub fn for_work(work: Arc<dyn Work>) -> Self {
-        Self {
-            inner: Inner::Work(work),
-        }
+        Self::new(Inner::Work(work))
+    }
+
+    /// Makes `wait` check the results: one for each request, with this number of blocks.
+    pub(crate) fn checked(mut self, owed: Box<[u32]>) -> Self {
+        self.owed = Some(owed);
+        self
     }
 
     /// True if `wait` would return at once.
@@ -170,25 +170,56 @@ impl Ticket {
     }
 
     /// Waits for the batch and returns one result for each request.
+    ///
+    /// # Panics
+    /// Panics if the device breaks the contract on results, and the ticket is one of
+    /// [`request`](crate::BlockDevice#method.request).
     pub fn wait(mut self) -> Results {
         rt::point();
-        match core::mem::replace(&mut self.inner, Inner::Taken) {
+        let results = match core::mem::replace(&mut self.inner, Inner::Taken) {
             Inner::Ready(results, _) => results,
             Inner::Pending(shared) => shared.wait(),
             Inner::Joined(parts, combine) => combine(parts.into_iter().map(Self::wait).collect()),
             Inner::Work(work) => work.wait(),
-            Inner::Taken => Vec::new(),
+            Inner::Taken => return Vec::new(),
+        };
+        if let Some(owed) = &self.owed {
+            check(&results, owed);
         }
+        results
     }
 
     /// Waits for the batch and returns the first error, if there is one.
     ///
     /// # Errors
     /// The first error of the batch.
+    ///
+    /// # Panics
+    /// Panics as [`Ticket::wait`].
     pub fn wait_all(self) -> Result<(), DeviceError> {
         self.wait()
             .into_iter()
             .try_for_each(|result| result.map(drop))
+    }
+}
+
+/// Checks the contract on results.
+fn check(results: &Results, owed: &[u32]) {
+    assert_eq!(
+        results.len(),
+        owed.len(),
+        "a device returns one result for each request"
+    );
+    for (result, owed) in results.iter().zip(owed) {
+        let blocks = match result {
+            Ok(Outcome::Read(payload)) => payload.len(),
+            Ok(Outcome::Done) => 0,
+            Err(_) => continue,
+        };
+        assert_eq!(
+            blocks, *owed as usize,
+            "a device returns the blocks of each read"
+        );
     }
 }
 
@@ -301,6 +332,31 @@ mod tests {
         completer.complete(failed());
         assert!(joined.is_ready());
         assert_eq!(joined.wait().len(), 3);
+    }
+
+    /// The contract on results is checked where a caller waits, and errors are results.
+    #[test]
+    fn results_that_break_the_contract_panic() {
+        use std::panic::{AssertUnwindSafe, catch_unwind};
+
+        // A flush, and a read of two blocks.
+        let owed = [0, 2];
+        let block = || layout::Block::zeroed(512).into_arc();
+        let two = || Ok(Outcome::Read(vec![block(), block()]));
+        let done = || Ok(Outcome::Done);
+        for (results, is_right) in [
+            (vec![done(), two()], true),
+            (failed(), true),
+            (vec![done()], false),
+            (vec![done(), two(), done()], false),
+            (vec![done(), done()], false),
+            (vec![done(), Ok(Outcome::Read(vec![block()]))], false),
+            (vec![two(), two()], false),
+        ] {
+            let ticket = Ticket::ready(results.clone()).checked(owed.into());
+            let waited = catch_unwind(AssertUnwindSafe(|| ticket.wait()));
+            assert_eq!(waited.is_ok(), is_right, "{results:?}");
+        }
     }
 
     #[test]

@@ -23,6 +23,8 @@ mod ordered;
 pub(crate) mod pages;
 mod round;
 mod sync;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use background::{flush_until_stop, write_metadata};
 pub(crate) use limits::used;

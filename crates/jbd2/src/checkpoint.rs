@@ -9,6 +9,8 @@
 mod complete;
 mod home;
 mod tail;
+#[cfg(test)]
+mod tests;
 
 use layout::{BlockNr, Tid};
 use rt::{Cost, Nanos};
@@ -58,23 +60,24 @@ impl Shared {
     pub(crate) fn checkpoint_ahead(&self, is_urgent: bool) -> Result<()> {
         let quarter = self.limits.ring.capacity() / 4;
         let least = if is_urgent { 1 } else { quarter };
-        let result = self
-            .checkpoint_extent()
-            .and_then(|()| self.advance_tail(least));
-        self.settle_checkpoint(result).map(drop)
+        let checkpointed = self.checkpointing(|| {
+            self.checkpoint_extent()?;
+            self.advance_tail(least)
+        });
+        checkpointed.map(drop)
     }
 
     /// Frees log space in the calling thread. Returns true if there was anything to do.
     pub(crate) fn checkpoint_for_space(&self) -> bool {
-        let result = self.advance_tail(1).and_then(|freed| {
+        let checkpointed = self.checkpointing(|| {
+            let freed = self.advance_tail(1)?;
             if freed > 0 {
                 return Ok(freed);
             }
             self.checkpoint_extent()?;
             self.advance_tail(1)
         });
-        self.settle_checkpoint(result)
-            .map_or(true, |freed| freed > 0)
+        checkpointed.map_or(true, |freed| freed > 0)
     }
 
     /// Checkpoints the amount that the policy sets, and waits.
@@ -109,31 +112,29 @@ impl Shared {
         if let Some(error) = self.error() {
             return Err(error);
         }
-        let candidates = self.checkpoint.lock().choose_aged(owed_before, limit);
-        let written = self
-            .write_candidates(candidates, Batch::Large, Batches::Wait)
-            .and_then(|written| {
-                if self.config.policy.checkpointer == Checkpointer::Daemon {
-                    self.advance_tail(self.limits.ring.capacity() / 4)?;
-                }
-                Ok(written)
-            });
-        self.settle_checkpoint(written)
+        self.checkpointing(|| {
+            let candidates = self.checkpoint.lock().choose_aged(owed_before, limit);
+            let written = self.write_candidates(candidates, Batch::Large, Batches::Wait)?;
+            if self.config.policy.checkpointer == Checkpointer::Daemon {
+                self.advance_tail(self.limits.ring.capacity() / 4)?;
+            }
+            Ok(written)
+        })
     }
 
     /// Checkpoints everything committed so far, and moves the tail; if nothing is left, the log is
     /// durably empty.
     pub(crate) fn checkpoint_all(&self) -> Result<()> {
-        let result = self
-            .write_home_of(CheckpointList::newest)
-            .and_then(|()| self.empty_log());
-        self.settle_checkpoint(result)
+        self.checkpointing(|| {
+            self.write_home_of(CheckpointList::newest)?;
+            self.empty_log()
+        })
     }
 
-    /// Completes an attempt to checkpoint: without room on a device it is held, and any other error
-    /// aborts the journal.
-    fn settle_checkpoint<T>(&self, result: Result<T>) -> Result<T> {
-        let error = match result {
+    /// Makes an attempt to checkpoint: without room on a device it is held, and any other error, or
+    /// a panic, aborts the journal.
+    fn checkpointing<T>(&self, attempt: impl FnOnce() -> Result<T>) -> Result<T> {
+        let error = match self.or_abort("a checkpoint", attempt, || {}) {
             Ok(value) => {
                 if self.state.lock().checkpoint_hold.release() {
                     tracing::warn!("the device has room again; checkpointing goes on");

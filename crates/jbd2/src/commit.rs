@@ -242,12 +242,12 @@ impl Shared {
             OrderedData::Before => {
                 let needs_flush = self.client.write_ordered_data(tid)?;
                 self.set_log_io(LogIoPhase::Underway);
-                self.log.device.submit(requests).wait_all()?;
+                self.log.device.request(requests).wait_all()?;
                 needs_flush
             }
             OrderedData::Beside => {
                 self.set_log_io(LogIoPhase::Underway);
-                let logging = self.log.device.submit(requests);
+                let logging = self.log.device.request(requests);
                 let needs_flush = if rt::mutant!("commit/data-after-record") {
                     Ok(false)
                 } else {
@@ -280,10 +280,10 @@ impl Shared {
         self.check_before_record(tid)?;
         self.counters.commit_blocks.add(1);
         if rt::mutant!("commit/record-not-forced") {
-            return Ok(self.log.device.submit(requests).wait_all()?);
+            return Ok(self.log.device.request(requests).wait_all()?);
         }
         self.force(&mut requests);
-        self.log.device.submit(requests).wait_all()?;
+        self.log.device.request(requests).wait_all()?;
         self.flush_if_not_forced()
     }
 

@@ -95,7 +95,7 @@ pub fn create(log: &Location, options: &LogOptions) -> Result<()> {
     let blocks = u32::try_from(log.block_count()).unwrap_or(u32::MAX);
     let superblock = new_superblock(log.block_bytes, blocks, 1, options)?;
     zero(log, 1, blocks - 1)?;
-    log.device.submit(superblock.requests(log)).wait_all()?;
+    log.device.request(superblock.requests(log)).wait_all()?;
     Ok(log.device.flush()?)
 }
 
@@ -140,7 +140,7 @@ fn zero(log: &Location, first: u32, count: u32) -> Result<()> {
 fn change(log: &Location, change: impl FnOnce(&mut Superblock) -> Result<()>) -> Result<()> {
     let mut superblock = Superblock::load(log)?;
     change(&mut superblock)?;
-    log.device.submit(superblock.requests(log)).wait_all()?;
+    log.device.request(superblock.requests(log)).wait_all()?;
     Ok(log.device.flush()?)
 }
 

@@ -184,7 +184,7 @@ pub fn settle(
         superblock.set_tail(None, last);
         recovered.next = scan.expected;
     }
-    log.device.submit(superblock.requests(log)).wait_all()?;
+    log.device.request(superblock.requests(log)).wait_all()?;
     log.device.flush()?;
     Ok(recovered)
 }
@@ -202,7 +202,7 @@ fn bring_home(
     replay.check(home, log.block_bytes)?;
     if rt::mutant!("recovery/log-emptied-first") {
         superblock.set_tail(None, scan.expected);
-        log.device.submit(superblock.requests(log)).wait_all()?;
+        log.device.request(superblock.requests(log)).wait_all()?;
         log.device.flush()?;
     }
     replay.run(log, home)?;
@@ -223,7 +223,7 @@ fn bring_home(
 pub fn forget_error(log: &Location) -> Result<()> {
     let mut superblock = Superblock::load(log)?;
     superblock.set_error(false);
-    log.device.submit(superblock.requests(log)).wait_all()?;
+    log.device.request(superblock.requests(log)).wait_all()?;
     log.device.flush()?;
     Ok(())
 }

@@ -54,7 +54,8 @@ pub(crate) struct Shared {
     pub(crate) superblock: Mutex<Superblock>,
     pub(crate) state: Mutex<JournalState>,
     pub(crate) checkpoint: Mutex<CheckpointList>,
-    /// Writes of blocks to their final location in flight, with `home=wait`. A leaf.
+    /// Writes of blocks to their final location in flight, with `home=wait`. A leaf. // Invariant:
+    /// while `[checkpoint]` is free, the results of none of them have been recorded.
     pub(crate) home_batches: Mutex<Vec<Arc<HomeBatch>>>,
     /// With `[state]`: the running transaction has been replaced, or the journal has aborted.
     pub(crate) closed: Condvar,

@@ -1,5 +1,5 @@
 //! Tests against other programs: tools, loop devices, kernel mounts, comparison of images and
-//! trees, and tests without root.
+//! trees, tests without root, and devices that misbehave.
 //!
 //! For the tests of several crates, and for the crash explorer in its comparisons; no engine crate
 //! depends on it. A missing prerequisite panics with the reason.
@@ -12,6 +12,7 @@
 //! | two images are equal except for named fields | [`same`] |
 //! | a tree has one description for all its readers | [`tree`] |
 //! | a mount is unmounted, also if the test fails | [`Mount`] |
+//! | a device misbehaves in the way that a test wants | [`UnreliableDevice`] |
 
 #![allow(
     clippy::disallowed_types,
@@ -26,8 +27,10 @@ mod random;
 pub mod same;
 pub mod tool;
 pub mod tree;
+mod unreliable;
 mod wait;
 
 pub use loop_device::Loop;
 pub use mount::{Mount, Shutdown};
 pub use random::Random;
+pub use unreliable::{Behaviour, UnreliableDevice};

@@ -13,28 +13,44 @@ const LIKELY_MAX: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct SharedBlocks {
     by_hash: BTreeSet<(u32, BlockNr)>,
-    hashes: BTreeMap<BlockNr, u32>,
+    known: BTreeMap<BlockNr, Known>,
+    /// The known blocks by age.
+    by_age: BTreeMap<u64, BlockNr>,
+    /// The age of the next block.
+    next: u64,
+}
+
+/// A block in the index.
+#[derive(Debug)]
+struct Known {
+    hash: u32,
+    age: u64,
 }
 
 impl SharedBlocks {
-    /// Notes a block that may get one more reference. Blocks with the hash 0 are not shared.
+    /// Notes a block that may get one more reference. Blocks with the hash 0 are not shared. The
+    /// block noted longest ago makes room.
     pub(crate) fn note(&mut self, block: BlockNr, hash: u32) {
         self.forget(block);
         if hash == 0 {
             return;
         }
-        if self.hashes.len() >= KNOWN_MAX
-            && let Some((oldest, _)) = self.hashes.first_key_value()
+        if self.known.len() >= KNOWN_MAX
+            && let Some((_, oldest)) = self.by_age.first_key_value()
         {
             self.forget(*oldest);
         }
+        let age = self.next;
+        self.next += 1;
         self.by_hash.insert((hash, block));
-        self.hashes.insert(block, hash);
+        self.by_age.insert(age, block);
+        self.known.insert(block, Known { hash, age });
     }
 
     pub(crate) fn forget(&mut self, block: BlockNr) {
-        if let Some(hash) = self.hashes.remove(&block) {
+        if let Some(Known { hash, age }) = self.known.remove(&block) {
             self.by_hash.remove(&(hash, block));
+            self.by_age.remove(&age);
         }
     }
 
@@ -67,13 +83,31 @@ mod tests {
         assert_eq!(shared.likely(2), [block(7)]);
     }
 
+    /// The block that was noted first makes room, whatever its number.
+    #[test]
+    fn the_oldest_block_is_forgotten() {
+        let mut shared = SharedBlocks::default();
+        let blocks = (1..=KNOWN_MAX as u64).rev().map(BlockNr::new);
+        for block in blocks {
+            shared.note(block, block.get() as u32);
+        }
+        let [lowest, highest] = [1, KNOWN_MAX as u64].map(BlockNr::new);
+        // Noted again, it is not the oldest any more.
+        shared.note(highest, 7_000_000);
+        shared.note(BlockNr::new(1_000_000), 8_000_000);
+        let is_known = |block: BlockNr| shared.known.contains_key(&block);
+        assert!(is_known(lowest) && is_known(highest));
+        assert!(!is_known(BlockNr::new(KNOWN_MAX as u64 - 1)));
+    }
+
     #[test]
     fn no_more_are_known_than_may_be() {
         let mut shared = SharedBlocks::default();
         for number in 0..KNOWN_MAX as u64 + 10 {
             shared.note(BlockNr::new(number), 5);
         }
-        assert_eq!(shared.hashes.len(), KNOWN_MAX);
+        assert_eq!(shared.known.len(), KNOWN_MAX);
+        assert_eq!(shared.by_age.len(), KNOWN_MAX);
         assert_eq!(shared.by_hash.len(), KNOWN_MAX);
         assert_eq!(shared.likely(5).len(), LIKELY_MAX);
     }

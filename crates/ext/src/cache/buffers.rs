@@ -127,13 +127,22 @@ impl BufferCache {
         loop {
             match state.find(block) {
                 Found::Ready(buffer, found) if found == label => return buffer,
-                Found::Ready(buffer, _) => {
+                Found::Ready(buffer, _) if self.has_journal => {
                     state.relabel(block, label);
                     drop(state);
                     buffer.relabel(label);
                     return buffer;
                 }
-                Found::Loading => shard.changed.wait(&mut state),
+                // A damaged bitmap had the block of another owner. Its contents must not be written
+                // with the new label, and changes by threads that have the buffer are dropped.
+                Found::Ready(..) if !state.is_busy(block) => {
+                    let (_, was_dirty) = state.remove(block).expect("it was found");
+                    self.count.fetch_sub(1, Ordering::Relaxed);
+                    self.dirty_count
+                        .fetch_sub(u64::from(was_dirty), Ordering::Relaxed);
+                    break;
+                }
+                Found::Ready(..) | Found::Loading => shard.changed.wait(&mut state),
                 Found::Absent => break,
             }
         }
@@ -182,7 +191,7 @@ impl BufferCache {
             block_bytes: self.block_bytes,
         });
         let batch = requests.collect();
-        let read = || self.device.submit(batch).wait();
+        let read = || self.device.request(batch).wait();
         let abandon = || self.abandon_loads(wanted.iter().map(|(block, _)| *block));
         let results = awaited(read, abandon);
         let mut outcome = Ok(());

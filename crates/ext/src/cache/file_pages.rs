@@ -1,7 +1,8 @@
 //! The pages of one file, behind their leaf lock.
 
+mod which;
+
 use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use block::DeviceError;
@@ -12,6 +13,7 @@ use super::flushes::Flushes;
 use super::folio::{Backing, FOLIO_PAGES, Folios, Slot};
 use super::page_counts::PageCounts;
 use super::read_ahead::{Streams, Windows};
+pub(crate) use which::Which;
 
 /// The pages of one file.
 pub(crate) struct FilePages {
@@ -326,16 +328,18 @@ impl Inner {
         self.batches.first().is_some_and(|batch| *batch < limit)
     }
 
-    /// Completes a writeback batch: marks its pages clean, or dirty again if they failed.
+    /// Completes a writeback batch: marks its pages clean, or dirty again if they failed. Returns
+    /// true if some have.
     pub(crate) fn note_results(
         &mut self,
         counts: &PageCounts,
         batch: u64,
         written: impl Iterator<Item = Written>,
-    ) {
+    ) -> bool {
         let (mut cleaned, mut count) = (0, 0);
+        let errors = self.errors;
         for page in written {
-            cleaned += i64::from(self.note_result(page));
+            cleaned += i64::from(self.note_result(counts, page));
             count += 1;
         }
         counts.count_in_flight(-count);
@@ -343,10 +347,11 @@ impl Inner {
         self.written_at = rt::monotonic();
         self.written_count += 1;
         counts.count_dirty(-cleaned);
+        self.errors != errors
     }
 
     /// Completes the write of one page. Returns true if the page no longer counts as dirty.
-    fn note_result(&mut self, page: Written) -> bool {
+    fn note_result(&mut self, counts: &PageCounts, page: Written) -> bool {
         let block = page.block;
         let index = block.get() / FOLIO_PAGES;
         let folio = self.folios.get_mut(index).expect("a page in flight stays");
@@ -355,7 +360,11 @@ impl Inner {
             .get_mut(block.get() % FOLIO_PAGES)
             .expect("a page in flight stays");
         slot.is_in_flight = false;
-        let Some(error) = page.error else { return true };
+        let Some(error) = page.error else {
+            counts.count_failed(-i64::from(slot.has_failed));
+            slot.has_failed = false;
+            return true;
+        };
         if rt::mutant!("error/failed-page-marked-clean") {
             return true;
         }
@@ -365,6 +374,8 @@ impl Inner {
         }
         self.errors += 1;
         self.last_error = Some(error);
+        counts.count_failed(i64::from(!slot.has_failed));
+        slot.has_failed = true;
         if slot.is_dirty {
             return true;
         }
@@ -373,6 +384,26 @@ impl Inner {
         self.dirty += 1;
         self.dirty_folios.insert(index);
         false
+    }
+
+    /// Returns the cause of the last failed write.
+    pub(crate) fn last_error(&self) -> &Option<DeviceError> {
+        &self.last_error
+    }
+
+    /// Returns true if the last write of a page among these has failed, or that of any page in
+    /// flight: whether it belongs to them is known again when its write has ended.
+    pub(crate) fn has_failed(&mut self, which: Which) -> bool {
+        let folios = which.folios_from(FileBlock::default());
+        let all = self.folios.range_mut(*folios.start());
+        let mut folios = all.take_while(|(index, _)| index <= folios.end());
+        folios.any(|(index, folio)| {
+            let first = FileBlock::new(index * FOLIO_PAGES);
+            let mut slots = folio.slots_mut(0);
+            slots.any(|(place, slot)| {
+                slot.has_failed && (slot.is_in_flight || which.wants(first + place, slot))
+            })
+        })
     }
 
     /// Returns the time since which the oldest page is dirty, or was when the writes in flight
@@ -431,7 +462,7 @@ impl Inner {
     ) {
         let from = from.get();
         let end = to.map_or(u64::MAX, FileBlock::get);
-        let (mut resident, mut dirty) = (0, 0);
+        let (mut resident, mut dirty, mut failed) = (0, 0, 0);
         for (index, folio) in self.folios.range_mut(from / FOLIO_PAGES) {
             let first = index * FOLIO_PAGES;
             if first >= end {
@@ -450,6 +481,7 @@ impl Inner {
                 let slot = std::mem::take(slot);
                 folio_resident += u8::from(slot.image.is_some());
                 folio_dirty += u8::from(slot.is_dirty);
+                failed += i64::from(slot.has_failed);
                 if slot.is_dirty {
                     keep(&slot);
                 }
@@ -472,6 +504,7 @@ impl Inner {
         self.dirty -= dirty as u64;
         counts.count_resident(-resident);
         counts.count_dirty(-dirty);
+        counts.count_failed(-failed);
     }
 
     /// Evicts clean folios not used since the last sweep, looking at up to `steps` folios from a
@@ -537,39 +570,4 @@ pub(crate) struct Written {
     /// The transaction that must not commit before the page is written.
     pub(crate) ordered: Option<Tid>,
     pub(crate) error: Option<DeviceError>,
-}
-
-/// A choice of dirty pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Which {
-    /// All dirty pages.
-    All,
-    /// Pages that have been dirty since before a time.
-    Before(Nanos),
-    /// Pages that a transaction waits for.
-    Ordered(Tid),
-    /// Pages in a range of blocks, both ends included.
-    Range(FileBlock, FileBlock),
-}
-
-impl Which {
-    /// Returns the folios that may hold such pages, from the folio of a block on.
-    pub(crate) fn folios_from(self, block: FileBlock) -> RangeInclusive<u64> {
-        let (first, last) = match self {
-            Self::Range(first, last) => (split(first).0, split(last).0),
-            _ => (0, u64::MAX),
-        };
-        // `BTreeSet::range` panics if the start of a range lies after its end.
-        first.max(split(block).0).min(last)..=last
-    }
-
-    /// Returns true if the choice includes a dirty page.
-    pub(crate) fn wants(self, block: FileBlock, slot: &Slot) -> bool {
-        match self {
-            Self::All => true,
-            Self::Before(time) => slot.dirty_since <= time,
-            Self::Ordered(tid) => slot.ordered.is_some_and(|owner| tid.is_at_or_after(owner)),
-            Self::Range(first, last) => (first..=last).contains(&block),
-        }
-    }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Slot {
     pub(crate) is_dirty: bool,
     /// True while a write of the page is in flight.
     pub(crate) is_in_flight: bool,
+    /// True if the last write of the page failed. // Invariant: the page is dirty or in flight.
+    pub(crate) has_failed: bool,
     /// True if bytes beyond the file's size were not zero on the device.
     pub(crate) has_masked_tail: bool,
 }

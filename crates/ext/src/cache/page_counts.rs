@@ -13,6 +13,8 @@ pub(crate) struct PageCounts {
     dirty: AtomicU64,
     /// Number of pages in flight.
     in_flight: AtomicU64,
+    /// Number of pages whose last write failed.
+    failed: AtomicU64,
     /// Number of pages added since the budget was last checked.
     pub(crate) growth: AtomicU64,
 }
@@ -43,6 +45,11 @@ impl PageCounts {
         dirty.saturating_sub(in_flight) * self.block_bytes
     }
 
+    /// Returns the bytes that could not be written so far.
+    pub(crate) fn failed_bytes(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed) * self.block_bytes
+    }
+
     /// Counts pages whose write was started or has ended.
     pub(crate) fn count_in_flight(&self, change: i64) {
         add(&self.in_flight, change);
@@ -55,6 +62,11 @@ impl PageCounts {
             self.growth
                 .fetch_add(change.unsigned_abs(), Ordering::Relaxed);
         }
+    }
+
+    /// Counts pages whose write failed, or which were written or dropped after a failure.
+    pub(crate) fn count_failed(&self, change: i64) {
+        add(&self.failed, change);
     }
 
     /// Counts pages that became dirty or clean.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use block::DeviceError;
 use layout::{FileBlock, Tid};
 use rt::atomic::{AtomicBool, AtomicU64};
 use rt::{Mutex, Nanos};
@@ -54,8 +55,8 @@ pub(crate) struct Pages {
 pub(crate) struct Reclaim {
     pub(crate) transactions: AtomicU64,
     pub(crate) hand: Mutex<Position>,
-    /// True if a writeback batch failed since a writer of data last wrote the excess.
-    pub(crate) has_failed: AtomicBool,
+    /// The cause of the last failed write of a page.
+    pub(crate) failure: Mutex<Option<DeviceError>>, // a leaf, below the pages of a file
 }
 
 /// The budget in bytes, and the dirty limits.
@@ -183,7 +184,9 @@ impl Pages {
     ) {
         let pages: &FilePages = &inode.pages;
         let mut inner = pages.lock();
-        inner.note_results(&self.counts, batch, written);
+        if inner.note_results(&self.counts, batch, written) {
+            self.reclaim.failure.lock().clone_from(inner.last_error());
+        }
         self.flushes.note_written(inner.written_at);
         self.relist(&mut inner, inode);
         drop(inner);

@@ -117,7 +117,7 @@ pub(super) fn extend(core: &Core, inode: &Arc<Inode>, state: &InodeState, reader
     }
     let batch = spans.iter().map(|span| span.request(core)).collect();
     let pending = Pending {
-        ticket: core.device.submit(batch),
+        ticket: core.device.request(batch),
         spans,
     };
     let end = pending.end();

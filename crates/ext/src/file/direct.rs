@@ -120,7 +120,7 @@ fn overwrite(core: &Core, inode: &Arc<Inode>, spans: &[Span], from: &[u8]) -> Re
         }
     });
     let batch = batch.collect();
-    let written = core.device.submit(batch).wait_all();
+    let written = core.device.request(batch).wait_all();
     let mut inner = inode.pages.lock();
     inner.written_at = rt::monotonic();
     inner.written_count += 1;

@@ -67,7 +67,7 @@ pub(super) fn mask_tail(
 pub(super) fn fetch_spans(core: &Core, spans: &[Span]) -> Result<Vec<Arc<Block>>> {
     let batch = spans.iter().map(|span| span.request(core)).collect();
     let mut images = Vec::new();
-    for result in core.device.submit(batch).wait() {
+    for result in core.device.request(batch).wait() {
         match result? {
             Outcome::Read(payload) => images.extend(payload),
             Outcome::Done => return Err(Error::Device(block::DeviceError::Gone)),

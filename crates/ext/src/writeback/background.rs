@@ -11,10 +11,14 @@
 //! on, even if metadata alone is above the limit: the journal bounds it. Metadata blocks are
 //! written at the same age as pages, by a thread of their own, which does wait for them.
 //!
+//! Above the limits each page is tried once. Those that could not be written are tried again when
+//! they are old.
+//!
 //! Source: fs/buffer.c of Linux 2.4.18-14 (Red Hat), `bdflush`, `balance_dirty`,
 //! `write_some_buffers` and `sync_old_buffers`. 2.4.18 itself has a writer wait for some of the
 //! blocks.
 
+use block::DeviceError;
 use rt::Nanos;
 use rt::atomic::Ordering;
 
@@ -32,61 +36,68 @@ const SOME_BLOCKS: usize = 32;
 /// Submits dirty blocks until the limit at which the flusher stops.
 ///
 /// # Errors
-/// Returns the first failed write that it records. The flusher tries again at the next request.
+/// Returns the first failed write that it records. The other pages are submitted nevertheless.
 pub(crate) fn flush_until_stop(core: &Core) -> Result<()> {
-    while !core.pages.flusher.is_stopping() {
-        complete_ready(core)?;
+    let mut failure = None;
+    'rounds: while !core.pages.flusher.is_stopping() {
+        failure = failure.or(complete_ready(core).err());
         let (dirty, limits) = dirt(core);
         if dirty <= limits.stop {
-            return Ok(());
+            break;
         }
         let oldest = core.pages.list.after(None, Nanos::MAX, 1);
         let since = oldest.first().map_or(Nanos::MAX, |((since, _), _)| *since);
         request_metadata(core, since);
         let mut left = FLUSH_BLOCKS;
         while left > 0 {
-            let submitted = submit_oldest(core, Nanos::MAX, Which::All, SOME_BLOCKS)?;
-            if submitted == 0 {
-                return Ok(());
+            let sent = submit_oldest(core, Nanos::MAX, Which::NotFailed, SOME_BLOCKS);
+            failure = failure.or(sent.failure);
+            if sent.pages == 0 {
+                break 'rounds;
             }
-            left = left.saturating_sub(submitted);
+            left = left.saturating_sub(sent.pages);
         }
     }
-    Ok(())
+    or_failure(failure)
+}
+
+fn or_failure(failure: Option<DeviceError>) -> Result<()> {
+    failure.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// Submits the pages and metadata blocks that are dirty since before a time.
 pub(super) fn submit_old(core: &Core, cutoff: Nanos) -> Result<()> {
-    let completed = complete_ready(core);
+    let mut failure = complete_ready(core).err();
     if cutoff > Nanos::ZERO {
         request_metadata(core, cutoff);
-        submit_oldest(core, cutoff, Which::Before(cutoff), usize::MAX)?;
+        let sent = submit_oldest(core, cutoff, Which::Before(cutoff), usize::MAX);
+        failure = failure.or(sent.failure);
     }
-    Ok(completed?)
+    or_failure(failure)
 }
 
 /// Wakes the flusher, and submits dirty blocks, as the limits require after a write of `pages`
 /// pages.
 pub(super) fn balance_dirty(core: &Core, pages: usize) -> Result<()> {
+    let mut failure = None;
     for _ in 0..pages {
         let (dirty, limits) = dirt(core);
         if dirty <= limits.start {
-            return Ok(());
+            break;
         }
         core.pages.flusher.request();
         if dirty <= limits.wait {
-            return Ok(());
+            break;
         }
         let began = rt::monotonic();
-        let submitted = submit_oldest(core, Nanos::MAX, Which::All, SOME_BLOCKS)?;
+        let sent = submit_oldest(core, Nanos::MAX, Which::NotFailed, SOME_BLOCKS);
         core.pages.stalls.dirty_limit.add_since(began);
-        // After a failure, the next writer is refused.
-        complete_ready(core)?;
-        if submitted == 0 {
-            return Ok(());
+        failure = failure.or(sent.failure).or(complete_ready(core).err());
+        if sent.pages == 0 {
+            break;
         }
     }
-    Ok(())
+    or_failure(failure)
 }
 
 /// Requests that metadata blocks committed before a time are written.

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use block::{DeviceError, Request, Ticket};
 use layout::{Block, BlockNr, FileBlock, SectorNr};
-use rt::atomic::Ordering;
 use rt::{Condvar, Mutex};
 
 use crate::awaited::awaited_with;
@@ -140,7 +139,7 @@ impl PageBatch {
             spans.push(count);
             start += count;
         }
-        let submit = |_: &mut Self| core.device.submit(batch);
+        let submit = |_: &mut Self| core.device.request(batch);
         let ticket = awaited_with(&mut self, submit, |batch| batch.abandon(&core.pages));
         Arc::new(SubmittedBatch {
             files: self.files.clone(),
@@ -178,7 +177,6 @@ impl Submission {
         let wait = |_: &mut PageBatch| self.ticket.wait();
         let results = awaited_with(&mut self.batch, wait, |batch| batch.abandon(pages));
         let PageBatch { items, files } = self.batch;
-        assert_eq!(results.len(), self.spans.len(), "a result for each request");
         let per_request = results.into_iter().map(Result::err).zip(self.spans);
         let mut errors = per_request.flat_map(|(error, count)| vec![error; count]);
         let mut written: Vec<Vec<Written>> = Vec::new();
@@ -197,9 +195,6 @@ impl Submission {
         }
         for (file, list) in files.into_iter().zip(written) {
             pages.note_results(&file.inode, file.id, list.into_iter());
-        }
-        if first_error.is_some() {
-            pages.reclaim.has_failed.store(true, Ordering::Relaxed);
         }
         first_error.map_or(Ok(()), Err)
     }
@@ -232,10 +227,23 @@ impl SubmittedBatch {
             file.inode.pages.notify_written();
         }
     }
+}
 
-    /// Waits for the writes, and records their results unless another thread does. Returns their
-    /// first error.
-    pub(super) fn finish(&self, pages: &Pages) -> Result<(), DeviceError> {
+impl SubmittedWrite<Pages> for SubmittedBatch {
+    fn has_batch_of(&self, inode: &Arc<Inode>, limit: u64) -> bool {
+        let mut files = self.files.iter();
+        files.any(|file| file.id < limit && Arc::ptr_eq(&file.inode, inode))
+    }
+
+    fn is_ready(&self) -> bool {
+        match &*self.state.lock() {
+            State::Open(submission) => submission.ticket.is_ready(),
+            State::Awaited => false,
+            State::Completed(_) => true,
+        }
+    }
+
+    fn complete(&self, pages: &Pages) -> Result<(), DeviceError> {
         let mut state = self.state.lock();
         let submission = loop {
             match core::mem::replace(&mut *state, State::Awaited) {
@@ -259,24 +267,5 @@ impl SubmittedBatch {
         let result = awaited_with(&mut (), |()| submission.finish(pages), abandon);
         end(result.clone());
         result
-    }
-}
-
-impl SubmittedWrite<Pages> for SubmittedBatch {
-    fn has_batch_of(&self, inode: &Arc<Inode>, limit: u64) -> bool {
-        let mut files = self.files.iter();
-        files.any(|file| file.id < limit && Arc::ptr_eq(&file.inode, inode))
-    }
-
-    fn is_ready(&self) -> bool {
-        match &*self.state.lock() {
-            State::Open(submission) => submission.ticket.is_ready(),
-            State::Awaited => false,
-            State::Completed(_) => true,
-        }
-    }
-
-    fn complete(&self, pages: &Pages) -> Result<(), DeviceError> {
-        self.finish(pages)
     }
 }

@@ -7,13 +7,17 @@
 //! A thread that makes pages dirty above the limit writes some of the oldest itself and waits, as
 //! in Linux 2.4.
 
+use std::sync::Arc;
+
 use jbd2::Credits;
 use rt::Nanos;
 use rt::atomic::Ordering;
 
 use super::background::balance_dirty;
 use super::limits::{dirt, used};
-use super::pages::{complete_ready, write_some};
+use super::pages::{complete_ready, wait_written, write_oldest, write_some};
+use crate::cache::file_pages::Which;
+use crate::cache::inode::Inode;
 use crate::cache::inodes::Position;
 use crate::core::Core;
 use crate::core::handle::Handle;
@@ -100,34 +104,64 @@ pub(crate) fn balance(core: &Core) {
     }
 }
 
-/// Checks, before data is taken into the cache, if the cache is at its dirty limit because
-/// writeback fails, and returns the cause. The caller holds no transaction and no inode lock.
+/// Checks, before data is taken into the cache, if the cache is above its dirty limit with pages
+/// that could not be written, and tries to write them. The caller holds no transaction and no inode
+/// lock.
 ///
 /// # Errors
-/// Returns the device's error if an attempt to write the excess fails again.
+/// Returns the device's error if pages that cannot be written are above the limit by themselves.
+/// Fewer of them do not refuse writers whose own pages can be written, and neither does metadata.
 pub(crate) fn admit(core: &Core) -> Result<()> {
-    if !core.pages.reclaim.has_failed.load(Ordering::Relaxed) {
+    if core.pages.counts.failed_bytes() == 0 || rt::mutant!("error/writer-not-stopped") {
         return Ok(());
     }
-    let (dirty, limits) = dirt(core);
-    let excess = dirty.saturating_sub(limits.wait);
-    if excess == 0 || rt::mutant!("error/writer-not-stopped") {
-        return Ok(());
-    }
-    let excess = excess.div_ceil(core.pages.block_bytes) as usize;
-    match write_some(core, excess + THROTTLE_PAGES_MIN) {
-        Ok(_) => core
-            .pages
-            .reclaim
-            .has_failed
-            .store(false, Ordering::Relaxed),
-        // A single page that cannot be written does not block writers.
-        Err(error) if is_above(core) => {
-            return Err(error.into());
+    loop {
+        let excess = above_limit(core, dirt(core).0);
+        if excess == 0 {
+            return Ok(());
         }
-        Err(_) => {}
+        let sent = write_some(core, excess + THROTTLE_PAGES_MIN);
+        if sent.pages == 0 {
+            return retry_failed(core);
+        }
+        if sent.failure.is_none() {
+            return Ok(());
+        }
     }
-    Ok(())
+}
+
+/// Tries again to write pages that could not be written, if they are above the dirty limit by
+/// themselves.
+///
+/// # Errors
+/// Returns the device's error if they still are.
+fn retry_failed(core: &Core) -> Result<()> {
+    let excess = above_limit(core, core.pages.counts.failed_bytes());
+    if excess == 0 {
+        return Ok(());
+    }
+    let is_enough = |count| count >= excess + THROTTLE_PAGES_MIN;
+    let sent = write_oldest(core, Nanos::MAX, Which::Failed, is_enough);
+    if sent.pages == 0 {
+        // Other threads are trying: nothing written is not success.
+        let files = core.pages.list.all();
+        let has_failed = |inode: &&Arc<Inode>| inode.pages.lock().has_failed(Which::Failed);
+        if let Some(inode) = files.iter().find(has_failed) {
+            wait_written(core, inode);
+        }
+    }
+    if above_limit(core, core.pages.counts.failed_bytes()) == 0 {
+        return Ok(());
+    }
+    let failure = core.pages.reclaim.failure.lock().clone();
+    failure.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Returns the number of pages by which bytes exceed the limit of writers.
+fn above_limit(core: &Core, bytes: u64) -> usize {
+    let (_, limits) = dirt(core);
+    let excess = bytes.saturating_sub(limits.wait);
+    excess.div_ceil(core.pages.block_bytes) as usize
 }
 
 /// Wakes the writer or writes some pages here if a limit is exceeded, after a write of `pages`
@@ -144,19 +178,13 @@ pub(crate) fn throttle(core: &Core, pages: usize) {
     if dirty > limits.wait {
         let began = rt::monotonic();
         let wanted = THROTTLE_PAGES_MIN.max(pages * 2);
-        if let Err(error) = write_some(core, wanted) {
+        if let Err(error) = write_some(core, wanted).result() {
             tracing::warn!(%error, "write-back failed; the pages stay dirty");
         }
         core.pages.stalls.dirty_limit.add_since(began);
     } else if dirty > limits.start {
         core.pages.wake().request();
     }
-}
-
-/// Returns true if more is dirty than writers of data may leave.
-fn is_above(core: &Core) -> bool {
-    let (dirty, limits) = dirt(core);
-    dirty > limits.wait
 }
 
 /// Throttles by dirty metadata, which without a journal counts like dirty data.
@@ -208,7 +236,9 @@ fn release(core: &Core, excess: u64) {
         let _ = complete_ready(core);
     }
     let pages = excess.div_ceil(u64::from(core.geometry().block_bytes)) as usize;
-    let written = write_some(core, pages.max(THROTTLE_PAGES_MIN)).unwrap_or(0);
+    let written = write_some(core, pages.max(THROTTLE_PAGES_MIN))
+        .result()
+        .unwrap_or(0);
     let metadata = match &core.journal {
         Some(journal) => journal.write_back(Nanos::MAX, METADATA_BLOCKS).unwrap_or(0),
         None => core

@@ -18,12 +18,32 @@ use super::batch::{PageBatch, SubmittedBatch};
 use crate::awaited::awaited_with;
 use crate::cache::file_pages::Which;
 use crate::cache::inode::Inode;
+use crate::cache::submitted::SubmittedWrite;
 use crate::core::Core;
 use crate::error::Result;
 use crate::tuning::Writers;
 
 /// Number of files taken from the dirty list at a time.
 const FILES_AT_A_TIME: usize = 64;
+
+/// Pages that were submitted.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    /// Number of pages, those that failed included.
+    pub(crate) pages: usize,
+    /// The first failure of writes that were waited for.
+    pub(crate) failure: Option<DeviceError>,
+}
+
+impl Sent {
+    /// Returns the number of pages.
+    ///
+    /// # Errors
+    /// Returns the first failure.
+    pub(crate) fn result(self) -> Result<usize, DeviceError> {
+        self.failure.map_or(Ok(self.pages), Err)
+    }
+}
 
 /// A series of batches.
 struct Pipeline<'c> {
@@ -141,25 +161,31 @@ impl<'c> Pipeline<'c> {
 
     fn reap(&mut self) {
         if let Some(batch) = self.underway.pop_front()
-            && let Err(error) = batch.finish(&self.core.pages)
+            && let Err(error) = batch.complete(&self.core.pages)
         {
             self.error.get_or_insert(error);
         }
     }
 
-    /// Submits the rest and waits for all. Returns the number of pages written.
-    fn finish(&mut self) -> Result<usize, DeviceError> {
+    /// Submits the rest and waits for all.
+    fn finish(&mut self) -> Sent {
         self.send();
         self.reap_all();
-        self.error.take().map_or(Ok(self.sent), Err)
+        self.sent()
     }
 
-    /// Submits the rest and leaves all to the threads that need their results. Returns the number
-    /// of pages submitted.
-    fn leave(&mut self) -> usize {
+    /// Submits the rest and leaves all to the threads that need their results.
+    fn leave(&mut self) -> Sent {
         self.send();
         self.underway.clear();
-        self.sent
+        self.sent()
+    }
+
+    fn sent(&mut self) -> Sent {
+        Sent {
+            pages: self.sent,
+            failure: self.error.take(),
+        }
     }
 
     fn reap_all(&mut self) {
@@ -176,15 +202,16 @@ impl<'c> Pipeline<'c> {
 /// flight in the second pass was taken after this call started, so that waiting for it is enough.
 ///
 /// # Errors
-/// Returns the first failed write of this call; or the last one of another thread, if it failed in
-/// the second pass. The pages stay dirty.
+/// Returns the first failed write of this call, unless the second pass has repaired all of them; or
+/// the last one of another thread, if it failed in the second pass. The pages stay dirty.
 pub(crate) fn write_files(
     core: &Core,
     files: &[Arc<Inode>],
     which: Which,
     loose: PageBatch,
 ) -> Result<(), DeviceError> {
-    let first = Pass::run(core, files.iter(), which, loose);
+    let has_loose = loose.len() > 0;
+    let mut first = Pass::run(core, files.iter(), which, loose);
     let mut left = first.busy;
     for inode in first.failed_elsewhere {
         if !left.iter().any(|other| Arc::ptr_eq(other, inode)) {
@@ -195,6 +222,11 @@ pub(crate) fn write_files(
         return first.result;
     }
     let second = Pass::run(core, left.iter().copied(), which, PageBatch::default());
+    let is_failed = |inode: &Arc<Inode>| inode.pages.lock().has_failed(which);
+    // The second pass does not write images that belong to no file.
+    if first.result.is_err() && !has_loose && !files.iter().any(is_failed) {
+        first.result = Ok(());
+    }
     let last = second.failed_elsewhere.first();
     let failure = last.and_then(|inode| inode.pages.last_error().1);
     first
@@ -224,7 +256,7 @@ impl<'f> Pass<'f> {
         let counts: Vec<u64> = counts.collect();
         let written = Pipeline::run(core, loose, |pipeline| {
             busy.extend(files.clone().filter(|inode| pipeline.add(inode, which)));
-            pipeline.finish()
+            pipeline.finish().result()
         });
         let mut failed_elsewhere = Vec::new();
         for (inode, before) in files.zip(counts) {
@@ -249,7 +281,7 @@ pub(crate) fn write_pages(
 ) -> Result<usize, DeviceError> {
     Pipeline::run(core, PageBatch::default(), |pipeline| {
         pipeline.add(inode, which);
-        pipeline.finish()
+        pipeline.finish().result()
     })
 }
 
@@ -306,13 +338,13 @@ pub(crate) fn complete_ready(core: &Core) -> Result<(), DeviceError> {
 }
 
 /// Writes pages dirty since before a time, oldest files first, until `is_enough` returns true after
-/// a batch. Returns the number written.
+/// a batch, and waits.
 pub(super) fn write_oldest(
     core: &Core,
     before: Nanos,
     which: Which,
     is_enough: impl Fn(usize) -> bool,
-) -> Result<usize, DeviceError> {
+) -> Sent {
     Pipeline::run(core, PageBatch::default(), |pipeline| {
         pipeline.add_oldest(before, which, is_enough);
         pipeline.finish()
@@ -320,23 +352,18 @@ pub(super) fn write_oldest(
 }
 
 /// Submits writes of approximately `pages` pages dirty since before a time, oldest files first.
-/// Returns the number submitted.
-pub(super) fn submit_oldest(
-    core: &Core,
-    before: Nanos,
-    which: Which,
-    pages: usize,
-) -> Result<usize, DeviceError> {
+pub(super) fn submit_oldest(core: &Core, before: Nanos, which: Which, pages: usize) -> Sent {
     Pipeline::run(core, PageBatch::default(), |pipeline| {
         pipeline.add_oldest(before, which, |count| count >= pages);
         if core.tuning.writeback.writers == Writers::Wait {
             return pipeline.finish();
         }
-        Ok(pipeline.leave())
+        pipeline.leave()
     })
 }
 
-/// Writes approximately `pages` of the oldest dirty pages and waits. Returns the number written.
-pub(crate) fn write_some(core: &Core, pages: usize) -> Result<usize, DeviceError> {
-    write_oldest(core, Nanos::MAX, Which::All, |count| count >= pages)
+/// Writes approximately `pages` of the oldest dirty pages and waits. Leaves out those that could
+/// not be written.
+pub(crate) fn write_some(core: &Core, pages: usize) -> Sent {
+    write_oldest(core, Nanos::MAX, Which::NotFailed, |count| count >= pages)
 }

@@ -22,14 +22,14 @@ pub(crate) fn write_back_round(core: &Core) -> Result<()> {
         balance(core);
         return submitted;
     }
-    let mut data = Ok(0);
+    let mut failure = None;
     if now > core.options.memory.dirty_expiry {
-        data = write_oldest(core, cutoff, Which::Before(cutoff), |_| false);
+        failure = write_oldest(core, cutoff, Which::Before(cutoff), |_| false).failure;
     }
     let block_bytes = u64::from(core.geometry().block_bytes);
     let (dirty, limits) = dirt(core);
     let mut is_above = dirty > limits.start;
-    while data.is_ok() && is_above {
+    while is_above {
         // Read once: other threads make pages clean meanwhile.
         let (dirty, limits) = dirt(core);
         let excess = dirty.saturating_sub(limits.stop);
@@ -37,8 +37,9 @@ pub(crate) fn write_back_round(core: &Core) -> Result<()> {
         if excess == 0 {
             break;
         }
-        data = write_some(core, excess.min(BATCH_PAGES));
-        is_above = !matches!(data, Ok(0));
+        let sent = write_some(core, excess.min(BATCH_PAGES));
+        is_above = sent.pages > 0;
+        failure = failure.or(sent.failure);
     }
     let metadata = match &core.journal {
         Some(journal) => journal
@@ -51,6 +52,7 @@ pub(crate) fn write_back_round(core: &Core) -> Result<()> {
             .map(drop),
     };
     balance(core);
-    data?;
-    metadata
+    failure
+        .map_or(Ok(()), |error| Err(error.into()))
+        .and(metadata)
 }

@@ -3,76 +3,47 @@
 
 use std::sync::Arc;
 
-use block::device::{Geometry, Request};
 use block::memory::MemoryDevice;
-use block::ticket::Ticket;
-use block::{BlockDevice, DeviceError};
 use ext::options::DataMode;
 use ext::volume::{OpenFlags, SetAttributes};
 use ext::{MountOptions, Volume};
 use layout::InodeNr;
-use rt::atomic::{AtomicU64, Ordering};
 use rt::{JoinHandle, Nanos};
+use testkit::{Behaviour, UnreliableDevice};
 
 use crate::rig::{Place, Rig, device, quiet};
 
-/// The time of a write of [`Slow`].
+/// The time of a slow write.
 const WRITE: Nanos = Nanos::from_millis(100);
 const BLOCK_BYTES: u64 = 1024;
 /// Number of schedules of each test.
 const WORLDS: u64 = 200;
 
-/// A device whose writes take a time, and fail if they touch a block.
-struct Slow {
+/// A volume on a device whose writes can be changed, and its memory.
+struct Opened {
     memory: Arc<MemoryDevice>,
-    bad_block: AtomicU64,
-    write_nanoseconds: AtomicU64,
+    home: Arc<UnreliableDevice>,
+    volume: Arc<Volume>,
 }
 
-impl BlockDevice for Slow {
-    fn geometry(&self) -> Geometry {
-        self.memory.geometry()
-    }
-
-    fn submit(&self, batch: Vec<Request>) -> Ticket {
-        let time = Nanos::new(self.write_nanoseconds.load(Ordering::Relaxed));
-        if time == Nanos::ZERO || !batch.iter().any(Request::is_write) {
-            return self.memory.submit(batch);
-        }
-        let bad = self.bad_block.load(Ordering::Relaxed) * BLOCK_BYTES / 512;
-        let is_bad = |request: &Request| {
-            let (first, count) = request.range();
-            (first.get()..first.get() + count).contains(&bad)
-        };
-        let are_bad: Vec<bool> = batch.iter().map(is_bad).collect();
-        let memory = Arc::clone(&self.memory);
-        let (ticket, completer) = Ticket::pending();
-        rt::spawn_daemon("write", move || {
-            rt::sleep(time);
-            let results = memory.submit(batch).wait().into_iter().zip(are_bad);
-            let or_failed = |(result, is_bad)| match is_bad {
-                true => Err(DeviceError::Gone),
-                false => result,
-            };
-            completer.complete(results.map(or_failed).collect());
-        });
-        ticket
-    }
-
-    fn name(&self) -> String {
-        "slow".to_owned()
+fn open(options: MountOptions) -> Opened {
+    let memory = Rig::new(Place::None, BLOCK_BYTES as u32, 2 << 20).home;
+    let home = UnreliableDevice::new(device(&memory));
+    let volume = Volume::open(Arc::<UnreliableDevice>::clone(&home), None, options);
+    Opened {
+        memory,
+        home,
+        volume: Arc::new(volume.expect("it opens")),
     }
 }
 
-fn open(options: MountOptions) -> (Arc<Slow>, Arc<Volume>) {
-    let made = Rig::new(Place::None, BLOCK_BYTES as u32, 2 << 20);
-    let slow = Arc::new(Slow {
-        memory: Arc::clone(&made.home),
-        bad_block: AtomicU64::new(u64::MAX / BLOCK_BYTES),
-        write_nanoseconds: AtomicU64::new(0),
-    });
-    let volume = Volume::open(Arc::<Slow>::clone(&slow), None, options);
-    (slow, Arc::new(volume.expect("it opens")))
+/// Returns the behaviour of slow writes that fail if they touch a block.
+fn slow_with_bad(block: u64) -> Behaviour {
+    let sectors = BLOCK_BYTES / 512;
+    Behaviour {
+        bad_sectors: block * sectors..(block + 1) * sectors,
+        ..Behaviour::slow(WRITE)
+    }
 }
 
 /// Runs work in worlds that switch tasks at random.
@@ -113,16 +84,19 @@ fn at<T: Send + 'static>(
 #[test]
 fn fsync_waits_for_the_inode_that_another_thread_writes() {
     in_worlds(|| {
-        let (slow, volume) = open(quiet(DataMode::Ordered));
+        let Opened {
+            memory,
+            home,
+            volume,
+        } = open(quiet(DataMode::Ordered));
         // The inodes of the last three files, 13 to 15, are in one block.
         for path in ["/0", "/1", "/2", "/3"] {
             volume.write_file(path, b"").expect("write");
         }
         volume.sync().expect("sync");
-        let write = WRITE.get();
-        slow.write_nanoseconds.store(write, Ordering::Relaxed);
+        home.set(Behaviour::slow(WRITE));
         let calls = [("/1", 0), ("/2", 10), ("/3", 20)].map(|(path, milliseconds)| {
-            let memory = Arc::clone(&slow.memory);
+            let memory = Arc::clone(&memory);
             at(&volume, milliseconds, move |volume| {
                 let nr = volume.resolve(path, true).expect("it is there");
                 let change = SetAttributes {
@@ -140,7 +114,7 @@ fn fsync_waits_for_the_inode_that_another_thread_writes() {
         for call in calls {
             call.join().expect("it ends well");
         }
-        slow.write_nanoseconds.store(0, Ordering::Relaxed);
+        home.set(Behaviour::default());
         let volume = Arc::into_inner(volume).expect("no other thread has it");
         volume.close().expect("close");
     });
@@ -151,14 +125,13 @@ fn fsync_waits_for_the_inode_that_another_thread_writes() {
 #[test]
 fn sync_learns_of_a_failure_beside_a_busy_page() {
     in_worlds(|| {
-        let (slow, volume) = open(quiet(DataMode::Ordered));
+        let Opened { home, volume, .. } = open(quiet(DataMode::Ordered));
         volume.write_file("/f", &[1; 20 << 10]).expect("write");
         volume.write_file("/g", &[1; 1 << 10]).expect("write");
         volume.sync().expect("sync");
         let nr = volume.resolve("/f", true).expect("it is there");
         let first = volume.blocks_of(nr).expect("blocks")[0].first.get();
-        slow.bad_block.store(first, Ordering::Relaxed);
-        slow.write_nanoseconds.store(WRITE.get(), Ordering::Relaxed);
+        home.set(slow_with_bad(first));
         let sync = |milliseconds| {
             at(&volume, milliseconds, |volume| {
                 let file = volume.open_file("/f", OpenFlags::READ_WRITE).expect("open");
@@ -188,11 +161,53 @@ fn sync_learns_of_a_failure_beside_a_busy_page() {
         for other in others {
             other.join().expect("it ends well");
         }
-        slow.write_nanoseconds.store(0, Ordering::Relaxed);
+        home.set(Behaviour::default());
         file.close().expect_err("it reports the failed writes");
         let volume = Arc::into_inner(volume).expect("no other thread has it");
         volume.close().expect("close");
     });
+}
+
+/// A sync whose first write of a page fails, and which writes the page again because another page
+/// of the file was in flight, has written everything.
+#[test]
+fn sync_does_not_report_a_failure_that_it_repaired() {
+    // Random schedules may start a thread late, so that nothing fails.
+    let run = || {
+        let Opened { home, volume, .. } = open(quiet(DataMode::Ordered));
+        volume.write_file("/f", &[1; 20 << 10]).expect("write");
+        volume.sync().expect("sync");
+        let nr = volume.resolve("/f", true).expect("it is there");
+        let first = volume.blocks_of(nr).expect("blocks")[0].first.get();
+        let file = volume.open_file("/f", OpenFlags::READ_WRITE).expect("open");
+        let change = |block: u64| {
+            let written = file.write_at(block * BLOCK_BYTES, &[2; 1 << 10]);
+            written.expect("write");
+        };
+        home.set(Behaviour::slow(WRITE));
+        change(10);
+        let other = at(&volume, 0, |volume| {
+            let file = volume.open_file("/f", OpenFlags::READ_WRITE).expect("open");
+            // It learns of the failed write, as all handles do.
+            drop(file.sync_data());
+            drop(file.close());
+        });
+        rt::sleep(Nanos::from_millis(10));
+        change(0);
+        change(10);
+        home.set(slow_with_bad(first));
+        let whole = at(&volume, 10, Volume::sync);
+        rt::sleep(Nanos::from_millis(40));
+        home.set(Behaviour::slow(WRITE));
+        let synced = whole.join().expect("no panic");
+        synced.expect("everything is written");
+        other.join().expect("no panic");
+        home.set(Behaviour::default());
+        file.close().expect_err("it learns of the failed write");
+        let volume = Arc::into_inner(volume).expect("no other thread has it");
+        volume.close().expect("close");
+    };
+    sim::run(sim::Config::fair(1), run).unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// A sync finds a file whose oldest pages the writer daemon is taking.
@@ -202,7 +217,7 @@ fn sync_finds_a_file_that_changes_its_place_in_the_list() {
         let mut options = quiet(DataMode::Ordered);
         options.memory.writer_interval = Nanos::from_millis(100);
         options.memory.dirty_expiry = Nanos::from_millis(50);
-        let (slow, volume) = open(options);
+        let Opened { memory, volume, .. } = open(options);
         volume.write_file("/f", &[1; 20 << 10]).expect("write");
         volume.sync().expect("sync");
         let nr = volume.resolve("/f", true).expect("it is there");
@@ -216,7 +231,7 @@ fn sync_finds_a_file_that_changes_its_place_in_the_list() {
         rt::sleep_until(Nanos::from_millis(100));
         volume.sync().expect("sync");
         let block = blocks[0].first.get() + 10;
-        let read = device(&slow.memory).read_block(block * BLOCK_BYTES, BLOCK_BYTES as u32);
+        let read = device(&memory).read_block(block * BLOCK_BYTES, BLOCK_BYTES as u32);
         let read = read.expect("memory does not fail");
         assert_eq!(read[0], 2, "the page is not written");
         file.close().expect("close");

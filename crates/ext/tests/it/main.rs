@@ -36,6 +36,7 @@ mod oracle;
 mod pins;
 mod races;
 mod readers;
+mod refused_writers;
 mod reuse;
 mod rig;
 mod script;

@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
+use block::BlockDevice;
 use ext::options::DataMode;
-use ext::volume::{FileKind, InodeFlags, NewInode, OpenFlags, RenameMode, SetAttributes};
+use ext::volume::{FileKind, InodeFlags, NewInode, OpenFlags, RenameMode, SetAttributes, SetMode};
 use ext::{MountOptions, Volume};
-use layout::InodeNr;
+use layout::{Block, InodeNr};
 
 use crate::history::{History, SCRIPT};
 use crate::hostile::first_seed;
@@ -288,6 +289,132 @@ fn use_damaged(rig: &Rig, data: DataMode, random: &mut Random) {
         look_around(&volume);
         drop(volume.close());
     }
+}
+
+/// Number of block bitmaps damaged on each volume.
+const BITMAPS: u64 = 40;
+
+/// Marks blocks of directories, block maps and files as free, and some others as taken.
+fn damage_bitmap(rig: &Rig, random: &mut Random, base: &Base) {
+    let first = u64::from(rig.block_bytes == 1024);
+    change_bitmap(rig, |bytes| {
+        for block in &base.used {
+            if random.below(3) > 0 {
+                let bit = (block - first) as usize;
+                bytes[bit / 8] &= !(1 << (bit % 8));
+            }
+        }
+        for _ in 0..random.below(20) {
+            let at = random.below(1024) as usize;
+            let other = random.next() as u8;
+            bytes[at] = *random.pick(&[0, 0, 0xFF, other]);
+        }
+    });
+}
+
+/// Changes the block bitmap of a volume with one group, and its count of free blocks: a bitmap with
+/// another count would be refused.
+fn change_bitmap(rig: &Rig, change: impl FnOnce(&mut [u8])) {
+    let block_bytes = u64::from(rig.block_bytes);
+    let home = device(&rig.home);
+    let read = |block: u64| {
+        let read = home.read_block(block * block_bytes, rig.block_bytes);
+        read.expect("memory does not fail")
+    };
+    let write = |block: u64, image| {
+        let written = home.write_blocks(block * block_bytes, vec![image]);
+        written.expect("memory does not fail");
+    };
+    // The group's descriptor starts with the block of the bitmap; bytes 12 and 13 are the count.
+    let first = usize::from(block_bytes == 1024);
+    let place = first as u64 + 1;
+    let mut descriptors = read(place);
+    let bitmap = descriptors[..4].try_into().expect("4 bytes");
+    let bitmap = u64::from(u32::from_le_bytes(bitmap));
+    let mut image = read(bitmap);
+    let bytes: &mut Block = Arc::make_mut(&mut image);
+    change(bytes);
+    let bits = (rig.home.geometry().size_bytes / block_bytes) as usize - first;
+    let is_free = |bit: &usize| bytes[bit / 8] & 1 << (bit % 8) == 0;
+    let free = (0..bits).filter(is_free).count() as u16;
+    write(bitmap, image);
+    let bytes: &mut Block = Arc::make_mut(&mut descriptors);
+    bytes[12..14].copy_from_slice(&free.to_le_bytes());
+    write(place, descriptors);
+}
+
+/// Blocks that are in use and marked free are allocated a second time: as data, in block maps and
+/// in directories, on volumes with and without a journal.
+#[test]
+fn damaged_block_bitmaps_are_survived() {
+    let bases = Arc::new(bases());
+    for seed in 0..BITMAPS * bases.len() as u64 {
+        let base = &bases[(seed % bases.len() as u64) as usize];
+        let (rig, data) = (base.rig.copy(), base.data);
+        let mut random = Random::new(seed);
+        damage_bitmap(&rig, &mut random, base);
+        let config = sim::Config {
+            time_max: TIME_MAX,
+            step_count_max: STEP_COUNT_MAX,
+            ..sim::Config::fair(seed)
+        };
+        let run = sim::run(config, move || use_damaged(&rig, data, &mut random));
+        run.unwrap_or_else(|error| panic!("bitmap {seed}: {error}"));
+    }
+}
+
+/// Number of schedules in which a block changes its kind.
+const WORLDS: u64 = 200;
+
+/// On a volume without a journal a changed block of a directory, which is marked free, becomes one
+/// of attributes while another thread writes all metadata, and the directory is changed again.
+#[test]
+fn a_block_with_two_uses_changes_its_kind_beside_a_sync() {
+    let rig = Rig::new(Place::None, 1024, 1 << 20);
+    let volume = rig.open(quiet(DataMode::Ordered));
+    volume.create_directory("/d").expect("mkdir");
+    volume.write_file("/f", b"").expect("create");
+    let nr = volume.resolve("/d", true).expect("it is there");
+    let block = volume.blocks_of(nr).expect("blocks")[0].first.get();
+    volume.close().expect("close");
+    // No other block is free.
+    change_bitmap(&rig, |bytes| {
+        bytes.fill(0xFF);
+        let bit = (block - 1) as usize;
+        bytes[bit / 8] &= !(1 << (bit % 8));
+    });
+    for seed in 0..WORLDS {
+        let rig = rig.copy();
+        let run = move || share_a_block(&rig, block);
+        let run = sim::run(sim::Config::random(seed), run);
+        run.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
+
+fn share_a_block(rig: &Rig, block: u64) {
+    let volume = Arc::new(rig.open(quiet(DataMode::Ordered)));
+    let [directory, file] = ["/d", "/f"].map(|path| {
+        let nr = volume.resolve(path, true);
+        nr.expect("it is there")
+    });
+    volume.link(file, directory, b"first").expect("link");
+    let others = [0, 1].map(|other| {
+        let volume = Arc::clone(&volume);
+        rt::spawn("other", move || match other {
+            0 => drop(volume.sync()),
+            _ => drop(volume.link(file, directory, b"second")),
+        })
+    });
+    let set = volume.set_attribute(file, b"user.long", &[b'x'; 400], SetMode::Any);
+    set.expect("one block is free");
+    let taken = volume.attribute_block(file).expect("it has attributes");
+    assert_eq!(taken, Some(block), "the block has two uses");
+    for other in others {
+        other.join().expect("no panic");
+    }
+    drop(volume.sync());
+    let volume = Arc::into_inner(volume).expect("no other thread has it");
+    drop(volume.close());
 }
 
 #[test]

@@ -7,10 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use block::device::{Geometry, Request};
 use block::meter::MeterDevice;
-use block::ticket::Ticket;
-use block::{BlockDevice, memory::MemoryDevice};
 use ext::options::{DataMode, Memory};
 use ext::tuning::{MemoryAccounting, Writers};
 use ext::volume::{NewInode, OpenFlags};
@@ -18,6 +15,7 @@ use ext::{MountOptions, Volume};
 use jbd2::LogPolicy;
 use layout::InodeNr;
 use rt::Nanos;
+use testkit::{Behaviour, UnreliableDevice};
 
 use crate::damage::assert_notices;
 use crate::durability::Recorded;
@@ -122,7 +120,8 @@ fn a_throttled_writer_waits_for_writes_or_submits_them() {
             options.memory.budget_bytes = 8 << 20;
             options.tuning.memory_accounting = MemoryAccounting::Contents;
             options.tuning.writeback.writers = writers;
-            let late: Arc<dyn BlockDevice> = Arc::new(Late(device(&made.home)));
+            let late = UnreliableDevice::new(device(&made.home));
+            late.set(Behaviour::slow(WRITE_TIME));
             let volume = Volume::open(late, None, options).expect("it opens");
             for name in ["/1", "/2", "/3", "/4", "/5", "/6"] {
                 volume.write_file(name, &vec![1; 1 << 20]).expect("write");
@@ -136,35 +135,8 @@ fn a_throttled_writer_waits_for_writes_or_submits_them() {
     }
 }
 
-/// The time of a write of [`Late`].
+/// The time of a slow write.
 const WRITE_TIME: Nanos = Nanos::from_millis(100);
-
-/// A device whose writes take a time, but not their submission.
-struct Late(Arc<dyn BlockDevice>);
-
-impl BlockDevice for Late {
-    fn geometry(&self) -> Geometry {
-        self.0.geometry()
-    }
-
-    fn submit(&self, batch: Vec<Request>) -> Ticket {
-        let is_write = batch.iter().any(Request::is_write);
-        let results = self.0.submit(batch).wait();
-        if !is_write {
-            return Ticket::ready(results);
-        }
-        let (ticket, completer) = Ticket::pending();
-        rt::spawn_daemon("late", move || {
-            rt::sleep(WRITE_TIME);
-            completer.complete(results);
-        });
-        ticket
-    }
-
-    fn name(&self) -> String {
-        "late".to_owned()
-    }
-}
 
 /// F5: overwritten data is written back after the expiry and at most one more interval of the
 /// writer, and not before the expiry. In ordered mode with every block ordered, the commit is
@@ -232,24 +204,6 @@ fn metadata_goes_home_when_it_is_old() {
     }
 }
 
-/// A device whose writes take longer than a writer needs to make the next page dirty.
-struct Slow(Arc<MemoryDevice>);
-
-impl BlockDevice for Slow {
-    fn geometry(&self) -> Geometry {
-        self.0.geometry()
-    }
-
-    fn submit(&self, batch: Vec<Request>) -> Ticket {
-        rt::sleep(Nanos::from_millis(3));
-        self.0.submit(batch)
-    }
-
-    fn name(&self) -> String {
-        "slow".to_owned()
-    }
-}
-
 /// `sync` writes data that is dirty when it starts, and ends while other tasks continue to write:
 /// to files that it has written already, and beyond the end of one that it is writing.
 #[test]
@@ -262,7 +216,13 @@ fn sync_beside_writers() {
     const FILES: usize = 4;
     for place in [Place::None, Place::External] {
         let made = Rig::new(place, 1024, VOLUME_BYTES);
-        let home = Arc::new(Slow(Arc::clone(&made.home)));
+        let home = UnreliableDevice::new(device(&made.home));
+        // A request takes longer than a writer needs to make the next page dirty.
+        home.set(Behaviour {
+            of: |_| true,
+            submission: Nanos::from_millis(3),
+            ..Behaviour::default()
+        });
         let volume = Volume::open(home, made.log_device(), quiet(DataMode::Writeback));
         let volume = Arc::new(volume.expect("it opens"));
         for file in 0..FILES {

@@ -23,6 +23,7 @@ impl Shared {
                 break;
             }
             checkpoint.check()?;
+            // Its results have not been recorded: `complete` would not wait otherwise.
             let home_batches = self.home_batches.lock();
             let batch = home_batches
                 .iter()
@@ -43,12 +44,13 @@ impl Shared {
     }
 
     /// Waits for a batch and records its results, unless another thread does. Returns its first
-    /// error.
+    /// error. A panic of the device aborts the journal, as the thread that submitted the batch may
+    /// wait for this one.
     pub(super) fn complete(&self, batch: &Arc<HomeBatch>) -> Result<()> {
         let Some(ticket) = batch.take() else {
             return self.wait_until_completed(batch);
         };
-        let results = ticket.wait();
+        let results = self.or_abort("a checkpoint", || ticket.wait(), || {});
         let mut failure = Ok(());
         let mut checkpoint = self.checkpoint.lock();
         for (run, result) in batch.runs.iter().zip(results) {
@@ -62,10 +64,10 @@ impl Shared {
             }
         }
         *batch.state.lock() = State::Completed(failure.clone());
-        drop(checkpoint);
         self.home_batches
             .lock()
             .retain(|other| !Arc::ptr_eq(other, batch));
+        drop(checkpoint);
         self.writes_done.notify_all();
         failure
     }

@@ -49,16 +49,6 @@ impl Shared {
     /// written.
     pub(super) fn write_candidates(
         &self,
-        candidates: Vec<Candidate>,
-        batch: Batch,
-        batches: Batches,
-    ) -> Result<usize> {
-        let write = || self.write_in_batches(candidates, batch, batches);
-        self.or_abort("a checkpoint", write, || {})
-    }
-
-    fn write_in_batches(
-        &self,
         mut candidates: Vec<Candidate>,
         batch: Batch,
         batches: Batches,
@@ -128,7 +118,7 @@ impl Shared {
                 force_unit_access: false,
             })
             .collect();
-        let batch = HomeBatch::new(runs, self.home.submit(requests));
+        let batch = HomeBatch::new(runs, self.home.request(requests));
         if self.config.policy.home == HomeIo::Wait {
             self.home_batches.lock().push(Arc::clone(&batch));
             // A thread that has looked for the batch in vain sleeps once its lock is free.

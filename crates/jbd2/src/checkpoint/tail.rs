@@ -112,7 +112,7 @@ impl Shared {
         }
         self.log
             .device
-            .submit(superblock.requests(&self.log))
+            .request(superblock.requests(&self.log))
             .wait_all()?;
         let mut state = self.state.lock();
         state.is_log_empty = false;
@@ -134,10 +134,10 @@ impl Shared {
     fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
         let mut requests = superblock.requests(&self.log);
         if rt::mutant!("tail/superblock-not-forced") {
-            return Ok(self.log.device.submit(requests).wait_all()?);
+            return Ok(self.log.device.request(requests).wait_all()?);
         }
         self.force(&mut requests);
-        self.log.device.submit(requests).wait_all()?;
+        self.log.device.request(requests).wait_all()?;
         self.flush_if_not_forced()
     }
 

@@ -79,7 +79,7 @@ pub fn create_external(device: &Arc<dyn BlockDevice>, options: &ExternalOptions)
     let mut superblock = new_superblock(block_bytes, blocks, first, &log_options)?;
     superblock.set_users(&[]);
     zero(&log, 1, blocks - 1)?;
-    device.submit(superblock.requests(&log)).wait_all()?;
+    device.request(superblock.requests(&log)).wait_all()?;
     let image = ext_superblock(blocks, options);
     device.write_blocks(
         ext::OFFSET,

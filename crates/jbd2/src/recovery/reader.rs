@@ -72,7 +72,7 @@ impl<'l> Reader<'l> {
             blocks,
             block_bytes: self.log.block_bytes,
         };
-        match self.log.device.submit(vec![request]).wait().pop() {
+        match self.log.device.request(vec![request]).wait().pop() {
             Some(Ok(Outcome::Read(payload))) if payload.len() == blocks as usize => Some(payload),
             _ => None,
         }

@@ -73,7 +73,7 @@ impl Replay {
     pub(super) fn run(&self, log: &Location, home: &Arc<dyn BlockDevice>) -> Result<()> {
         for batch in self.images.chunks(BATCH_BLOCKS) {
             let blocks = read(log, batch)?;
-            home.submit(writes(batch, blocks, log.block_bytes))
+            home.request(writes(batch, blocks, log.block_bytes))
                 .wait_all()?;
         }
         Ok(())
@@ -98,7 +98,7 @@ fn read(log: &Location, batch: &[(Image, Tid)]) -> Result<Payload> {
     }
     let mut blocks: Vec<Option<Arc<Block>>> = vec![None; batch.len()];
     let mut order = order.into_iter();
-    for outcome in log.device.submit(requests).wait() {
+    for outcome in log.device.request(requests).wait() {
         if let Outcome::Read(payload) = outcome? {
             for block in payload {
                 let Some(index) = order.next() else { break };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use block::{BlockDevice, Geometry, MemoryDevice, Request, Ticket, Trace};
 use jbd2::{Buffer, Config, Credits, Journal, LogPolicy};
 use layout::{Block, BlockNr};
-use rt::atomic::{AtomicBool, Ordering};
 use rt::{Condvar, Mutex, Nanos};
+use testkit::{Behaviour, UnreliableDevice};
 
 use crate::harness::{Kind, Notes, Small};
 
@@ -189,38 +189,6 @@ fn a_block_on_its_way_home_is_not_changed() {
     }
 }
 
-/// A device whose writes take a time to submit, and then a time to complete.
-struct Late {
-    inner: MemoryDevice,
-    time: Nanos,
-    is_late: AtomicBool,
-}
-
-impl BlockDevice for Late {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
-
-    fn submit(&self, batch: Vec<Request>) -> Ticket {
-        if !self.is_late.load(Ordering::Relaxed) || !batch.iter().any(Request::is_write) {
-            return self.inner.submit(batch);
-        }
-        rt::sleep(self.time);
-        let results = self.inner.submit(batch).wait();
-        let (ticket, completer) = Ticket::pending();
-        let time = self.time;
-        rt::spawn_daemon("late", move || {
-            rt::sleep(time);
-            completer.complete(results);
-        });
-        ticket
-    }
-
-    fn name(&self) -> String {
-        "late".to_owned()
-    }
-}
-
 /// A thread that wants to change a block waits for its write even if the write is still being
 /// submitted, and not for the other writes of the checkpoint.
 #[test]
@@ -228,24 +196,23 @@ fn a_block_in_submission_is_waited_for_alone() {
     const TIME: Nanos = Nanos::from_millis(10);
     let waited = simulated(|| {
         let kind = Kind::default();
-        let home = Arc::new(Late {
-            inner: MemoryDevice::new(4 << 20),
-            time: TIME,
-            is_late: AtomicBool::new(false),
-        });
+        let home = UnreliableDevice::new(Arc::new(MemoryDevice::new(4 << 20)));
         let log = kind.format(Arc::new(MemoryDevice::new(4 << 20)));
         let config = Config {
             policy: with(LogPolicy::DEFAULT, "home", "wait"),
             is_external: true,
             ..kind.config()
         };
-        let device: Arc<dyn BlockDevice> = Arc::<Late>::clone(&home);
+        let device: Arc<dyn BlockDevice> = Arc::<UnreliableDevice>::clone(&home);
         let journal = Journal::open(log, device, config, Notes::new()).expect("the log is good");
         // Four requests: no two blocks are neighbours.
         let buffers: Vec<_> = [1, 11, 21, 31].into_iter().map(buffer).collect();
         buffers.iter().for_each(|buffer| write(&journal, buffer));
         journal.commit_running().expect("it works");
-        home.is_late.store(true, Ordering::Relaxed);
+        home.set(Behaviour {
+            submission: TIME,
+            ..Behaviour::slow(TIME)
+        });
         let checkpointer = {
             let journal = Arc::clone(&journal);
             rt::spawn("checkpointer", move || journal.write_back(Nanos::MAX, 10))
@@ -255,7 +222,7 @@ fn a_block_in_submission_is_waited_for_alone() {
         write(&journal, &buffers[0]);
         let waited = rt::monotonic().saturating_sub(begin);
         checkpointer.join().expect("no panic").expect("it works");
-        home.is_late.store(false, Ordering::Relaxed);
+        home.set(Behaviour::default());
         journal.close().expect("it works");
         waited
     });

@@ -53,11 +53,15 @@ impl FromStr for Shard {
     type Err = ShardError;
 
     fn from_str(text: &str) -> Result<Self, ShardError> {
+        // `parse` alone takes a sign.
+        let number = |digits: &str| {
+            let is_plain = digits.bytes().all(|digit| digit.is_ascii_digit());
+            is_plain.then(|| digits.parse::<u32>().ok()).flatten()
+        };
         let parse = || {
             let (numbers, count) = text.split_once('/')?;
             let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
-            let (first, last) = (first.parse().ok()?, last.parse().ok()?);
-            let count = count.parse().ok()?;
+            let (first, last, count) = (number(first)?, number(last)?, number(count)?);
             (1 <= first && first <= last && last <= count).then_some(Self { first, last, count })
         };
         parse().ok_or_else(|| ShardError {
@@ -90,7 +94,8 @@ mod tests {
             );
         }
         for text in [
-            "", "1", "0/2", "3/2", "1/0", "-1/2", "a/b", "1/2/3", "2-1/2", "1-3/2", "1-/2",
+            "", "1", "0/2", "3/2", "1/0", "-1/2", "a/b", "1/2/3", "2-1/2", "1-3/2", "1-/2", "+1/2",
+            "1/+2", "+1-2/2", "1-+2/2", " 1/2",
         ] {
             let error = text.parse::<Shard>().expect_err(text).to_string();
             assert!(

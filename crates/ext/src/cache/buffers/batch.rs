@@ -61,7 +61,7 @@ pub(crate) fn write_all(
 ) -> Result<(), DeviceError> {
     for batch in runs(blocks, |(block, _)| *block, block_bytes).chunks(BATCH_REQUESTS) {
         let requests = batch.iter().map(|run| write_request(run, block_bytes));
-        device.submit(requests.collect()).wait_all()?;
+        device.request(requests.collect()).wait_all()?;
     }
     Ok(())
 }

@@ -69,7 +69,7 @@ impl BufferCache {
             .iter()
             .map(|run| batch::write_request(run, self.block_bytes))
             .collect();
-        let write = || self.device.submit(requests).wait();
+        let write = || self.device.request(requests).wait();
         let abandon = || claimed.iter().for_each(|one| self.end_write(one, true));
         let results = awaited(write, abandon);
         let mut outcome = Ok(());
