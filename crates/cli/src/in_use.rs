@@ -114,8 +114,7 @@ fn locker_in(table: &str, device: u64, inode: u64) -> Option<u32> {
     let wanted = format!("{major:02x}:{minor:02x}:{inode}");
     table.lines().find_map(|line| {
         let mut fields = line.split_ascii_whitespace().skip(1);
-        let is_exclusive =
-            fields.next() == Some("FLOCK") && fields.nth(1) == Some("WRITE");
+        let is_exclusive = fields.next() == Some("FLOCK") && fields.nth(1) == Some("WRITE");
         let number = fields.next()?.parse().ok()?;
         (is_exclusive && fields.next() == Some(&wanted)).then_some(number)
     })

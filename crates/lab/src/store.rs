@@ -286,7 +286,10 @@ mod tests {
         store.add(&record(&plan, 0)).expect("it is written");
         let whole = fs::read(store.path()).expect("there are records");
         let start = whole.len() - 20;
-        let mut other = OpenOptions::new().append(true).open(store.path()).expect("it is there");
+        let mut other = OpenOptions::new()
+            .append(true)
+            .open(store.path())
+            .expect("it is there");
         other.lock().expect("nobody has it");
         other.set_len(start as u64).expect("half of a line");
         std::thread::scope(|scope| {

@@ -37,7 +37,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .map(|plan| plan.plan())
         .collect::<Result<_, _>>()?;
     if arguments.simulated {
-        let names = plans.iter().filter(|plan| !plan.mounts() && !plan.has_guests());
+        let names = plans
+            .iter()
+            .filter(|plan| !plan.mounts() && !plan.has_guests());
         let names: Vec<&str> = names.map(|plan| plan.name.as_str()).collect();
         output::print(&format!("{}\n", names.join("\n")))?;
     } else if arguments.durations {
