@@ -5,6 +5,8 @@
 //! | `linux` in the cache folder | `jext lab kernel build` | virtual |
 //! | `linux.uml` of Debian's package `user-mode-linux` | `jext lab kernel install` | real |
 
+pub mod build;
+
 use std::env;
 use std::path::PathBuf;
 

@@ -5,6 +5,7 @@ mod bar;
 mod canonical;
 mod compare;
 mod devices;
+mod kernel;
 mod keys;
 mod list;
 mod measure;
@@ -53,6 +54,8 @@ enum Command {
     Compare(compare::Arguments),
     /// List the device models and hosts for simulated trials, or show the properties of one.
     Devices(devices::Arguments),
+    /// Install or build the kernels of targets such as uml:ext3.
+    Kernel(kernel::Arguments),
     /// List the keys of a plan.
     Keys(keys::Arguments),
     /// List the trials of a plan, each with its shard.
@@ -139,6 +142,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Report(arguments) => report(arguments),
         Command::Compare(arguments) => compare::run(arguments),
         Command::Devices(arguments) => devices::run(arguments),
+        Command::Kernel(arguments) => kernel::run(arguments),
         Command::Keys(arguments) => keys::run(arguments),
         Command::Trials(arguments) => trials::run(arguments),
         Command::Merge(arguments) => merge::run(arguments),

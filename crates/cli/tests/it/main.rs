@@ -16,6 +16,7 @@ mod crashes;
 mod exporting;
 mod facts;
 mod foreign;
+mod guests;
 mod hostile;
 mod images;
 mod interrupted;

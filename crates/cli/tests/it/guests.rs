@@ -1,0 +1,344 @@
+//! Guests: real kernels in cages. By default Debian's kernel runs in real time on files. With
+//! `JEXT_TEST_KERNEL=1`, which `scripts/kernel-suite` sets, the kernel of `jext lab kernel build`
+//! also runs in virtual time, and guests are killed more often.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use lab::guest::job::{Job, Report};
+use uml::guest::Disks;
+use uml::serve::{self, Watcher};
+use uml::{Guest, GuestError, GuestSetup, Kernel};
+
+use crate::support::Folder;
+
+/// Size of the image of a file system: XFS accepts no smaller one.
+const IMAGE_BYTES: u64 = 320 << 20;
+const KINDS: [&str; 7] = ["ext2", "ext3", "ext4", "reiserfs", "jfs", "xfs", "btrfs"];
+const SMALL: [&str; 5] = [
+    "--no-latencies",
+    "--set",
+    "number 50",
+    "--set",
+    "transactions 50",
+];
+/// Everything that root of a guest may try against its host, and what it must not achieve.
+const ATTACK: &str = "
+    mount -o remount,rw /
+    mount -t hostfs none /tmp -o / && mount -o remount,rw /tmp
+    for root in / /tmp; do
+        mknod $root/disk b 8 0; mknod $root/usr/disk b 254 0
+        echo broken > $root/program; echo broken > $root/kernel; echo broken > $root/usr/bin/env
+        chmod 777 $root/usr; mv $root/usr $root/other; ln -sf /etc/shadow $root/job
+        rm -rf --no-preserve-root $root/usr $root/etc $root/job $root/program $root/kernel $root/bin $root/lib
+    done
+    rm -rf --no-preserve-root /
+    true";
+
+fn has_built_kernel() -> bool {
+    std::env::var_os("JEXT_TEST_KERNEL").is_some()
+}
+
+/// Returns a folder with an empty image.
+fn with_image() -> Folder {
+    let folder = Folder::new();
+    let image = File::create(folder.path().join("disk.img")).unwrap();
+    image.set_len(IMAGE_BYTES).unwrap();
+    folder
+}
+
+fn bench(folder: &Folder, kind: &str, more: &[&str]) -> serde_json::Value {
+    let line = format!("bench postmark uml:{kind} --json");
+    let output = folder
+        .command(&line)
+        .args(SMALL)
+        .args(more)
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{kind}: {error}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn every_file_system_runs_in_real_time() {
+    for kind in KINDS {
+        let folder = with_image();
+        let result = bench(&folder, kind, &["--device", "disk.img"]);
+        let metrics = &result["measured"]["metrics"];
+        assert_eq!(metrics["transactions"], 50.0, "{kind}");
+        assert!(metrics["elapsed"].as_f64().unwrap() > 0.0, "{kind}");
+        if kind.starts_with("ext") {
+            folder.check("disk.img");
+        }
+    }
+}
+
+#[test]
+fn every_file_system_repeats_itself_in_virtual_time() {
+    if !has_built_kernel() {
+        return;
+    }
+    let folder = Folder::new();
+    let device = "slice(sim(atlas-v-18,elevator=noop),1GiB..1800MiB)";
+    for kind in KINDS {
+        let has_journal = !matches!(kind, "ext2" | "btrfs");
+        let journals = match has_journal {
+            true => &["internal", "sim(ramdisk,capacity=80MiB)"][..],
+            false => &["none"],
+        };
+        for journal in journals {
+            let journal = format!("journal={journal}");
+            let more = [
+                "--device",
+                device,
+                "--key",
+                "host=p4-2.66-2003",
+                "--key",
+                &journal,
+            ];
+            let first = bench(&folder, kind, &more);
+            assert_eq!(first["measured"]["metrics"]["transactions"], 50.0);
+            assert_eq!(first, bench(&folder, kind, &more), "{kind}, {journal}");
+        }
+    }
+}
+
+/// A watcher that keeps the reports.
+#[derive(Default)]
+struct Reports(Vec<Report>);
+
+impl Watcher for Reports {
+    fn report(&mut self, text: &str) {
+        self.0.extend(Report::parse(text));
+    }
+
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+
+fn program() -> PathBuf {
+    assert_cmd::cargo::cargo_bin!("jext").to_path_buf()
+}
+
+/// Returns a guest on an image in which these commands run before the file system is mounted.
+fn guest_of(image: &Path, commands: &[&str]) -> GuestSetup {
+    let shell = |script: &&str| ["sh", "-c", script].map(str::to_owned).to_vec();
+    let job = Job {
+        commands: commands.iter().map(shell).collect(),
+        kind: "ext2".to_owned(),
+        device: "/dev/ubda".to_owned(),
+        options: "defaults".to_owned(),
+        values: Vec::new(),
+        pause_ns: 0,
+        host: None,
+        workload: "postmark".to_owned(),
+        parameters: Vec::new(),
+    };
+    GuestSetup {
+        kernel: Kernel::in_real_time().expect("scripts/install-test-tools installs it"),
+        program: program(),
+        memory_bytes: 128 << 20,
+        disks: Disks::Images(vec![image.to_owned()]),
+        job: serde_json::to_string(&job).unwrap(),
+        seed: 1,
+    }
+}
+
+/// Returns size, mode, owner and time of change of every file below some folders, down to a depth.
+fn tree(folders: &[&Path], depth: usize) -> BTreeMap<PathBuf, (u64, u32, u32, i64, i64)> {
+    let mut all = BTreeMap::new();
+    let mut open: Vec<(PathBuf, usize)> =
+        folders.iter().map(|f| (f.to_path_buf(), depth)).collect();
+    while let Some((path, depth)) = open.pop() {
+        let Ok(found) = fs::symlink_metadata(&path) else {
+            continue;
+        };
+        if found.is_dir() && depth > 0 {
+            for entry in fs::read_dir(&path).into_iter().flatten().flatten() {
+                open.push((entry.path(), depth - 1));
+            }
+        }
+        let facts = (
+            found.size(),
+            found.mode(),
+            found.uid(),
+            found.ctime(),
+            found.ctime_nsec(),
+        );
+        all.insert(path, facts);
+    }
+    all
+}
+
+#[test]
+fn a_guest_that_deletes_everything_leaves_the_host_as_it_is() {
+    let folder = with_image();
+    folder.write("canary", b"alive");
+    let image = folder.path().join("disk.img");
+    let binary = program();
+    let watched = [
+        "/usr", "/etc", "/mnt", "/media", "/srv", "/boot", "/bin", "/lib",
+    ];
+    let mut watched: Vec<&Path> = watched.iter().map(Path::new).collect();
+    let canary = folder.path().join("canary");
+    watched.extend([canary.as_path(), binary.as_path()]);
+    let before = tree(&watched, 3);
+    assert!(before.len() > 1000, "{}", before.len());
+    let script = format!("({ATTACK}) 2>/dev/null; ls / /usr/bin | wc -l >&2; false");
+    let guest = Guest::start(&guest_of(&image, &[&script])).unwrap();
+    let mut reports = Reports::default();
+    serve::in_real_time(&guest, &mut reports).unwrap();
+    drop(guest);
+    assert_eq!(tree(&watched, 3), before);
+    // The attack ran to its end. The guest then may lack the programs that it needs to say so.
+    assert_eq!(folder.read("canary"), b"alive");
+    let [Report::Failed(cause)] = reports.0.as_slice() else {
+        panic!("{:?}", reports.0);
+    };
+    assert!(cause.contains("exit status: 1"), "{cause}");
+}
+
+#[test]
+fn a_guest_that_panics_shows_its_console() {
+    let folder = with_image();
+    let image = folder.path().join("disk.img");
+    let crash = "echo c > /proc/sysrq-trigger";
+    let guest = Guest::start(&guest_of(&image, &[crash])).unwrap();
+    let mut reports = Reports::default();
+    serve::in_real_time(&guest, &mut reports).unwrap();
+    assert!(reports.0.is_empty(), "{:?}", reports.0);
+    let console = guest.console_tail();
+    assert!(
+        console.contains("sysrq") || console.contains("panic"),
+        "{console}"
+    );
+}
+
+#[test]
+fn a_cage_that_cannot_be_made_says_why() {
+    let folder = with_image();
+    let mut setup = guest_of(&folder.path().join("none.img"), &[]);
+    setup.program = program();
+    match Guest::start(&setup) {
+        Err(GuestError::Ended(console)) => assert!(console.contains("none.img"), "{console}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns the processes of a group.
+fn group(wanted: u32) -> Vec<u32> {
+    let field = |pid: u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in parentheses may contain blanks.
+        let (_, rest) = stat.rsplit_once(") ")?;
+        let mut fields = rest.split(' ');
+        let state = fields.next()?.to_owned();
+        Some((state, fields.nth(1)?.parse::<u32>().ok()?))
+    };
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| field(*pid).is_some_and(|(state, own)| own == wanted && state != "Z"))
+        .collect()
+}
+
+fn child_of(pid: u32) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_whitespace().next()?.parse().ok()
+}
+
+#[test]
+fn a_program_that_is_killed_leaves_neither_process_nor_file() {
+    let count = if has_built_kernel() { 100 } else { 10 };
+    let folder = with_image();
+    let temporary = folder.path().join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let places = ["/mnt", "/media", "/srv", "/run", "/dev/shm"].map(Path::new);
+    let listed = |path: &Path| tree(&[path], 1).into_keys().collect::<Vec<_>>();
+    let before = places.map(listed);
+    let mut caged = 0;
+    for number in 0..count {
+        let mut child = Command::new(program())
+            .args(["bench", "postmark", "uml:ext3", "--device", "disk.img"])
+            .args(["--set", "transactions 20000"])
+            .current_dir(folder.path())
+            .env("TMPDIR", &temporary)
+            .env("HOME", &temporary)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(40 + 997 * number % 1500));
+        let cage = child_of(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let Some(cage) = cage else { continue };
+        caged += 1;
+        let mut patience = 100;
+        while !group(cage).is_empty() && patience > 0 {
+            std::thread::sleep(Duration::from_millis(50));
+            patience -= 1;
+        }
+        assert_eq!(group(cage), [0; 0], "after kill {number}");
+    }
+    assert!(caged > count / 2, "{caged} of {count} had started a guest");
+    assert_eq!(places.map(listed), before);
+    let left: Vec<_> = fs::read_dir(&temporary).unwrap().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_plan_without_its_kernel_is_refused_in_one_line() {
+    let folder = Folder::new();
+    let mut command = folder.command("lab run external-journal-kernel-6.1 --results records");
+    let output = command
+        .env("XDG_CACHE_HOME", folder.path())
+        .output()
+        .unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(
+        error.contains("target: no kernel with virtual time"),
+        "{error}"
+    );
+    assert!(error.contains("jext lab kernel build"), "{error}");
+}
+
+#[test]
+fn guests_refuse_what_they_cannot_do() {
+    let folder = with_image();
+    for (arguments, expected) in [
+        ("uml:ext3", "device: a file system needs one"),
+        ("uml:ext5 --device disk.img", "target: expected"),
+        (
+            "uml:btrfs --device disk.img --key journal=mem:64MiB",
+            "journal: btrfs has none",
+        ),
+        (
+            "uml:xfs --device disk.img --key fs.data=journal",
+            "fs.data: has no effect for uml:xfs",
+        ),
+        ("uml:ext3 --device disk.img --key host=zero", "in real time"),
+        (
+            "uml:ext3 --device disk.img --key journal=mem:64MiB",
+            "not both simulated",
+        ),
+        (
+            "mem:64MiB --device disk.img",
+            "--device and --key are for uml:TYPE",
+        ),
+    ] {
+        let error = folder.bad(&format!("bench postmark {arguments}"));
+        assert!(error.contains(expected), "{arguments}: {error}");
+    }
+    for command in ["guest-cage", "guest-init"] {
+        let error = folder.bad(command);
+        assert!(error.contains("only"), "{command}: {error}");
+    }
+}
