@@ -19,12 +19,10 @@ use crate::kind::ProblemKind;
 use crate::problem::Location;
 use crate::reserved_inodes::{BAD_BLOCKS, RESIZE};
 use crate::state::State;
-use crate::visit::{Mapped, Next, Visit, is_claimed};
+use crate::visit::{DIRECTORY_BYTES_MAX, Mapped, Next, Visit, is_claimed};
 
 /// Minimum capacity of a node: so many entries fewer than fit are allowed.
 const CAPACITY_SPARE: u16 = 2;
-/// Maximum size of a directory in bytes.
-const DIRECTORY_BYTES_MAX: u64 = 1 << 31;
 
 /// The root of an extent tree, and what its file says about it.
 #[derive(Debug, Clone)]

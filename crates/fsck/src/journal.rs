@@ -137,6 +137,7 @@ fn is_journal(state: &State<'_>, inode: &Inode) -> bool {
     let block_bytes = state.geometry.block_bytes as u64;
     let least = u64::from(layout::journal::BLOCK_COUNT_MIN) * block_bytes;
     inode.links_count.get() != 0
+        && !inode.flags().contains(InodeFlags::ENCRYPT)
         && FileType::from_mode(inode.mode.get()) == FileType::Regular
         && inode.size(false) >= least
         && has_first_blocks(state, inode)

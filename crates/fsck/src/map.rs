@@ -15,7 +15,7 @@ use crate::kind::ProblemKind;
 use crate::problem::Location;
 use crate::reserved_inodes::RESIZE;
 use crate::state::State;
-use crate::visit::{Mapped, Next, Visit, is_claimed};
+use crate::visit::{DIRECTORY_BYTES_MAX, Mapped, Next, Visit, is_claimed};
 
 /// Maximum number of bad blocks of one inode that are reported one by one.
 const BAD_BLOCKS_MAX: u32 = 11;
@@ -65,6 +65,7 @@ fn check_blocks(
         file_type == FileType::Directory,
         file_type == FileType::Symlink,
     );
+    let directory_end = DIRECTORY_BYTES_MAX / state.geometry.block_bytes as u64;
     let in_file = |state: &mut State<'_>, visit: Visit| {
         if is_directory && visit.level == 0 {
             let blocks = &mut state.directory_blocks;
@@ -80,6 +81,13 @@ fn check_blocks(
             mapped.bad += 1;
             report_bad(state, inode, visit, mapped.bad);
             in_file(state, Visit { block: 0, ..visit });
+            return Next::Skip;
+        }
+        if is_directory && visit.level == 0 && visit.file_block > directory_end {
+            mapped.bad += 1;
+            let place = Location::inode(inode).at_file_block(visit.file_block);
+            let kind = ProblemKind::DirectoryTooLarge;
+            state.report.add_found(kind, place, visit.block);
             return Next::Skip;
         }
         if is_symlink && visit.file_block + u64::from(visit.level) > 0 {

@@ -3,6 +3,9 @@
 use crate::reserved_inodes::{BAD_BLOCKS, RESIZE};
 use crate::state::State;
 
+/// Maximum size of a directory in bytes.
+pub(crate) const DIRECTORY_BYTES_MAX: u64 = 1 << 31;
+
 /// A visited block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Visit {

@@ -9,6 +9,7 @@
 
 mod arbitrary;
 mod clean;
+mod clean_ext4;
 mod corpus;
 mod maker;
 mod messages;
