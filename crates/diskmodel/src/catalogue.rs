@@ -8,7 +8,6 @@ mod quantum_seeks;
 mod seagate;
 
 use crate::model::{DiskModel, Provenance, Zone};
-use memory::memories;
 pub use memory::{Memory, NvramModel};
 
 /// An entry of the catalogue, for lists.
@@ -47,6 +46,12 @@ fn hard_disks() -> Vec<DiskModel> {
     disks.push(ibm::dnes());
     disks.extend(seagate::disks());
     disks
+}
+
+fn memories() -> Vec<(Entry, Memory)> {
+    let mut all = memory::memories();
+    all.extend(flash::drives());
+    all
 }
 
 /// Returns the memory device with that name.

@@ -5,6 +5,7 @@
 //! [`namespace::enter`], so that its mounts end with it.
 
 pub mod attached;
+pub mod makers;
 pub mod namespace;
 pub mod strays;
 pub mod tool;

@@ -9,11 +9,12 @@ use std::process::{Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, ioctl_fionbio, read};
 
 use crate::cage::{Bind, Cage, MEMORY_FOLDER, SOCKET_FOLDER};
-use crate::{GuestError, Kernel, serve};
+use crate::socket::{POLL_INTERVAL, receive_files, timespec};
+use crate::{GuestError, Kernel};
 
 /// Name of the file, in the guest's root, that describes its work.
 pub const JOB_FILE: &str = "job";
@@ -22,8 +23,6 @@ pub const INIT_COMMAND: &str = "guest-init";
 /// The words that a line of the console starts with if it is a report.
 pub const REPORT_PREFIX: &str = "@jext ";
 
-/// Real time without a message after which a guest counts as hung.
-pub const SILENCE_MAX: Duration = Duration::from_secs(120);
 /// Real time that a killed guest has to disappear.
 const END_MAX: Duration = Duration::from_secs(10);
 /// Number of lines of the console that an error shows.
@@ -100,7 +99,7 @@ impl Guest {
         let written = sender.write_all(&cage.to_bytes());
         let files = written
             .map_err(GuestError::at("the description of a cage"))
-            .and_then(|()| serve::receive_files(&own));
+            .and_then(|()| receive_files(&own));
         match files {
             Ok(files) if files.len() == cage.sockets.len() => {
                 *lock(&guest.listeners) = files.into_iter().map(UnixListener::from).collect();
@@ -165,9 +164,6 @@ impl Drop for Guest {
         self.kill();
     }
 }
-
-/// Time between two looks at things that nothing reports.
-pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Console {
     fn new(pipe: OwnedFd) -> Self {
@@ -318,13 +314,6 @@ impl GuestSetup {
             sockets,
             memory_bytes: self.memory_bytes,
         }
-    }
-}
-
-pub(crate) fn timespec(span: Duration) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(span.subsec_nanos()),
     }
 }
 

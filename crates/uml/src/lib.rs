@@ -53,6 +53,7 @@ pub mod guest;
 pub mod kernel;
 pub mod memory;
 pub mod serve;
+mod socket;
 pub mod vhost;
 pub mod virtqueue;
 

@@ -25,7 +25,6 @@ use crate::disk::{self, Pending};
 use crate::vhost::{Backend, DiskShape};
 use crate::{Guest, GuestError};
 
-pub(crate) use wire::receive_files;
 use wire::{Source, Wire};
 
 /// Time that the kernel may advance by itself at most, so that the limits of the world apply.

@@ -2,7 +2,7 @@
 
 use rt::Nanos;
 
-use super::{Entry, flash};
+use super::Entry;
 use crate::model::Provenance;
 use crate::ssd::SsdModel;
 
@@ -28,10 +28,7 @@ pub enum Memory {
 
 /// Returns all memory devices.
 pub(super) fn memories() -> Vec<(Entry, Memory)> {
-    let mut all = vec![ssd(), sata_ssd(), nvme()];
-    all.extend(flash::drives());
-    all.extend([nvram(), pmem(), ramdisk()]);
-    all
+    vec![ssd(), sata_ssd(), nvme(), nvram(), pmem(), ramdisk()]
 }
 
 fn ssd() -> (Entry, Memory) {

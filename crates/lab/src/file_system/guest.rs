@@ -14,25 +14,16 @@ use block::DeviceText;
 use rt::split_mix::SplitMix;
 
 use super::{Described, FormatSetup, JournalPlace, MemorySetup};
+use crate::system::makers::GUEST_KINDS;
 use crate::system::tool::{self, Needed};
 
-/// The types, each with its maker and the maker's package.
-pub const KINDS: [(&str, Needed); 7] = [
-    ("ext2", ("mke2fs", "e2fsprogs")),
-    ("ext3", ("mke2fs", "e2fsprogs")),
-    ("ext4", ("mke2fs", "e2fsprogs")),
-    ("reiserfs", ("mkreiserfs", "reiserfsprogs")),
-    ("jfs", ("mkfs.jfs", "jfsutils")),
-    ("xfs", ("mkfs.xfs", "xfsprogs")),
-    ("btrfs", ("mkfs.btrfs", "btrfs-progs")),
-];
 /// Block size of ext volumes with an external journal, whose block size must be the same.
 const BLOCK_BYTES: u64 = 4096;
 
 /// A file system in a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestFileSystem {
-    /// The type, one of [`KINDS`].
+    /// The type, one of [`GUEST_KINDS`].
     pub kind: &'static str,
     /// Its device.
     pub device: DeviceText,
@@ -239,7 +230,7 @@ impl GuestFileSystem {
     }
 
     fn maker(&self) -> (&'static str, Needed) {
-        let found = KINDS.iter().find(|(kind, _)| *kind == self.kind);
+        let found = GUEST_KINDS.iter().find(|(kind, _)| *kind == self.kind);
         *found.expect("the setup accepts these types only")
     }
 }

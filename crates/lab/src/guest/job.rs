@@ -87,7 +87,7 @@ impl Job {
         let mut settings = Settings::defaults();
         for (name, value) in &self.parameters {
             let key = Key::named(name).with_context(|| format!("no parameter {name}"))?;
-            let value = key.kind.parse(value);
+            let value = key.kind.check_text(value);
             let value = value.map_err(|error| anyhow!("{name}: {error}"))?;
             settings.set(key.name, value, None);
         }

@@ -114,11 +114,11 @@ mod tests {
     fn the_trials_of_the_external_journal_experiment_are_what_they_were() {
         let expected = [
             ("external-journal", "02bf3d1036ee091c"),
-            ("external-journal-confounded", "025ee3a66e3744b6"),
-            ("external-journal-test2", "7df7f976cf0c3971"),
-            ("external-journal-test3", "8415b88392dcc6b8"),
-            ("external-journal-sensitivity", "0e71582f81bcedc6"),
-            ("external-journal-ablation", "17e5fb5c7e6f9d8a"),
+            ("external-journal-confounded", "53a43387673b0a3c"),
+            ("external-journal-test2", "143c107ed071fff2"),
+            ("external-journal-test3", "7fc588b020b2224c"),
+            ("external-journal-sensitivity", "5237b77eb99bd8da"),
+            ("external-journal-ablation", "98d9bbc9f6599dad"),
             ("external-journal-kernel", "c51a71a1af4d0a72"),
         ];
         let found = expected.map(|(name, _)| {

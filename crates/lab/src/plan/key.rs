@@ -64,6 +64,8 @@ pub(crate) const CUT_PREFIX: &str = "cut.";
 pub(crate) const CUT_MEASURES: &str = "cut.measures";
 /// Value of it: there is no power cut.
 pub(crate) const NOTHING: &str = "nothing";
+/// The prefix of the keys of a guest.
+pub(crate) const GUEST_KEY_PREFIX: &str = "guest.";
 /// The key of the I/O scheduler of a guest.
 pub(crate) const GUEST_SCHEDULER: &str = "guest.scheduler";
 /// The key of further mount options of a guest.

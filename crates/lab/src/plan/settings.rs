@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Spot;
-use super::key::{CUT_MEASURES, CUT_PREFIX, KEYS, NOTHING, concerns};
-use super::value::Value;
+use super::key::{CUT_MEASURES, CUT_PREFIX, GUEST_KEY_PREFIX, KEYS, NOTHING, concerns};
+use super::value::{GUEST_PREFIX, Value};
 
 /// A value for every key that has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,14 +73,25 @@ impl Settings {
         !matches!(self.get(CUT_MEASURES), Some(Value::Text(word)) if word == NOTHING)
     }
 
+    /// Returns true if the kernel of a guest mounts the file system.
+    #[must_use]
+    pub fn has_guest(&self) -> bool {
+        matches!(self.get("target"), Some(Value::Text(target)) if target.starts_with(GUEST_PREFIX))
+    }
+
     /// Returns the keys and values that apply: those that the plan sets, and the defaults of all
-    /// keys that belong neither to another workload nor to a power cut that does not take place.
+    /// keys that belong neither to another workload, nor to a power cut that does not take place,
+    /// nor to a guest that there is not.
     /// Sorted by key.
     pub fn concerned(&self) -> impl Iterator<Item = (&'static str, &Value)> + '_ {
         let workload = self.workload();
         let has_cut = self.has_cut();
-        let applies =
-            move |key: &str| concerns(key, workload) && (has_cut || !key.starts_with(CUT_PREFIX));
+        let has_guest = self.has_guest();
+        let applies = move |key: &str| {
+            concerns(key, workload)
+                && (has_cut || !key.starts_with(CUT_PREFIX))
+                && (has_guest || !key.starts_with(GUEST_KEY_PREFIX))
+        };
         self.values
             .iter()
             .filter(move |(key, said)| said.spot.is_some() || applies(key))

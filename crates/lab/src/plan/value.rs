@@ -9,7 +9,7 @@ use rt::Nanos;
 use sim::HostProfile;
 use toml::de::{DeInteger, DeValue};
 
-use crate::file_system::guest::KINDS;
+use crate::system::makers::GUEST_KINDS;
 
 /// A checked value of a key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,6 +117,15 @@ impl Kind {
         }
     }
 
+    /// Checks the text that a value prints. A word such as 2.00 is a number in TOML.
+    ///
+    /// # Errors
+    /// Fails with a description of the expected value.
+    pub fn check_text(self, text: &str) -> Result<Value, String> {
+        let quoted = || self.check(&DeValue::String(text.into()), &mut Vec::new());
+        self.parse(text).or_else(|_| quoted())
+    }
+
     /// Checks a value; fails with its fault. Notes on rounding are added to `notes`.
     pub(super) fn check(
         self,
@@ -199,7 +208,7 @@ fn is_target(text: &str) -> bool {
         || text.strip_prefix(KERNEL_PREFIX).is_some_and(is_type)
         || text
             .strip_prefix(GUEST_PREFIX)
-            .is_some_and(|kind| KINDS.iter().any(|(known, _)| *known == kind))
+            .is_some_and(|kind| GUEST_KINDS.iter().any(|(known, _)| *known == kind))
         || text
             .strip_prefix(FUSE_PREFIX)
             .is_some_and(|program| FUSE_PROGRAMS.contains(&program))

@@ -4,10 +4,10 @@
 use block::DeviceText;
 
 use super::{Reader, SetupError, check_parts, wrong};
-use crate::file_system::guest::KINDS;
 use crate::file_system::{GuestFileSystem, JournalPlace};
 use crate::plan::key::{GUEST_OPTIONS, GUEST_SCHEDULER, INTERNAL, LOG_PART_PREFIX, NONE};
 use crate::plan::value::{GUEST_PREFIX, Value};
+use crate::system::makers::GUEST_KINDS;
 
 /// Keys of the engine that a kernel has no equivalent of.
 const ENGINE_KEYS: [&str; 5] = [
@@ -48,7 +48,7 @@ impl Reader<'_> {
         let Some(kind) = self.text("target").strip_prefix(GUEST_PREFIX) else {
             return Ok(None);
         };
-        let kind = KINDS
+        let kind = GUEST_KINDS
             .iter()
             .map(|(known, _)| *known)
             .find(|known| *known == kind);

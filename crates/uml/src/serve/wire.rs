@@ -1,24 +1,18 @@
 //! [`Wire`]: the sockets of a guest in real time.
 
-use std::io::{ErrorKind, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send as send_bytes,
-};
+use rustix::net::{SendFlags, send as send_bytes};
 
 use super::{Disk, Watcher};
 use crate::calendar::{MESSAGE_BYTES, Message};
-use crate::guest::{POLL_INTERVAL, SILENCE_MAX, timespec};
+use crate::socket::{POLL_INTERVAL, SILENCE_MAX, receive, timespec};
 use crate::vhost::{Backend, FILES_MAX, HEADER_BYTES, Header};
 use crate::{Guest, GuestError};
-
-/// Size of the buffer for passed files.
-const FILES_SPACE: usize = 256;
 
 /// The place of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -238,44 +232,6 @@ pub(super) fn receive_message(socket: &UnixStream) -> Result<Option<DriverMessag
         return Err(GuestError::Protocol("too many files".to_owned()));
     }
     Ok(Some((header, payload, files)))
-}
-
-/// Receives the files that a cage passes.
-pub(crate) fn receive_files(socket: &UnixStream) -> Result<Vec<OwnedFd>, GuestError> {
-    let mut files = Vec::new();
-    match receive(socket, 1, &mut files)? {
-        Some(_) => Ok(files),
-        None => Err(GuestError::Ended(String::new())),
-    }
-}
-
-/// Receives a number of bytes and the files that come with them; `None` at the end.
-fn receive(
-    socket: impl AsFd,
-    count: usize,
-    files: &mut Vec<OwnedFd>,
-) -> Result<Option<Vec<u8>>, GuestError> {
-    let mut bytes = vec![0; count];
-    let mut done = 0;
-    while done < count {
-        let mut space = [MaybeUninit::uninit(); FILES_SPACE];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut buffers = [IoSliceMut::new(&mut bytes[done..])];
-        let flags = RecvFlags::CMSG_CLOEXEC;
-        match recvmsg(&socket, &mut buffers, &mut ancillary, flags) {
-            Ok(message) if message.bytes == 0 => return Ok(None),
-            Ok(message) => done += message.bytes,
-            Err(Errno::INTR) => continue,
-            Err(Errno::CONNRESET) => return Ok(None),
-            Err(error) => return Err(GuestError::at("a socket of the guest")(error)),
-        }
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(passed) = message {
-                files.extend(passed);
-            }
-        }
-    }
-    Ok(Some(bytes))
 }
 
 fn is_end(error: &std::io::Error) -> bool {
