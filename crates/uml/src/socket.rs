@@ -13,7 +13,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use crate::GuestError;
 
 /// Real time without a message after which a guest counts as hung.
-pub const SILENCE_MAX: Duration = Duration::from_secs(120);
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(120);
 /// Time between two looks at things that nothing reports.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Size of the buffer for passed files.
