@@ -380,3 +380,28 @@ fn the_host_pays_for_requests_and_the_disk_does_not() {
     assert_eq!(nanos.1, 1, "all eight were there before anybody waited");
     assert!(nanos.0 < 20 * MS);
 }
+
+/// A daemon waits for a device several times before it wakes a task, and another thread waits for
+/// that daemon: nothing is stuck.
+#[test]
+fn a_daemon_that_waits_for_a_device_is_not_stuck() {
+    in_world(Config::fair(0), || {
+        let ssd = disk("ssd", &[("capacity", "64MiB")]);
+        let end = Arc::new((rt::Mutex::new(false), rt::Condvar::new()));
+        let told = Arc::clone(&end);
+        let daemon = rt::spawn_daemon("writer", move || {
+            for place in 0..10 {
+                let requests = vec![write(place * 8, 1), Request::Flush];
+                ssd.submit(requests).wait_all().expect("the device works");
+            }
+            *told.0.lock() = true;
+            told.1.notify_all();
+        });
+        let mut is_over = end.0.lock();
+        while !*is_over {
+            end.1.wait(&mut is_over);
+        }
+        drop(is_over);
+        daemon.join().expect("no panic");
+    });
+}
