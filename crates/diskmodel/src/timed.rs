@@ -32,8 +32,8 @@ impl Work for Timed {
     }
 
     fn wait(&self) -> Results {
-        // The world does not see the device work: without this it would take the sleep for a timer
-        // that helps nobody, and the threads that wait for this one for stuck.
+        // The world does not see the device at work. Otherwise the sleep would count as a useless
+        // timer, and the threads that wait for this one as stuck.
         sim::requests_in_flight(1);
         rt::sleep_until(self.done);
         sim::requests_in_flight(-1);
