@@ -34,9 +34,9 @@ const ATTACK: &str = "
         mknod $root/disk b 8 0; mknod $root/usr/disk b 254 0
         echo broken > $root/program; echo broken > $root/kernel; echo broken > $root/usr/bin/env
         chmod 777 $root/usr; mv $root/usr $root/other; ln -sf /etc/shadow $root/job
-        rm -rf --no-preserve-root $root/usr $root/etc $root/job $root/program $root/kernel $root/bin $root/lib
+        timeout 10 rm -rf --no-preserve-root $root/usr; rm -rf --no-preserve-root $root/etc $root/job $root/program $root/kernel $root/bin $root/lib
     done
-    rm -rf --no-preserve-root /
+    timeout 10 rm -rf --no-preserve-root /
     true";
 
 fn has_built_kernel() -> bool {
