@@ -5,7 +5,7 @@
 //! | unpack the source | `tar` |
 //! | configure it: the default of user-mode Linux, then [`ENABLED`] and [`DISABLED`] | `make` |
 //! | build it | `make`, `gcc` |
-//! | build the library that feeds its random numbers ([`SEEDED_SOURCE`]) | `gcc` |
+//! | build the library that feeds its random numbers (`seeded.c`) | `gcc` |
 //!
 //! Everything happens in a folder beside the result, which is moved to its place at the end.
 
