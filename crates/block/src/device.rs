@@ -10,7 +10,7 @@ use layout::{Block, SectorNr};
 
 use crate::error::DeviceError;
 use crate::payload::Payload;
-use crate::ticket::{Outcome, Ticket};
+use crate::ticket::{Outcome, Owed, Ticket};
 
 /// A request to a device.
 #[derive(Debug, Clone)]
@@ -242,15 +242,18 @@ impl fmt::Debug for dyn BlockDevice + '_ {
 /// Calls that check the contract on results, most of them synchronous and of single requests.
 impl dyn BlockDevice + '_ {
     /// Submits a batch as [`submit`](BlockDevice::submit). Waiting for its ticket panics if the
-    /// device does not return one result for each request, or not the blocks of each read.
+    /// device does not return one result for each request, or not as many blocks as are to be read.
     ///
     /// A caller whose results other threads wait for releases them when it panics.
     pub fn request(&self, batch: Vec<Request>) -> Ticket {
         let blocks = batch.iter().map(|request| match request {
-            Request::Read { blocks, .. } => *blocks,
+            Request::Read { blocks, .. } => u64::from(*blocks),
             _ => 0,
         });
-        let owed = blocks.collect();
+        let owed = Owed {
+            results: batch.len(),
+            blocks: blocks.sum(),
+        };
         self.submit(batch).checked(owed)
     }
 

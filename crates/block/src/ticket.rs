@@ -30,8 +30,17 @@ pub type Results = Vec<Result<Outcome, DeviceError>>;
 #[must_use = "dropping a ticket detaches its requests"]
 pub struct Ticket {
     inner: Inner,
-    /// For each request the number of blocks to be read; `None` if results are not checked.
-    owed: Option<Box<[u32]>>,
+    /// What `wait` checks the results against; `None` if results are not checked.
+    owed: Option<Owed>,
+}
+
+/// What the results of a batch must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owed {
+    /// One for each request.
+    pub(crate) results: usize,
+    /// The blocks of all reads together.
+    pub(crate) blocks: u64,
 }
 
 /// A function that combines the results of a ticket's parts.
@@ -153,8 +162,8 @@ impl Ticket {
         Self::new(Inner::Work(work))
     }
 
-    /// Makes `wait` check the results: one for each request, with this number of blocks.
-    pub(crate) fn checked(mut self, owed: Box<[u32]>) -> Self {
+    /// Makes `wait` check the results.
+    pub(crate) fn checked(mut self, owed: Owed) -> Self {
         self.owed = Some(owed);
         self
     }
@@ -183,7 +192,7 @@ impl Ticket {
             Inner::Work(work) => work.wait(),
             Inner::Taken => return Vec::new(),
         };
-        if let Some(owed) = &self.owed {
+        if let Some(owed) = self.owed {
             check(&results, owed);
         }
         results
@@ -203,24 +212,25 @@ impl Ticket {
     }
 }
 
-/// Checks the contract on results.
-fn check(results: &Results, owed: &[u32]) {
+/// Checks the contract on results. The blocks of a batch in which a request failed are not counted.
+fn check(results: &Results, owed: Owed) {
     assert_eq!(
         results.len(),
-        owed.len(),
+        owed.results,
         "a device returns one result for each request"
     );
-    for (result, owed) in results.iter().zip(owed) {
-        let blocks = match result {
-            Ok(Outcome::Read(payload)) => payload.len(),
-            Ok(Outcome::Done) => 0,
-            Err(_) => continue,
-        };
-        assert_eq!(
-            blocks, *owed as usize,
-            "a device returns the blocks of each read"
-        );
+    let mut blocks = 0;
+    for result in results {
+        match result {
+            Ok(Outcome::Read(payload)) => blocks += payload.len() as u64,
+            Ok(Outcome::Done) => {}
+            Err(_) => return,
+        }
     }
+    assert_eq!(
+        blocks, owed.blocks,
+        "a device returns as many blocks as are to be read"
+    );
 }
 
 impl fmt::Debug for Ticket {
@@ -340,7 +350,10 @@ mod tests {
         use std::panic::{AssertUnwindSafe, catch_unwind};
 
         // A flush, and a read of two blocks.
-        let owed = [0, 2];
+        let owed = Owed {
+            results: 2,
+            blocks: 2,
+        };
         let block = || layout::Block::zeroed(512).into_arc();
         let two = || Ok(Outcome::Read(vec![block(), block()]));
         let done = || Ok(Outcome::Done);
@@ -353,7 +366,7 @@ mod tests {
             (vec![done(), Ok(Outcome::Read(vec![block()]))], false),
             (vec![two(), two()], false),
         ] {
-            let ticket = Ticket::ready(results.clone()).checked(owed.into());
+            let ticket = Ticket::ready(results.clone()).checked(owed);
             let waited = catch_unwind(AssertUnwindSafe(|| ticket.wait()));
             assert_eq!(waited.is_ok(), is_right, "{results:?}");
         }

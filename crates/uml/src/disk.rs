@@ -19,7 +19,6 @@ const DATA_BYTES_MAX: usize = 16 << 20;
 const READ: u32 = 0;
 const WRITE: u32 = 1;
 const FLUSH: u32 = 4;
-const GET_ID: u32 = 8;
 
 const STATUS_OK: u8 = 0;
 const STATUS_ERROR: u8 = 1;
@@ -90,7 +89,6 @@ pub fn decode(memory: &GuestMemory, chain: Chain) -> Result<Taken, GuestError> {
             force_unit_access: false,
         }),
         FLUSH => Some(Request::Flush),
-        GET_ID => None,
         _ => None,
     };
     let pending = Pending {
@@ -162,6 +160,8 @@ fn scatter(memory: &GuestMemory, buffers: &[Buffer], payload: &Payload) -> Resul
 mod tests {
     use super::*;
     use crate::memory::tests::zeroes;
+
+    const GET_ID: u32 = 8;
 
     fn buffer(address: u64, bytes: u32, is_writable: bool) -> Buffer {
         Buffer {

@@ -131,18 +131,7 @@ impl Reader<'_> {
     }
 
     fn options_of_guest(&self, kind: &str) -> String {
-        let mut all = vec![self.text("fs.access_time").to_owned()];
-        if matches!(kind, "ext3" | "ext4") {
-            all.push(format!("data={}", self.text("fs.data")));
-            let seconds = self.time("fs.commit").as_secs_f64();
-            all.push(format!("commit={}", seconds.ceil().max(1.0)));
-            all.push(format!("barrier={}", u8::from(self.switch("fs.barrier"))));
-        }
-        for (key, word) in [("fs.sync", "sync"), ("fs.dirsync", "dirsync")] {
-            if self.switch(key) {
-                all.push(word.to_owned());
-            }
-        }
+        let mut all = self.kernel_options(kind);
         if self.is_said(GUEST_OPTIONS) {
             all.push(self.text(GUEST_OPTIONS).to_owned());
         }

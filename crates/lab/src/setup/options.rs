@@ -37,6 +37,24 @@ impl Reader<'_> {
         Ok(setup)
     }
 
+    /// Returns the mount options of a kernel's driver.
+    pub(super) fn kernel_options(&self, kind: &str) -> Vec<String> {
+        let mut all = vec![self.text("fs.access_time").to_owned()];
+        if matches!(kind, "ext3" | "ext4") {
+            all.push(format!("data={}", self.text("fs.data")));
+            let seconds = self.time("fs.commit").as_secs_f64();
+            all.push(format!("commit={}", seconds.ceil().max(1.0)));
+            all.push(format!("barrier={}", u8::from(self.switch("fs.barrier"))));
+        }
+        for (key, word) in [("fs.sync", "sync"), ("fs.dirsync", "dirsync")] {
+            if self.switch(key) {
+                all.push(word.to_owned());
+            }
+        }
+        all
+    }
+
+    /// Returns the mount options of the engine.
     pub(super) fn mount(
         &self,
         budget_bytes: u64,
