@@ -11,7 +11,7 @@ pub(super) const JOURNAL_DEV: &str = "journal_dev";
 /// The settings of a new file system.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub(crate) struct FormatArguments {
-    /// ext2 or ext3.
+    /// ext2, ext3 or ext4.
     #[arg(short = 't', value_name = "TYPE", value_parser = parse_type)]
     file_system: Option<FileSystemType>,
     /// Create a journal (the same as -t ext3).
@@ -70,8 +70,8 @@ fn parse_type(text: &str) -> Result<FileSystemType, String> {
     match text {
         "ext2" => Ok(FileSystemType::Ext2),
         "ext3" => Ok(FileSystemType::Ext3),
-        "ext4" => Err("ext4 is not made yet; ext2 or ext3".to_owned()),
-        _ => Err("expected ext2 or ext3".to_owned()),
+        "ext4" => Ok(FileSystemType::Ext4),
+        _ => Err("expected ext2, ext3 or ext4".to_owned()),
     }
 }
 

@@ -39,7 +39,7 @@ fn small(file_system: FileSystemType) -> mkfs::Options {
         blocks_per_group: Some(512),
         journal: match file_system {
             FileSystemType::Ext2 => mkfs::JournalOption::Default,
-            FileSystemType::Ext3 => mkfs::JournalOption::Blocks(1024),
+            FileSystemType::Ext3 | FileSystemType::Ext4 => mkfs::JournalOption::Blocks(1024),
         },
         ..mkfs::Options::default()
     }

@@ -4,6 +4,7 @@
 //! | superblock | descriptors | reserved GDT | block bitmap | inode bitmap | inode table | data |
 //!   only in groups with backups (0, 1, powers of 3, 5, 7)
 //! ```
+//! With `flex_bg` the bitmaps and tables of 16 groups lie together in the first of them.
 //!
 //! Missing options are chosen as in e2fsprogs: the size of the volume determines the usage type,
 //! the type determines the size of blocks and the number of inodes, and those determine the groups.
@@ -14,14 +15,18 @@
 
 mod defaults;
 mod descriptor_room;
+mod descriptors;
+mod extents;
 mod features;
 mod files;
+mod groups;
 mod image;
 mod journal;
 mod map;
 mod place;
 mod plan;
 mod seal;
+mod sums;
 mod superblock;
 mod write;
 
@@ -51,6 +56,8 @@ pub enum FileSystemType {
     /// With a journal.
     #[default]
     Ext3,
+    /// With a journal, extents, checksums of metadata, and block numbers of 64 bits.
+    Ext4,
 }
 
 /// The place and length of the journal.

@@ -133,8 +133,16 @@ fn base_features(options: &Options) -> Features {
     }
     features.compatible.set(
         Compatible::HAS_JOURNAL,
-        options.file_system == FileSystemType::Ext3,
+        options.file_system != FileSystemType::Ext2,
     );
+    if options.file_system == FileSystemType::Ext4 {
+        features.incompatible |=
+            Incompatible::EXTENTS | Incompatible::IS_64BIT | Incompatible::FLEX_BG;
+        features.read_only_compatible |= ReadOnlyCompatible::HUGE_FILE
+            | ReadOnlyCompatible::DIR_NLINK
+            | ReadOnlyCompatible::EXTRA_ISIZE
+            | ReadOnlyCompatible::METADATA_CSUM;
+    }
     features
 }
 

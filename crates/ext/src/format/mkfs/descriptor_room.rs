@@ -9,7 +9,7 @@
 //!
 //! Source: e2fsprogs' `resize2fs(8)` and the layout that e2fsck checks for inode 7.
 
-use layout::inode::{DIRECT_BLOCKS, DOUBLE_INDIRECT_SLOT};
+use layout::inode::{DIRECT_BLOCKS, DOUBLE_INDIRECT_SLOT, InodeFlags};
 use layout::{Block, InodeNr, mode};
 
 use super::plan::Plan;
@@ -20,7 +20,7 @@ use crate::format::mkfs::image::{Image, NewInode};
 pub(super) fn make(plan: &mut Plan, image: &mut Image) -> Result<()> {
     let geometry = plan.geometry.clone();
     let reserved = u32::from(geometry.reserved_descriptor_blocks);
-    let root = image.take(&geometry, 1)?[0].first;
+    let root = image.take(plan, 1)?[0].first;
     let mut words = [0; 15];
     words[DOUBLE_INDIRECT_SLOT] = root.get() as u32;
     // The double indirect block exists even if nothing is reserved.
@@ -53,8 +53,7 @@ pub(super) fn make(plan: &mut Plan, image: &mut Image) -> Result<()> {
         plan.features.read_only_compatible |= ReadOnlyCompatible::LARGE_FILE;
     }
     image.add_inode(
-        &plan.geometry,
-        plan.seconds,
+        plan,
         &NewInode {
             nr: InodeNr::RESIZE,
             mode: mode::REGULAR | 0o600,
@@ -63,6 +62,7 @@ pub(super) fn make(plan: &mut Plan, image: &mut Image) -> Result<()> {
             size,
             blocks,
             words,
+            flags: InodeFlags::empty(),
         },
     );
     Ok(())

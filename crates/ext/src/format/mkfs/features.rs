@@ -80,9 +80,19 @@ const fn supported(word: Word) -> u32 {
             .union(Compatible::RESIZE_INODE)
             .union(Compatible::DIR_INDEX)
             .bits(),
-        Word::Incompatible => Incompatible::FILETYPE.bits(),
+        Word::Incompatible => Incompatible::FILETYPE
+            .union(Incompatible::EXTENTS)
+            .union(Incompatible::IS_64BIT)
+            .union(Incompatible::FLEX_BG)
+            .union(Incompatible::METADATA_CSUM_SEED)
+            .bits(),
         Word::ReadOnlyCompatible => ReadOnlyCompatible::SPARSE_SUPER
             .union(ReadOnlyCompatible::LARGE_FILE)
+            .union(ReadOnlyCompatible::HUGE_FILE)
+            .union(ReadOnlyCompatible::UNINIT_BG)
+            .union(ReadOnlyCompatible::DIR_NLINK)
+            .union(ReadOnlyCompatible::EXTRA_ISIZE)
+            .union(ReadOnlyCompatible::METADATA_CSUM)
             .bits(),
     }
 }

@@ -3,11 +3,13 @@
 
 use layout::directory::EntryHeader;
 use layout::feature::{Compatible, Incompatible};
+use layout::inode::InodeFlags;
 use layout::mode::{self, FileType};
 use layout::{Block, InodeNr};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32};
 
+use super::extents::Tree;
 use super::image::{Image, LOST_FOUND, NewInode};
 use super::plan::Plan;
 use super::{Options, descriptor_room, journal};
@@ -33,18 +35,24 @@ pub(super) fn populate(plan: &mut Plan, options: &Options) -> Result<Image> {
 
 fn root(plan: &Plan, options: &Options, image: &mut Image) -> Result<()> {
     let geometry = &plan.geometry;
-    let block = image.take(geometry, 1)?[0].first;
+    let block = image.take(plan, 1)?[0].first;
     let mut bytes = Block::zeroed(geometry.block_bytes as usize);
     let names = [
         (InodeNr::ROOT, &b"."[..]),
         (InodeNr::ROOT, b".."),
         (LOST_FOUND, b"lost+found"),
     ];
-    fill_directory(plan, &mut bytes, &names);
+    fill_directory(plan, InodeNr::ROOT, &mut bytes, &names);
     image.blocks.insert(block, bytes.into_arc());
+    let (words, flags) = map_of(
+        plan,
+        &[Run {
+            first: block,
+            count: 1,
+        }],
+    );
     image.add_inode(
-        &plan.geometry,
-        plan.seconds,
+        plan,
         &NewInode {
             nr: InodeNr::ROOT,
             mode: mode::DIRECTORY | 0o755,
@@ -52,10 +60,8 @@ fn root(plan: &Plan, options: &Options, image: &mut Image) -> Result<()> {
             links: 3,
             size: u64::from(geometry.block_bytes),
             blocks: 1,
-            words: direct(&[Run {
-                first: block,
-                count: 1,
-            }]),
+            words,
+            flags,
         },
     );
     Ok(())
@@ -65,19 +71,20 @@ fn lost_found(plan: &Plan, image: &mut Image) -> Result<()> {
     let geometry = &plan.geometry;
     let count = LOST_FOUND_BYTES / geometry.block_bytes;
     let count = count.clamp(*LOST_FOUND_BLOCKS.start(), *LOST_FOUND_BLOCKS.end());
-    let runs = image.take(geometry, u64::from(count))?;
+    let runs = image.take(plan, u64::from(count))?;
     let blocks = runs
         .iter()
         .flat_map(|run| (0..run.count).map(|index| run.first + u64::from(index)));
     for (index, block) in blocks.enumerate() {
         let mut bytes = Block::zeroed(geometry.block_bytes as usize);
         let dots = [(LOST_FOUND, &b"."[..]), (InodeNr::ROOT, b"..")];
-        fill_directory(plan, &mut bytes, if index == 0 { &dots } else { &[] });
+        let names: &[_] = if index == 0 { &dots } else { &[] };
+        fill_directory(plan, LOST_FOUND, &mut bytes, names);
         image.blocks.insert(block, bytes.into_arc());
     }
+    let (words, flags) = map_of(plan, &runs);
     image.add_inode(
-        &plan.geometry,
-        plan.seconds,
+        plan,
         &NewInode {
             nr: LOST_FOUND,
             mode: mode::DIRECTORY | 0o700,
@@ -85,10 +92,20 @@ fn lost_found(plan: &Plan, image: &mut Image) -> Result<()> {
             links: 2,
             size: u64::from(count) * u64::from(geometry.block_bytes),
             blocks: u64::from(count),
-            words: direct(&runs),
+            words,
+            flags,
         },
     );
     Ok(())
+}
+
+/// Returns the map of a small file in its inode, and the flags that say which kind of map it is.
+fn map_of(plan: &Plan, runs: &[Run]) -> ([u32; 15], InodeFlags) {
+    if !plan.has_extents() {
+        return (direct(runs), InodeFlags::empty());
+    }
+    let tree = Tree::new(runs, plan.geometry.block_bytes);
+    (tree.build(&[], None).0, InodeFlags::EXTENTS)
 }
 
 /// Returns the block map of a file of at most 12 blocks.
@@ -103,11 +120,11 @@ fn direct(runs: &[Run]) -> [u32; 15] {
     words
 }
 
-/// Fills a block with entries of directories; without any, it is one unused entry.
-fn fill_directory(plan: &Plan, bytes: &mut [u8], names: &[(InodeNr, &[u8])]) {
+/// Fills a block of a directory with entries of directories; without any, it is one unused entry.
+fn fill_directory(plan: &Plan, nr: InodeNr, bytes: &mut [u8], names: &[(InodeNr, &[u8])]) {
     let has_filetype = plan.features.incompatible.contains(Incompatible::FILETYPE);
     let length_of = |name: &[u8]| (size_of::<EntryHeader>() + name.len()).next_multiple_of(4);
-    let end = bytes.len();
+    let end = bytes.len() - plan.sums.tail_bytes();
     if names.is_empty() {
         let header = EntryHeader {
             record_length: U16::new(end as u16),
@@ -134,4 +151,5 @@ fn fill_directory(plan: &Plan, bytes: &mut [u8], names: &[(InodeNr, &[u8])]) {
         bytes[name_at..name_at + name.len()].copy_from_slice(name);
         at += length;
     }
+    plan.sums.seal_directory(nr, bytes);
 }

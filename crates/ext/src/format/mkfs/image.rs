@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use layout::inode::{EXTRA_SIZE, Inode, InodeExtra};
+use layout::inode::{EXTRA_SIZE, Inode, InodeExtra, InodeFlags};
 use layout::time::InodeTime;
 use layout::{Block, BlockNr, InodeNr};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::place::{Places, metadata_blocks};
-use crate::disk::geometry::Geometry;
+use super::place::Places;
+use super::plan::Plan;
 use crate::disk::run::Run;
 use crate::error::Result;
 
@@ -45,18 +45,26 @@ pub(super) struct NewInode {
     /// Number of blocks, indirect ones included.
     pub(super) blocks: u64,
     pub(super) words: [u32; 15],
+    pub(super) flags: InodeFlags,
 }
 
 impl Image {
     /// Allocates blocks near the start of the volume.
-    pub(super) fn take(&mut self, geometry: &Geometry, count: u64) -> Result<Vec<Run>> {
-        self.places.take(geometry, geometry.first_data_block, count)
+    pub(super) fn take(&mut self, plan: &Plan, count: u64) -> Result<Vec<Run>> {
+        self.take_at(plan, plan.geometry.first_data_block, count)
+    }
+
+    /// Allocates blocks from a goal on.
+    pub(super) fn take_at(&mut self, plan: &Plan, goal: BlockNr, count: u64) -> Result<Vec<Run>> {
+        self.places
+            .take(&plan.geometry, &plan.metadata, goal, count)
     }
 
     /// Adds an inode to the table.
-    pub(super) fn add_inode(&mut self, geometry: &Geometry, seconds: i64, new: &NewInode) {
+    pub(super) fn add_inode(&mut self, plan: &Plan, new: &NewInode) {
+        let geometry = &plan.geometry;
         let mut bytes = vec![0; usize::from(geometry.inode_bytes)];
-        let time = InodeTime::new(seconds, 0);
+        let time = InodeTime::new(plan.seconds, 0);
         let word = U32::new(time.encode());
         let mut inode = Inode {
             mode: U16::new(new.mode),
@@ -69,6 +77,7 @@ impl Image {
         inode.set_uid(new.owner.0);
         inode.set_gid(new.owner.1);
         inode.set_map(new.words);
+        inode.set_flags(new.flags);
         let sectors = new.blocks * (u64::from(geometry.block_bytes) / SECTOR);
         let fits = inode.set_size(new.size, false)
             && inode.set_sectors(sectors, false, geometry.block_bytes);
@@ -84,14 +93,14 @@ impl Image {
             extra.creation_time.set(word);
             extra.creation_time_extra.set(epoch);
         }
+        plan.sums.seal_inode(new.nr, &mut bytes);
         self.inodes.insert(new.nr, bytes);
     }
 
     /// Returns the number of free blocks of the whole volume.
-    pub(super) fn free_blocks(&self, geometry: &Geometry) -> u64 {
-        let metadata = |group| u64::from(metadata_blocks(geometry, group));
-        let overhead: u64 = geometry.groups().map(metadata).sum();
-        geometry.block_count - geometry.first_data_block.get() - overhead - self.places.count()
+    pub(super) fn free_blocks(&self, plan: &Plan) -> u64 {
+        let blocks = plan.geometry.block_count - plan.geometry.first_data_block.get();
+        blocks - plan.metadata.count() - self.places.count()
     }
 
     /// Returns the number of blocks of the internal journal.

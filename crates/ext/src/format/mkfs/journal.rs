@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use layout::feature::{Compatible, Incompatible};
+use layout::inode::InodeFlags;
 use layout::superblock as disk;
-use layout::{BlockNr, GroupNr, InodeNr, mode};
+use layout::{Block, BlockNr, GroupNr, InodeNr, mode};
 use zerocopy::FromBytes;
 
+use super::extents::Tree;
 use super::plan::Plan;
 use super::{JournalOption, JournalPlace, Options, defaults, map};
 use crate::disk::log::{LOG_BLOCKS_MAX, LOG_BLOCKS_MIN};
+use crate::disk::run::Run;
 use crate::error::{Corrupt, Error, Result};
 use crate::format::mkfs::image::{Image, NewInode};
 
@@ -29,42 +32,84 @@ pub(super) fn make(plan: &mut Plan, options: &Options, image: &mut Image) -> Res
             ))
         }
     };
-    let map_count = map::map_blocks(&geometry, u64::from(count));
-    let map_runs = image.places.take(&geometry, goal, map_count)?;
-    let behind = map_runs.last().map_or(goal, |run| run.end());
-    let behind = if geometry.contains(behind) {
-        behind
+    let file = if plan.has_extents() {
+        file_of_extents(plan, image, goal, count)?
     } else {
-        geometry.first_data_block
+        indirect_file(plan, image, goal, count)?
     };
-    let data = image.places.take(&geometry, behind, u64::from(count))?;
-    let (words, images) = map::build(&geometry, &data, &map_runs);
-    image.blocks.extend(
-        images
-            .into_iter()
-            .map(|(block, bytes)| (block, bytes.into_arc())),
-    );
+    let nodes = file.nodes.into_iter();
+    let node_count = nodes.len() as u64;
+    image
+        .blocks
+        .extend(nodes.map(|(block, bytes)| (block, bytes.into_arc())));
     let size = u64::from(count) * u64::from(geometry.block_bytes);
     image.add_inode(
-        &plan.geometry,
-        plan.seconds,
+        plan,
         &NewInode {
             nr: InodeNr::JOURNAL,
             mode: mode::REGULAR | 0o600,
             owner: (0, 0),
             links: 1,
             size,
-            blocks: u64::from(count) + map_count,
-            words,
+            blocks: u64::from(count) + node_count,
+            words: file.words,
+            flags: file.flags,
         },
     );
     let mut backup = [0; 17];
-    backup[..15].copy_from_slice(&words);
+    backup[..15].copy_from_slice(&file.words);
     backup[15] = (size >> 32) as u32;
     backup[16] = size as u32;
     image.journal_backup = Some(backup);
-    image.journal = data;
+    image.journal = file.data;
     Ok(())
+}
+
+/// The blocks of the journal's file.
+struct JournalFile {
+    data: Vec<Run>,
+    words: [u32; 15],
+    flags: InodeFlags,
+    /// The blocks of its map.
+    nodes: Vec<(BlockNr, Block)>,
+}
+
+fn indirect_file(plan: &Plan, image: &mut Image, goal: BlockNr, count: u32) -> Result<JournalFile> {
+    let geometry = &plan.geometry;
+    let map_count = map::map_blocks(geometry, u64::from(count));
+    let map_runs = image.take_at(plan, goal, map_count)?;
+    let behind = map_runs.last().map_or(goal, |run| run.end());
+    let behind = if geometry.contains(behind) {
+        behind
+    } else {
+        geometry.first_data_block
+    };
+    let data = image.take_at(plan, behind, u64::from(count))?;
+    let (words, nodes) = map::build(geometry, &data, &map_runs);
+    Ok(JournalFile {
+        data,
+        words,
+        flags: InodeFlags::empty(),
+        nodes,
+    })
+}
+
+fn file_of_extents(
+    plan: &Plan,
+    image: &mut Image,
+    goal: BlockNr,
+    count: u32,
+) -> Result<JournalFile> {
+    let data = image.take_at(plan, goal, u64::from(count))?;
+    let tree = Tree::new(&data, plan.geometry.block_bytes);
+    let places = image.take_at(plan, goal, tree.node_count())?;
+    let (words, nodes) = tree.build(&places, plan.sums.owner(InodeNr::JOURNAL));
+    Ok(JournalFile {
+        data,
+        words,
+        flags: InodeFlags::EXTENTS,
+        nodes,
+    })
 }
 
 /// Returns the number of blocks of the journal; none if it is external, or if the volume is too
@@ -91,7 +136,7 @@ fn block_count(plan: &mut Plan, options: &Options, image: &Image) -> Result<Opti
     if !(LOG_BLOCKS_MIN..=LOG_BLOCKS_MAX).contains(&count) {
         return Err(Error::Invalid("a journal has 1024 to 10240000 blocks"));
     }
-    if u64::from(count) > image.free_blocks(&plan.geometry) / 2 {
+    if u64::from(count) > image.free_blocks(plan) / 2 {
         return Err(Error::Invalid(
             "the journal would take more than half of the free blocks",
         ));

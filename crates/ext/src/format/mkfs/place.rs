@@ -2,6 +2,7 @@
 
 use layout::{BlockNr, GroupNr};
 
+use super::groups::GroupMetadata;
 use crate::disk::geometry::Geometry;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
@@ -18,6 +19,7 @@ impl Places {
     pub(super) fn take(
         &mut self,
         geometry: &Geometry,
+        metadata: &GroupMetadata,
         goal: BlockNr,
         count: u64,
     ) -> Result<Vec<Run>> {
@@ -27,7 +29,7 @@ impl Places {
         for (from, to) in [(goal, geometry.block_count), (start, goal.get())] {
             let mut at = from;
             while left > 0 && at.get() < to {
-                let Some(free) = self.free_run(geometry, at, to) else {
+                let Some(free) = self.free_run(geometry, metadata, at, to) else {
                     break;
                 };
                 let take = u64::from(free.count).min(left) as u32;
@@ -49,17 +51,20 @@ impl Places {
     }
 
     /// Returns the first extent of free blocks in `from..to`; it ends with its group.
-    fn free_run(&self, geometry: &Geometry, from: BlockNr, to: u64) -> Option<Run> {
+    fn free_run(
+        &self,
+        geometry: &Geometry,
+        metadata: &GroupMetadata,
+        from: BlockNr,
+        to: u64,
+    ) -> Option<Run> {
         let mut at = from;
         while at.get() < to {
-            let (group, index) = geometry.group_of_block(at);
-            let data = metadata_blocks(geometry, group);
+            let (group, _) = geometry.group_of_block(at);
             let end = geometry.first_block_of(group) + u64::from(geometry.blocks_in(group));
-            if index < data {
-                at = geometry.first_block_of(group) + u64::from(data);
-                continue;
-            }
-            let behind = self.taken.iter().find(|run| run.end() > at);
+            let taken = self.taken.iter().find(|run| run.end() > at).copied();
+            let behind = [taken, metadata.behind(at)];
+            let behind = behind.into_iter().flatten().min_by_key(|run| run.first);
             match behind {
                 Some(run) if run.first <= at => at = run.end(),
                 _ => {
@@ -100,13 +105,8 @@ impl Places {
     }
 }
 
-/// Returns the number of blocks at the start of a group that hold its metadata.
-pub(super) fn metadata_blocks(geometry: &Geometry, group: GroupNr) -> u32 {
-    geometry.super_blocks(group) + 2 + geometry.inode_table_blocks()
-}
-
 /// Appends an extent, merged with the last one if it follows it.
-fn push(runs: &mut Vec<Run>, run: Run) {
+pub(super) fn push(runs: &mut Vec<Run>, run: Run) {
     match runs.last_mut() {
         Some(last) if last.end() == run.first => last.count += run.count,
         _ => runs.push(run),

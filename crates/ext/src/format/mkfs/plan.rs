@@ -6,12 +6,14 @@
 //! changes, in the order of mke2fs.
 
 use block::Geometry as DeviceGeometry;
-use layout::feature::{Compatible, Features, ReadOnlyCompatible};
+use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
 use layout::superblock::{GOOD_OLD_FIRST_INODE, is_sparse_backup};
 use layout::{BlockNr, InodeNr};
 
 use super::defaults::{self, Resolved};
-use super::{JournalOption, Options, Summary};
+use super::groups::GroupMetadata;
+use super::sums::Sums;
+use super::{FileSystemType, JournalOption, Options, Profile, Summary};
 use crate::disk::geometry::Geometry;
 use crate::disk::superblock::BLOCK_BYTES_MAX;
 use crate::error::{Error, Result};
@@ -40,13 +42,15 @@ const TOO_SMALL: Error = Error::Invalid("the device is too small for a file syst
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) geometry: Geometry,
+    pub(super) metadata: GroupMetadata,
     pub(super) features: Features,
+    pub(super) sums: Sums,
     pub(super) reserved_blocks: u64,
     pub(super) uuid: [u8; 16],
     pub(super) hash_seed: [u8; 16],
     pub(super) seconds: i64,
     pub(super) label: [u8; LABEL_MAX],
-    pub(super) profile: super::Profile,
+    pub(super) profile: Profile,
     pub(super) warnings: Vec<String>,
 }
 
@@ -135,11 +139,15 @@ pub(super) fn plan(device: &DeviceGeometry, options: &Options) -> Result<Plan> {
     }
     let mut label = [0; LABEL_MAX];
     label[..options.label.len()].copy_from_slice(options.label.as_bytes());
+    let uuid = options.uuid.unwrap_or_else(random_uuid);
+    let is_flexible = features.incompatible.contains(Incompatible::FLEX_BG);
     Ok(Plan {
+        metadata: GroupMetadata::new(&geometry, is_flexible)?,
         geometry,
         features,
+        sums: Sums::new(features, &uuid),
         reserved_blocks: counts.reserved,
-        uuid: options.uuid.unwrap_or_else(random_uuid),
+        uuid,
         hash_seed: options.hash_seed.unwrap_or_else(random_uuid),
         seconds: options.seconds.unwrap_or_else(|| rt::wall().seconds),
         label,
@@ -198,13 +206,48 @@ fn features(options: &Options, base: Features) -> Result<Features> {
     if options.resize_blocks_max.is_some() {
         features.compatible |= Compatible::RESIZE_INODE;
     }
-    let is_sparse = features
-        .read_only_compatible
-        .contains(ReadOnlyCompatible::SPARSE_SUPER);
-    if features.compatible.contains(Compatible::RESIZE_INODE) && !is_sparse {
-        return Err(Error::Invalid("resize_inode needs sparse_super"));
+    if options.file_system == FileSystemType::Ext4 && options.profile == Profile::Classic2002 {
+        return Err(Error::Invalid("there was no ext4 in 2002"));
+    }
+    let has = |bits| features.read_only_compatible.contains(bits);
+    let rules = [
+        (
+            features.compatible.contains(Compatible::RESIZE_INODE)
+                && !has(ReadOnlyCompatible::SPARSE_SUPER),
+            "resize_inode needs sparse_super",
+        ),
+        (
+            features.incompatible.contains(Incompatible::IS_64BIT)
+                && !features.incompatible.contains(Incompatible::EXTENTS),
+            "64bit needs extent",
+        ),
+        (
+            features
+                .incompatible
+                .contains(Incompatible::METADATA_CSUM_SEED)
+                && !has(ReadOnlyCompatible::METADATA_CSUM),
+            "metadata_csum_seed needs metadata_csum",
+        ),
+    ];
+    if let Some((_, rule)) = rules.into_iter().find(|(is_broken, _)| *is_broken) {
+        return Err(Error::Invalid(rule));
+    }
+    if has(ReadOnlyCompatible::METADATA_CSUM) {
+        // It includes checksums of descriptors.
+        features
+            .read_only_compatible
+            .remove(ReadOnlyCompatible::UNINIT_BG);
     }
     Ok(features)
+}
+
+/// Returns the size of a group descriptor in bytes.
+fn descriptor_bytes(features: Features) -> u16 {
+    if features.incompatible.contains(Incompatible::IS_64BIT) {
+        layout::group::SIZE_64BIT as u16
+    } else {
+        layout::group::SIZE as u16
+    }
 }
 
 fn block_count(device: &DeviceGeometry, options: &Options, block_bytes: u32) -> Result<u64> {
@@ -251,9 +294,10 @@ fn round(
     }
     let inodes_per_group = inodes_per_group(inodes_wanted, groups, resolved);
     let table = (inodes_per_group * u32::from(resolved.inode_bytes)).div_ceil(block_bytes);
-    let descriptors = groups.div_ceil(block_bytes / 32);
+    let descriptor_bytes = u32::from(descriptor_bytes(features));
+    let descriptors = groups.div_ceil(block_bytes / descriptor_bytes);
     let reserved = if features.compatible.contains(Compatible::RESIZE_INODE) {
-        reserved_descriptors(counts, options, block_bytes, descriptors)?
+        reserved_descriptors(counts, options, block_bytes, descriptor_bytes, descriptors)?
     } else {
         0
     };
@@ -310,9 +354,10 @@ fn reserved_descriptors(
     counts: &Counts,
     options: &Options,
     block_bytes: u32,
+    descriptor_bytes: u32,
     descriptors: u32,
 ) -> Result<u16> {
-    let per_block = u64::from(block_bytes / 32);
+    let per_block = u64::from(block_bytes / descriptor_bytes);
     let per_group = u64::from(counts.blocks_per_group);
     let first = u64::from(block_bytes == 1024);
     let more_for = |blocks_max: u64| {
@@ -359,7 +404,7 @@ fn geometry(
         inode_bytes: resolved.inode_bytes,
         inode_count: inodes_per_group * group_count,
         first_inode: InodeNr::new(GOOD_OLD_FIRST_INODE),
-        descriptor_bytes: layout::group::SIZE as u16,
+        descriptor_bytes: descriptor_bytes(features),
         reserved_descriptor_blocks,
         is_sparse_super: features
             .read_only_compatible
@@ -378,13 +423,18 @@ fn random_uuid() -> [u8; 16] {
 }
 
 impl Plan {
+    /// Returns true if files are mapped by extents.
+    pub(super) fn has_extents(&self) -> bool {
+        self.features.incompatible.contains(Incompatible::EXTENTS)
+    }
+
     /// Returns the description of the new volume.
     pub(super) fn summary(&self, image: &Image) -> Summary {
         Summary {
             geometry: self.geometry.clone(),
             features: self.features,
             reserved_blocks: self.reserved_blocks,
-            free_blocks: image.free_blocks(&self.geometry),
+            free_blocks: image.free_blocks(self),
             free_inodes: self.geometry.inode_count - GOOD_OLD_FIRST_INODE,
             journal_blocks: image.journal_block_count(),
             uuid: self.uuid,

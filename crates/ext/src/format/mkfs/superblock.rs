@@ -1,16 +1,16 @@
 //! The superblock of a new volume.
 
-use layout::feature::Compatible;
+use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible};
 use layout::inode::EXTRA_SIZE;
 use layout::superblock::{
-    DYNAMIC_REVISION, DefaultMountOptions, ErrorPolicy, JOURNAL_BACKUP_BLOCKS, MAGIC,
-    MOUNT_COUNT_UNLIMITED, MiscFlags, OS_LINUX, State, Superblock,
+    CHECKSUM_CRC32C, DYNAMIC_REVISION, DefaultMountOptions, ErrorPolicy, JOURNAL_BACKUP_BLOCKS,
+    MAGIC, MOUNT_COUNT_UNLIMITED, MiscFlags, OS_LINUX, State, Superblock,
 };
 use layout::{InodeNr, hash::HashVersion};
 use zerocopy::FromZeros;
 use zerocopy::little_endian::U32;
 
-use super::place::metadata_blocks;
+use super::groups::FLEX_GROUPS_LOG;
 use super::plan::Plan;
 use super::{JournalOption, Options, Profile};
 use crate::disk::superblock::split_time;
@@ -52,8 +52,29 @@ pub(super) fn superblock(plan: &Plan, options: &Options, image: &Image) -> Super
         raw.min_extra_inode_size.set(EXTRA_SIZE as u16);
         raw.wanted_extra_inode_size.set(EXTRA_SIZE as u16);
     }
+    extended(&mut raw, plan);
     journal(&mut raw, options, image);
     raw
+}
+
+/// Sets the fields of ext4's features.
+fn extended(raw: &mut Superblock, plan: &Plan) {
+    let incompatible = plan.features.incompatible;
+    if incompatible.contains(Incompatible::IS_64BIT) {
+        raw.descriptor_size.set(plan.geometry.descriptor_bytes);
+    }
+    if incompatible.contains(Incompatible::FLEX_BG) {
+        raw.log_groups_per_flex = FLEX_GROUPS_LOG;
+    }
+    let read_only = plan.features.read_only_compatible;
+    if read_only.contains(ReadOnlyCompatible::METADATA_CSUM) {
+        raw.checksum_type = CHECKSUM_CRC32C;
+    }
+    if incompatible.contains(Incompatible::METADATA_CSUM_SEED)
+        && let Some(seed) = plan.sums.seed()
+    {
+        raw.checksum_seed.set(seed);
+    }
 }
 
 fn counts(raw: &mut Superblock, plan: &Plan, image: &Image) {
@@ -62,7 +83,7 @@ fn counts(raw: &mut Superblock, plan: &Plan, image: &Image) {
     raw.inodes_count.set(geometry.inode_count);
     raw.set_blocks_count(geometry.block_count);
     raw.set_reserved_blocks_count(plan.reserved_blocks);
-    raw.set_free_blocks_count(image.free_blocks(geometry));
+    raw.set_free_blocks_count(image.free_blocks(plan));
     raw.free_inodes_count
         .set(geometry.inode_count - LOST_FOUND.get());
     raw.first_data_block
@@ -76,12 +97,9 @@ fn counts(raw: &mut Superblock, plan: &Plan, image: &Image) {
     raw.dynamic_inode_size.set(geometry.inode_bytes);
     raw.reserved_descriptor_blocks
         .set(geometry.reserved_descriptor_blocks);
-    let metadata: u64 = geometry
-        .groups()
-        .map(|group| u64::from(metadata_blocks(geometry, group)))
-        .sum();
-    let overhead =
-        geometry.first_data_block.get() + metadata + u64::from(image.journal_block_count());
+    let overhead = geometry.first_data_block.get()
+        + plan.metadata.count()
+        + u64::from(image.journal_block_count());
     raw.overhead_clusters.set(overhead as u32);
 }
 

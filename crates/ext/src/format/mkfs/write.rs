@@ -4,19 +4,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use block::BlockDevice;
-use layout::group::GroupDescriptor;
 use layout::superblock::Superblock;
-use layout::{Block, BlockNr, GroupNr, InodeNr};
+use layout::{Block, BlockNr, GroupNr};
 use zerocopy::IntoBytes;
-use zerocopy::little_endian::{U16, U32};
 
-use super::journal;
-use super::place::metadata_blocks;
+use super::descriptors::{self, taken_inodes};
 use super::plan::Plan;
+use super::{journal, sums};
 use crate::cache::buffers::batch;
 use crate::disk::geometry::Geometry;
 use crate::error::Result;
-use crate::format::mkfs::image::{Image, LOST_FOUND};
+use crate::format::mkfs::image::Image;
 
 /// Alignment in bytes of the superblocks of disk arrays.
 const ARRAY_BYTES: u64 = 64 << 10;
@@ -45,9 +43,12 @@ pub(super) fn write(
     writer.zeroes(BlockNr::new(end), geometry.block_count - end)?;
     writer.finish()?;
     device.flush()?;
-    let descriptors = descriptors(geometry, image);
+    let (descriptors, bitmaps) = descriptors::make(plan, image);
+    for (block, bytes) in bitmaps {
+        writer.put(block, bytes)?;
+    }
     for group in geometry.groups() {
-        write_group(&mut writer, geometry, image, group, raw, &descriptors)?;
+        write_group(&mut writer, plan, image, group, raw, &descriptors)?;
     }
     writer.finish()?;
     let first_group_end = geometry.first_block_of(GroupNr::new(0))
@@ -82,7 +83,7 @@ fn end_of_arrays(geometry: &Geometry) -> u64 {
     }
 }
 
-/// A writer that gathers blocks in ascending order, writes them in batches, and zeroes empty
+/// A writer that gathers blocks, writes them in batches in ascending order, and zeroes empty
 /// ranges.
 struct Writer<'d> {
     device: &'d dyn BlockDevice,
@@ -119,6 +120,7 @@ impl Writer<'_> {
     }
 
     fn finish(&mut self) -> Result<()> {
+        self.gathered.sort_unstable_by_key(|(block, _)| *block);
         batch::write_all(self.device, &self.gathered, self.block_bytes)?;
         self.gathered.clear();
         self.device.zero(&self.empty)?;
@@ -129,12 +131,13 @@ impl Writer<'_> {
 
 fn write_group(
     writer: &mut Writer<'_>,
-    geometry: &Geometry,
+    plan: &Plan,
     image: &Image,
     group: GroupNr,
     raw: &Superblock,
     descriptors: &[Arc<Block>],
 ) -> Result<()> {
+    let geometry = &plan.geometry;
     let mut next = geometry.first_block_of(group);
     if geometry.has_super(group) {
         // The first superblock is written after everything else.
@@ -154,9 +157,7 @@ fn write_group(
             next = next + 1;
         }
     }
-    writer.put(next, block_bitmap(geometry, image, group))?;
-    writer.put(next + 1, inode_bitmap(geometry, group))?;
-    let table = next + 2;
+    let table = plan.metadata.of(group).inode_table;
     let filled = inode_blocks(geometry, image, group);
     let count = filled.len() as u64;
     for (index, bytes) in filled.into_iter().enumerate() {
@@ -176,6 +177,7 @@ pub(crate) fn superblock_block(
 ) -> Arc<Block> {
     let mut raw = *raw;
     raw.copy_group.set(group.get() as u16);
+    sums::seal_superblock(&mut raw);
     let mut block = Block::zeroed(geometry.block_bytes as usize);
     let offset = if group.get() == 0 {
         geometry.superblock_place().1
@@ -184,72 +186,6 @@ pub(crate) fn superblock_block(
     };
     block[offset..offset + size_of::<Superblock>()].copy_from_slice(raw.as_bytes());
     block.into_arc()
-}
-
-/// Returns the blocks of the group descriptors.
-fn descriptors(geometry: &Geometry, image: &Image) -> Vec<Arc<Block>> {
-    let mut blocks: Vec<Block> = (0..geometry.descriptor_blocks())
-        .map(|_| Block::zeroed(geometry.block_bytes as usize))
-        .collect();
-    let per_block = geometry.block_bytes / u32::from(geometry.descriptor_bytes);
-    for group in geometry.groups() {
-        let bitmap = geometry.first_block_of(group).get() as u32 + geometry.super_blocks(group);
-        let files: u32 = image
-            .places
-            .in_group(geometry, group)
-            .map(|(_, count)| count)
-            .sum();
-        let free = geometry.blocks_in(group) - metadata_blocks(geometry, group) - files;
-        let taken_inodes = taken_inodes(geometry, group);
-        let directories =
-            [InodeNr::ROOT, LOST_FOUND].map(|nr| u16::from(geometry.group_of_inode(nr).0 == group));
-        let descriptor = GroupDescriptor {
-            block_bitmap_low: U32::new(bitmap),
-            inode_bitmap_low: U32::new(bitmap + 1),
-            inode_table_low: U32::new(bitmap + 2),
-            free_blocks_count_low: U16::new(free as u16),
-            free_inodes_count_low: U16::new((geometry.inodes_per_group - taken_inodes) as u16),
-            directories_count_low: U16::new(directories[0] + directories[1]),
-            ..GroupDescriptor::default()
-        };
-        let (_, offset) = geometry.descriptor_place(group);
-        let block = &mut blocks[(group.get() / per_block) as usize];
-        block[offset..offset + size_of::<GroupDescriptor>()].copy_from_slice(descriptor.as_bytes());
-    }
-    blocks.into_iter().map(Block::into_arc).collect()
-}
-
-fn block_bitmap(geometry: &Geometry, image: &Image, group: GroupNr) -> Arc<Block> {
-    let mut bitmap = Block::zeroed(geometry.block_bytes as usize);
-    set_bits(&mut bitmap, 0, metadata_blocks(geometry, group));
-    for (start, count) in image.places.in_group(geometry, group) {
-        set_bits(&mut bitmap, start, count);
-    }
-    let count = geometry.blocks_in(group);
-    set_bits(&mut bitmap, count, geometry.block_bytes * 8 - count);
-    bitmap.into_arc()
-}
-
-fn inode_bitmap(geometry: &Geometry, group: GroupNr) -> Arc<Block> {
-    let mut bitmap = Block::zeroed(geometry.block_bytes as usize);
-    set_bits(&mut bitmap, 0, taken_inodes(geometry, group));
-    let count = geometry.inodes_per_group;
-    set_bits(&mut bitmap, count, geometry.block_bytes * 8 - count);
-    bitmap.into_arc()
-}
-
-fn set_bits(bitmap: &mut [u8], start: u32, count: u32) {
-    (start..start + count).for_each(|bit| bitmap[(bit / 8) as usize] |= 1 << (bit % 8));
-}
-
-/// Returns the number of inodes at the start of a group that are reserved or belong to the first
-/// files.
-fn taken_inodes(geometry: &Geometry, group: GroupNr) -> u32 {
-    let before = group.get().saturating_mul(geometry.inodes_per_group);
-    LOST_FOUND
-        .get()
-        .saturating_sub(before)
-        .min(geometry.inodes_per_group)
 }
 
 /// Returns the blocks at the start of a group's inode table that hold the first files.

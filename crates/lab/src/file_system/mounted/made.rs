@@ -330,12 +330,25 @@ impl Mount {
     }
 
     /// Unmounts, and waits until everything is written.
+    ///
+    /// # Errors
+    /// Fails if the FUSE program does, which is how it says that something could not be written.
     fn close(self) -> Result<()> {
         self.mounted.unmount()?;
         let Some(mut program) = self.program else {
             return Ok(());
         };
-        wait_until(|| Ok(program.try_wait()?.is_some()))
+        let mut ended = None;
+        wait_until(|| {
+            ended = program.try_wait()?;
+            Ok(ended.is_some())
+        })?;
+        let status = ended.context("it has ended")?;
+        ensure!(
+            status.success(),
+            "the FUSE program failed after the unmount: {status}"
+        );
+        Ok(())
     }
 }
 

@@ -1,0 +1,143 @@
+//! ext4: extents, checksums, flexible groups, descriptors of 64 bytes.
+
+use super::*;
+
+fn ext4() -> Options {
+    options(FileSystemType::Ext4)
+}
+
+#[test]
+fn defaults_by_size_are_those_of_mke2fs() {
+    for size in SIZES {
+        compare(*size, &ext4(), &[]);
+    }
+    compare(5 << 30, &ext4(), &[]);
+}
+
+#[test]
+fn every_size_of_blocks_and_inodes_is_like_mke2fs() {
+    for block_bytes in [1024, 2048, 4096] {
+        for inode_bytes in [128, 256, 512] {
+            for size in [20 * MIB, 131 * MIB, 600 * MIB] {
+                let options = Options {
+                    block_bytes: Some(block_bytes),
+                    inode_bytes: Some(inode_bytes),
+                    ..ext4()
+                };
+                let (b, i) = (block_bytes.to_string(), inode_bytes.to_string());
+                compare(size, &options, &["-b", &b, "-I", &i]);
+            }
+        }
+    }
+}
+
+#[test]
+fn features_are_edited_as_by_mke2fs() {
+    for list in [
+        "^64bit",
+        "^flex_bg",
+        "^metadata_csum",
+        "^metadata_csum,uninit_bg",
+        "metadata_csum_seed",
+        "^extent,^64bit",
+        "^has_journal,^resize_inode",
+        "^huge_file,^dir_nlink,^extra_isize",
+    ] {
+        let features = FeatureEdits::parse(list).expect("known features");
+        let options = Options { features, ..ext4() };
+        compare(OPTIONS_SIZE, &options, &["-O", list]);
+    }
+    for list in [
+        "metadata_csum",
+        "extent",
+        "extent,64bit,flex_bg",
+        "uninit_bg",
+    ] {
+        let features = FeatureEdits::parse(list).expect("known features");
+        let options = Options { features, ..ext3() };
+        compare(OPTIONS_SIZE, &options, &["-O", list]);
+    }
+}
+
+#[test]
+fn features_that_need_others_are_refused_without_them() {
+    let device = MemoryDevice::new(OPTIONS_SIZE);
+    for (list, needed) in [
+        ("^extent", "64bit needs extent"),
+        (
+            "^metadata_csum,metadata_csum_seed",
+            "metadata_csum_seed needs metadata_csum",
+        ),
+    ] {
+        let features = FeatureEdits::parse(list).expect("known features");
+        let error = preview(&device.geometry(), &Options { features, ..ext4() });
+        let error = error.expect_err("refused");
+        assert!(error.to_string().contains(needed), "{list}: {error}");
+    }
+    let classic = Options {
+        file_system: FileSystemType::Ext4,
+        ..Options::classic2002()
+    };
+    let error = preview(&device.geometry(), &classic).expect_err("refused");
+    assert!(error.to_string().contains("no ext4 in 2002"), "{error}");
+}
+
+/// The inode tables of 16 groups are larger than the first of them, and go on behind the copies of
+/// the superblock in the next ones.
+#[test]
+fn tables_larger_than_a_group_go_on_in_the_next() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let image = path(&directory, "image");
+    for (block_bytes, bytes_per_inode, size) in [
+        (1024, 1024, 200 * MIB),
+        (1024, 2048, 300 * MIB),
+        (2048, 1024, 300 * MIB),
+    ] {
+        let options = Options {
+            block_bytes: Some(block_bytes),
+            bytes_per_inode: Some(bytes_per_inode),
+            ..ext4()
+        };
+        let (device, summary) = make(size, &options);
+        let geometry = &summary.geometry;
+        let metadata = groups::GroupMetadata::new(geometry, true).expect("it fits");
+        let first_table = metadata.of(layout::GroupNr::new(0)).inode_table;
+        let last_table = metadata.of(layout::GroupNr::new(15)).inode_table;
+        let home = |block| geometry.group_of_block(block).0;
+        assert!(home(last_table) > home(first_table), "{summary:?}");
+        device.write_to_file(&image).expect("room for the image");
+        check_clean(&image, &[]);
+    }
+}
+
+/// The journal has more extents than an inode holds.
+#[test]
+fn a_large_journal_has_a_tree() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let image = path(&directory, "image");
+    for (journal, features) in [(256, ""), (200, "^flex_bg,^64bit")] {
+        let options = Options {
+            block_bytes: Some(1024),
+            journal: JournalOption::Megabytes(journal),
+            features: FeatureEdits::parse(features).expect("known features"),
+            ..ext4()
+        };
+        let (device, _) = make(600 * MIB, &options);
+        device.write_to_file(&image).expect("room for the image");
+        check_clean(&image, &[]);
+        let (_, output) = run("debugfs", &["-R", "ex <8>", &image]);
+        assert!(output.contains(" 1/ 1 "), "{output}");
+    }
+}
+
+/// A volume over old contents: bitmaps that are not written are not read either.
+#[test]
+fn an_old_volume_leaves_nothing_behind() {
+    let device = Arc::new(MemoryDevice::from_bytes(&vec![0xA5; 300 << 20]));
+    let shared: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&device);
+    format(&shared, &ext4()).expect("the options fit");
+    let directory = tempfile::tempdir().expect("a directory");
+    let image = path(&directory, "image");
+    device.write_to_file(&image).expect("room for the image");
+    check_clean(&image, &[]);
+}
