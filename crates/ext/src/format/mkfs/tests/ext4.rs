@@ -141,3 +141,34 @@ fn an_old_volume_leaves_nothing_behind() {
     device.write_to_file(&image).expect("room for the image");
     check_clean(&image, &[]);
 }
+
+/// The kernel fills groups that have no bitmaps yet, and inode tables that it finds zeroed.
+#[test]
+fn the_kernel_fills_a_volume() {
+    if !testkit::privilege::is_granted() {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let image = path(&directory, "image");
+    for (block_bytes, features) in [(4096, ""), (1024, ""), (1024, "^metadata_csum,uninit_bg")] {
+        let options = Options {
+            block_bytes: Some(block_bytes),
+            features: FeatureEdits::parse(features).expect("known features"),
+            ..ext4()
+        };
+        let (device, _) = make(300 * MIB, &options);
+        device.write_to_file(&image).expect("room for the image");
+        let mount = testkit::Mount::new(image.as_ref(), None, "ext4", "defaults");
+        let mount = mount.expect("the kernel mounts it");
+        for folder in 0..40 {
+            let folder = mount.at(&format!("/{folder}"));
+            std::fs::create_dir(&folder).expect("mkdir");
+            for file in 0..60 {
+                let bytes = vec![file as u8; 100_000];
+                std::fs::write(folder.join(file.to_string()), bytes).expect("a file");
+            }
+        }
+        drop(mount);
+        check_clean(&image, &[]);
+    }
+}
