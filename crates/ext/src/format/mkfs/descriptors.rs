@@ -13,17 +13,21 @@ use zerocopy::little_endian::{U16, U32};
 use super::image::{Image, LOST_FOUND};
 use super::plan::Plan;
 use crate::disk::geometry::Geometry;
+use crate::error::Result;
 
-/// Blocks and their contents.
-type Blocks = Vec<(BlockNr, Arc<Block>)>;
-
-/// Returns the blocks of the descriptors, and the bitmaps of the groups that have them.
-pub(super) fn make(plan: &Plan, image: &Image) -> (Vec<Arc<Block>>, Blocks) {
+/// Returns the blocks of the descriptors, and gives `put` the bitmaps of the groups that have them.
+///
+/// # Errors
+/// Returns the first error of `put`.
+pub(super) fn make(
+    plan: &Plan,
+    image: &Image,
+    mut put: impl FnMut(BlockNr, Arc<Block>) -> Result<()>,
+) -> Result<Vec<Arc<Block>>> {
     let geometry = &plan.geometry;
     let mut blocks: Vec<Block> = (0..geometry.descriptor_blocks())
         .map(|_| Block::zeroed(geometry.block_bytes as usize))
         .collect();
-    let mut bitmaps = Vec::new();
     let size = usize::from(geometry.descriptor_bytes);
     let per_block = geometry.block_bytes / u32::from(geometry.descriptor_bytes);
     for group in geometry.groups() {
@@ -36,7 +40,7 @@ pub(super) fn make(plan: &Plan, image: &Image) -> (Vec<Arc<Block>>, Blocks) {
                 raw.base.block_bitmap_checksum_low.set(sum as u16);
                 raw.block_bitmap_checksum_high.set((sum >> 16) as u16);
             }
-            bitmaps.push((places.block_bitmap, bitmap));
+            put(places.block_bitmap, bitmap)?;
         }
         if !raw.flags().contains(GroupFlags::INODE_UNINIT) {
             let bitmap = inode_bitmap(geometry, group);
@@ -45,7 +49,7 @@ pub(super) fn make(plan: &Plan, image: &Image) -> (Vec<Arc<Block>>, Blocks) {
                 raw.base.inode_bitmap_checksum_low.set(sum as u16);
                 raw.inode_bitmap_checksum_high.set((sum >> 16) as u16);
             }
-            bitmaps.push((places.inode_bitmap, bitmap));
+            put(places.inode_bitmap, bitmap)?;
         }
         let (_, offset) = geometry.descriptor_place(group);
         let block = &mut blocks[(group.get() / per_block) as usize];
@@ -53,8 +57,7 @@ pub(super) fn make(plan: &Plan, image: &Image) -> (Vec<Arc<Block>>, Blocks) {
         place.copy_from_slice(&raw.as_bytes()[..size]);
         plan.sums.seal_descriptor(group, place);
     }
-    let blocks = blocks.into_iter().map(Block::into_arc).collect();
-    (blocks, bitmaps)
+    Ok(blocks.into_iter().map(Block::into_arc).collect())
 }
 
 /// Returns a group's descriptor without checksums.

@@ -43,10 +43,7 @@ pub(super) fn write(
     writer.zeroes(BlockNr::new(end), geometry.block_count - end)?;
     writer.finish()?;
     device.flush()?;
-    let (descriptors, bitmaps) = descriptors::make(plan, image);
-    for (block, bytes) in bitmaps {
-        writer.put(block, bytes)?;
-    }
+    let descriptors = descriptors::make(plan, image, |block, bytes| writer.put(block, bytes))?;
     for group in geometry.groups() {
         write_group(&mut writer, plan, image, group, raw, &descriptors)?;
     }
