@@ -75,6 +75,13 @@ pub enum BlockUse {
         /// 1, 2 or 3: single, double or triple indirect.
         depth: u8,
     },
+    /// A node of a file's extent tree.
+    ExtentNode {
+        /// The file.
+        inode: InodeNr,
+        /// Number of levels below it: 0 for a leaf.
+        depth: u8,
+    },
     /// Extended attributes.
     Attributes {
         /// The first inode that refers to the block; others may share it.
@@ -131,7 +138,11 @@ fn is_free(tables: &Tables<'_>, block: BlockNr) -> Result<bool> {
         return Ok(false);
     }
     let (group, index) = tables.geometry.group_of_block(block);
-    let bitmap = tables.block(tables.groups[group.index()].block_bitmap)?;
+    let places = &tables.groups[group.index()];
+    if places.lacks_block_bitmap {
+        return Ok(true);
+    }
+    let bitmap = tables.block(places.block_bitmap)?;
     Ok(!is_set(&bitmap, index))
 }
 

@@ -118,7 +118,11 @@ impl Core {
         journal: Option<Arc<Journal>>,
         is_read_only: bool,
     ) -> Result<Self> {
-        let checks = Checks::new(&superblock.geometry, device.geometry().size_bytes);
+        let checks = Checks::new(
+            &superblock.geometry,
+            superblock.checksums,
+            device.geometry().size_bytes,
+        );
         let buffers = BufferCache::new(Arc::clone(&device), checks, journal.is_some());
         let space = Space::open(&superblock, &buffers)?;
         for group in space.groups() {

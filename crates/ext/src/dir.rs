@@ -375,7 +375,7 @@ fn readable(
             buffer: damaged.copy,
             bad: Some(damaged.bad),
         }),
-        Err(Refused::Failed(error)) => Err(error),
+        Err(Refused::Failed(error)) => Err(core.noted(error)),
     }
 }
 

@@ -1,6 +1,8 @@
 //! On-disk structures, decoded and validated.
 
+pub(crate) mod checksums;
 pub(crate) mod entry;
+pub(crate) mod extents;
 pub(crate) mod file_size;
 pub mod geometry;
 pub(crate) mod group;

@@ -5,10 +5,13 @@
 //! remedies instead.
 //! own messages for that.
 
+mod sealed;
 mod system;
 
 use block::DeviceError;
 use layout::{BlockNr, FileBlock, GroupNr, InodeNr};
+
+pub use sealed::Sealed;
 
 /// Result of an operation on a volume.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
@@ -29,6 +32,14 @@ pub enum Error {
     /// The bytes are valid, but not supported.
     #[error("{0}")]
     Unsupported(String),
+    /// The volume has features with which it can be read, and not written.
+    #[error(
+        "volumes with the features {features} can be read, but not written; open it with MountOptions::read_only"
+    )]
+    OnlyReadable {
+        /// The names of the features.
+        features: String,
+    },
     /// The log holds transactions that the superblock does not require to be replayed.
     #[error(
         "the superblock does not call for the transactions ({transactions}) that the log holds (needs_recovery is clear); \
@@ -213,6 +224,19 @@ pub enum Corrupt {
         /// The block met again.
         block: BlockNr,
     },
+    /// A node of a file's extent tree is damaged.
+    #[error("inode {inode}: extent tree: {why}")]
+    Extents {
+        /// The inode.
+        inode: InodeNr,
+        /// The block of the node; none for the root, which lies in the inode.
+        block: Option<BlockNr>,
+        /// The kind of damage.
+        why: &'static str,
+    },
+    /// The checksum of a structure does not match.
+    #[error("{0}: the checksum does not match")]
+    Checksum(Sealed),
     /// Extended attributes are damaged.
     #[error("inode {inode}: extended attributes: {why}")]
     Attributes {
@@ -268,10 +292,12 @@ impl Corrupt {
             Self::Inode { inode, .. }
             | Self::Mapping { inode, .. }
             | Self::MapCycle { inode, .. }
+            | Self::Extents { inode, .. }
             | Self::Attributes { inode, .. }
             | Self::Directory { inode, .. }
             | Self::Name { inode, .. }
             | Self::Orphan { inode, .. } => Some(*inode),
+            Self::Checksum(sealed) => sealed.inode(),
             Self::Magic { .. }
             | Self::Truncated { .. }
             | Self::Superblock { .. }
@@ -284,6 +310,8 @@ impl Corrupt {
     pub(crate) fn block(&self) -> Option<BlockNr> {
         match self {
             Self::Mapping { block, .. } | Self::MapCycle { block, .. } => Some(*block),
+            Self::Extents { block, .. } => *block,
+            Self::Checksum(sealed) => sealed.block(),
             _ => None,
         }
     }

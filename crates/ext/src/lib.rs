@@ -51,7 +51,7 @@ pub(crate) mod xattr;
 
 pub use cache::stalls::CacheStalls;
 pub use disk::{geometry, superblock};
-pub use error::{Corrupt, Error, Result};
+pub use error::{Corrupt, Error, Result, Sealed};
 pub use format::{mkfs, tune};
 pub use options::MountOptions;
 pub use tuning::Tuning;

@@ -9,11 +9,13 @@
 //! - Changes need the inode lock exclusively and a transaction; look-ups need it shared.
 //! - Callers get the credits for mapping and unmapping from the map, and assume no depth.
 
+mod extents;
 mod indirect;
 
 use std::sync::Arc;
 
 use jbd2::{Buffer, Credits};
+use layout::inode_flags::InodeFlags;
 use layout::{BlockNr, FileBlock};
 
 use crate::cache::inode::Inode;
@@ -21,8 +23,7 @@ use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
-use crate::disk::words::MapRoot;
-use crate::error::Result;
+use crate::error::{Corrupt, Error, Result};
 
 /// A part of a file's block map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,18 +39,28 @@ pub(crate) enum Mapped {
 pub(crate) enum FileMap {
     /// Direct pointers and trees of indirect blocks.
     Indirect,
+    /// A tree of extents. It is read only: a volume that may have one is not opened for writing.
+    Extents,
 }
+
+/// The credits of changes that are refused.
+const NO_CREDITS: Credits = Credits {
+    blocks: 0,
+    revokes: 0,
+};
 
 /// Operations.
 impl FileMap {
     /// Returns the form of an inode's block map.
     pub(crate) fn of(state: &InodeState) -> Self {
-        match state.words.map_root() {
-            MapRoot::Indirect(_) => Self::Indirect,
+        match state.flags.contains(InodeFlags::EXTENTS) {
+            true => Self::Extents,
+            false => Self::Indirect,
         }
     }
 
-    /// Looks up at most `count_max` blocks from `from` on: one extent or one hole.
+    /// Looks up at most `count_max` blocks from `from` on: one extent or one hole. An unwritten
+    /// extent reads as zeroes, and is a hole here.
     pub(crate) fn find(
         self,
         core: &Core,
@@ -60,6 +71,7 @@ impl FileMap {
     ) -> Result<Mapped> {
         match self {
             Self::Indirect => indirect::find(core, inode, state, from, count_max),
+            Self::Extents => extents::find(core, inode, state, from, count_max),
         }
     }
 
@@ -84,6 +96,7 @@ impl FileMap {
             Self::Indirect => {
                 indirect::find_or_allocate(core, handle, inode, state, from, count_max)
             }
+            Self::Extents => Err(Error::ReadOnly),
         }
     }
 
@@ -103,6 +116,7 @@ impl FileMap {
     ) -> Result<Vec<BlockNr>> {
         match self {
             Self::Indirect => indirect::allocate_each(core, handle, inode, state, from, count),
+            Self::Extents => Err(Error::ReadOnly),
         }
     }
 
@@ -119,6 +133,7 @@ impl FileMap {
     ) -> Result<Vec<Arc<Buffer>>> {
         match self {
             Self::Indirect => indirect::hold_for_unmap(core, inode, state, from, run),
+            Self::Extents => Err(Error::ReadOnly),
         }
     }
 
@@ -136,6 +151,7 @@ impl FileMap {
     ) -> Result<()> {
         match self {
             Self::Indirect => indirect::unmap(core, handle, inode, state, from, run),
+            Self::Extents => Err(Error::ReadOnly),
         }
     }
 
@@ -154,6 +170,7 @@ impl FileMap {
     ) -> Result<()> {
         match self {
             Self::Indirect => indirect::free_empty_maps(core, handle, inode, state, from),
+            Self::Extents => Err(Error::ReadOnly),
         }
     }
 
@@ -171,6 +188,7 @@ impl FileMap {
     ) -> Result<()> {
         match self {
             Self::Indirect => indirect::free_from(core, handle, inode, state, from),
+            Self::Extents => Err(Error::ReadOnly),
         }
     }
 
@@ -185,6 +203,7 @@ impl FileMap {
     ) -> Result<()> {
         match self {
             Self::Indirect => indirect::free_first(core, handle, state),
+            Self::Extents => Err(Error::ReadOnly),
         }
     }
 
@@ -203,6 +222,7 @@ impl FileMap {
     ) -> Result<()> {
         match self {
             Self::Indirect => indirect::walk(core, inode, state, visit),
+            Self::Extents => extents::walk(core, inode, state, visit),
         }
     }
 }
@@ -214,6 +234,7 @@ impl FileMap {
     pub(crate) const fn credits_to_map(self) -> u32 {
         match self {
             Self::Indirect => indirect::CREDITS_MAP,
+            Self::Extents => 0,
         }
     }
 
@@ -222,6 +243,7 @@ impl FileMap {
     pub(crate) const fn credits_to_map_entry(self) -> u32 {
         match self {
             Self::Indirect => indirect::CREDITS_ENTRY,
+            Self::Extents => 0,
         }
     }
 
@@ -230,6 +252,7 @@ impl FileMap {
     pub(crate) const fn credits_to_unmap(self, count: u32) -> Credits {
         match self {
             Self::Indirect => indirect::credits_to_unmap(count),
+            Self::Extents => NO_CREDITS,
         }
     }
 
@@ -238,6 +261,21 @@ impl FileMap {
     pub(crate) const fn credits_to_free(self) -> Credits {
         match self {
             Self::Indirect => indirect::CREDITS_FREE,
+            Self::Extents => NO_CREDITS,
         }
     }
+}
+
+/// Checks that an extent may belong to the file: the journal has the blocks of the log, all other
+/// files have blocks of the data area.
+fn check_data(core: &Core, inode: &Inode, from: FileBlock, run: Run) -> Result<()> {
+    let is_journal = core.superblock.journal_inode == Some(inode.nr);
+    if core.is_data_run(run) || is_journal && core.is_outside_metadata(run) {
+        return Ok(());
+    }
+    Err(core.damaged(Corrupt::Mapping {
+        inode: inode.nr,
+        file_block: from,
+        block: run.first,
+    }))
 }

@@ -154,6 +154,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(bytes) => bytes,
         None => size(&options, &tally, arguments.slack)?,
     };
+    let summary = mkfs::preview(&geometry(bytes), &options);
+    check_fillable(&summary.with_context(|| out.display().to_string())?)
+        .with_context(|| out.display().to_string())?;
     let new = NewFile::create(out)?;
     let forget = || {
         if let Some(journal) = &journal {
@@ -218,6 +221,30 @@ fn inode_count(options: &Options, tally: &Tally) -> Result<u32> {
     u32::try_from(count).context("more than 2^32 inodes")
 }
 
+/// Fails if a file system can be made, but not filled.
+pub(super) fn check_fillable(summary: &Summary) -> Result<()> {
+    match summary.read_only_features() {
+        None => Ok(()),
+        Some(features) => bail!(
+            "a file system with the features {features} can be made empty, but not filled: -t ext3 is filled, and mke2fs -d fills ext4"
+        ),
+    }
+}
+
+/// Returns the geometry of an image of this size in bytes.
+fn geometry(size_bytes: u64) -> block::Geometry {
+    block::Geometry {
+        size_bytes,
+        sector_bytes: 512,
+        has_volatile_cache: false,
+        has_force_unit_access: false,
+        can_flush: true,
+        atomic_write_bytes: 512,
+        queue_depth: 1,
+        is_read_only: false,
+    }
+}
+
 /// Returns the smallest size in bytes that holds the tree, the reserved blocks and the slack.
 fn size(options: &Options, tally: &Tally, slack_percent: u32) -> Result<u64> {
     let block_bytes = u64::from(options.block_bytes.unwrap_or(BLOCK_BYTES));
@@ -227,16 +254,7 @@ fn size(options: &Options, tally: &Tally, slack_percent: u32) -> Result<u64> {
     let mut blocks = needed + tables + 2048;
     let mut refused = None;
     for _ in 0..SIZE_ROUNDS_MAX {
-        let geometry = block::Geometry {
-            size_bytes: (blocks * block_bytes).next_multiple_of(u64::from(BLOCK_BYTES)),
-            sector_bytes: 512,
-            has_volatile_cache: false,
-            has_force_unit_access: false,
-            can_flush: true,
-            atomic_write_bytes: 512,
-            queue_depth: 1,
-            is_read_only: false,
-        };
+        let geometry = geometry((blocks * block_bytes).next_multiple_of(u64::from(BLOCK_BYTES)));
         let free = match mkfs::preview(&geometry, options) {
             Ok(summary) => summary.free_blocks.saturating_sub(summary.reserved_blocks),
             // Too small for the requested options, such as the number of inodes or the journal

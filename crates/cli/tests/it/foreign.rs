@@ -97,17 +97,45 @@ fn what_other_mkfs_make_is_named() {
 }
 
 #[test]
-fn ext4_is_refused_by_the_names_of_its_features() {
+fn ext4_is_read_and_changes_are_refused_by_the_names_of_its_features() {
     let folder = Folder::new();
     image(&folder, "ext4.img", 64 * MIB, &[]);
     let path = folder.path().join("ext4.img").display().to_string();
     tool::run_well("mke2fs", &["-q", "-t", "ext4", &path]);
-    for line in ["ls ext4.img", "tune -L label ext4.img", "mount ext4.img ."] {
+    let before = std::fs::read(&path).unwrap();
+    folder.write("file", b"contents");
+    for line in [
+        "mount ext4.img .",
+        "cp file ext4.img:/",
+        "rm -r ext4.img:/lost+found",
+        "mkdir ext4.img:/new",
+    ] {
         let error = folder.bad(line);
+        assert!(error.starts_with("ext4.img: "), "{error}");
+        assert!(error.contains("features extent, 64bit"), "{error}");
+        assert!(error.contains("fuse2fs"), "{error}");
+    }
+    let error = folder.bad("tune -L label ext4.img");
+    assert!(
+        error.contains("extent, 64bit") && error.contains("tune2fs"),
+        "{error}"
+    );
+    assert!(folder.good("ls ext4.img").contains("lost+found"));
+    assert!(
+        std::fs::read(&path).unwrap() == before,
+        "nothing is written"
+    );
+    for line in [
+        "build -t ext4 made.img file",
+        "mkfs -t ext4 -d file made.img 64M",
+    ] {
+        let error = folder.bad(line);
+        assert!(error.starts_with("made.img: "), "{error}");
         assert!(
-            error.contains("extent, 64bit") && error.contains("fuse2fs"),
+            error.contains("extent, 64bit") && error.contains("mke2fs -d"),
             "{error}"
         );
+        assert!(!folder.path().join("made.img").exists(), "{line}");
     }
     assert!(folder.good("info ext4.img").contains("extent"));
     assert!(folder.good("fsck ext4.img").contains("clean"));

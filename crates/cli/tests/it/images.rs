@@ -83,7 +83,10 @@ fn mkfs_takes_mke2fs_options() {
     let made = folder.good("mkfs -t ext4 other.img 64M");
     assert!(made.contains(" extent 64bit flex_bg "), "{made}");
     folder.check("other.img");
-    let wrong = folder.command("mkfs -t ext5 third.img 64M").output().unwrap();
+    let wrong = folder
+        .command("mkfs -t ext5 third.img 64M")
+        .output()
+        .unwrap();
     assert_eq!(wrong.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("expected ext2, ext3 or ext4"));
 }

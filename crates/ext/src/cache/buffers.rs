@@ -354,7 +354,7 @@ impl BufferCache {
         image: Result<Arc<Block>, DeviceError>,
     ) -> Result<Arc<Buffer>, Refused> {
         let loaded = image.map_err(Refused::from).and_then(|image| {
-            let verdict = self.checks.verify(label, &image);
+            let verdict = self.checks.verify(label, block, &image);
             let buffer = Buffer::labelled(block, image, label);
             match verdict {
                 Ok(()) => Ok(buffer),
@@ -384,7 +384,7 @@ impl BufferCache {
     ) -> Result<Arc<Buffer>, Refused> {
         let image = buffer.image();
         let verdict = match found.kind == label.kind {
-            true => self.checks.verify(label, &image),
+            true => self.checks.verify(label, buffer.nr(), &image),
             false => Err(self.checks.mismatch(label, buffer.nr())),
         };
         match verdict {

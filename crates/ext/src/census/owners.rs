@@ -3,12 +3,14 @@
 use core::ops::ControlFlow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use layout::inode::{DIRECT_BLOCKS, InodeFlags, POINTER_SIZE};
+use layout::inode::{DIRECT_BLOCKS, InodeFlags, MAP_WORDS, POINTER_SIZE};
 use layout::mode::FileType;
 use layout::{BlockNr, FileBlock, InodeNr};
 
 use super::BlockUse;
+use crate::disk::extents::{Node, blocks_of};
 use crate::disk::tables::{TableInode, Tables};
+use crate::disk::words::Words;
 use crate::error::Result;
 
 /// Returns the use of the wanted blocks; [`BlockUse::Unknown`] for those without a known owner.
@@ -51,7 +53,7 @@ struct TableMap<'s, 't> {
 impl<'t> Search<'t> {
     fn look_at(&mut self, inode: &TableInode<'_>) -> Result<ControlFlow<()>> {
         let nr = inode.nr;
-        let attributes = BlockNr::new(inode.base.attribute_block(false));
+        let attributes = BlockNr::new(inode.base.attribute_block(self.tables.is_64bit));
         self.note(attributes, BlockUse::Attributes { inode: nr });
         if self.has_map(inode) {
             let words = inode.base.map();
@@ -61,13 +63,10 @@ impl<'t> Search<'t> {
                 kind: inode.kind,
                 map_blocks: BTreeSet::new(),
             };
-            map.data(0, &words[..DIRECT_BLOCKS]);
-            let per_block = map.per_block();
-            let (mut first, mut span) = (DIRECT_BLOCKS as u64, per_block);
-            for (depth, word) in (1..).zip(&words[DIRECT_BLOCKS..]) {
-                map.tree(*word, depth, first)?;
-                first += span;
-                span *= per_block;
+            if inode.base.flags().contains(InodeFlags::EXTENTS) {
+                map.extents(&Words::from_raw(words).to_bytes())?;
+            } else {
+                map.pointers(&words)?;
             }
         }
         Ok(if self.wanted.is_empty() {
@@ -80,17 +79,13 @@ impl<'t> Search<'t> {
     /// Returns true if the words are a block map.
     fn has_map(&self, inode: &TableInode<'_>) -> bool {
         let geometry = self.tables.geometry;
-        if inode
-            .base
-            .flags()
-            .intersects(InodeFlags::EXTENTS | InodeFlags::INLINE_DATA)
-        {
+        if inode.base.flags().contains(InodeFlags::INLINE_DATA) {
             return false;
         }
         match inode.kind {
             FileType::Regular | FileType::Directory => true,
             FileType::Symlink => {
-                let has_attributes = inode.base.attribute_block(false) != 0;
+                let has_attributes = inode.base.attribute_block(self.tables.is_64bit) != 0;
                 let attributes = u64::from(has_attributes) * u64::from(geometry.block_bytes / 512);
                 inode.base.sectors(false, geometry.block_bytes) > attributes
             }
@@ -106,6 +101,51 @@ impl<'t> Search<'t> {
 }
 
 impl TableMap<'_, '_> {
+    /// Visits the blocks below direct pointers and the roots of the three indirect trees.
+    fn pointers(&mut self, words: &[u32; MAP_WORDS]) -> Result<()> {
+        self.data(0, &words[..DIRECT_BLOCKS]);
+        let per_block = self.per_block();
+        let (mut first, mut span) = (DIRECT_BLOCKS as u64, per_block);
+        for (depth, word) in (1..).zip(&words[DIRECT_BLOCKS..]) {
+            self.tree(*word, depth, first)?;
+            first += span;
+            span *= per_block;
+        }
+        Ok(())
+    }
+
+    /// Visits the blocks of an extent tree below a node; a damaged node hides those below it.
+    fn extents(&mut self, bytes: &[u8]) -> Result<()> {
+        let Ok(node) = Node::decode(bytes) else {
+            return Ok(());
+        };
+        for at in 0..node.count() {
+            if node.depth() == 0 {
+                let extent = node.extent(at);
+                let blocks = (extent.start()..).map(BlockNr::new);
+                for (file_block, block) in blocks_of(&extent).zip(blocks) {
+                    self.data_block(file_block, block);
+                }
+                continue;
+            }
+            let block = BlockNr::new(node.index(at).node());
+            let can_be = self.search.tables.geometry.contains(block);
+            if !can_be || !self.map_blocks.insert(block) {
+                continue;
+            }
+            let child = self.search.tables.block(block)?;
+            let depth = node.depth() - 1;
+            let is_below = Node::decode(&child).is_ok_and(|child| child.depth() == depth);
+            if is_below {
+                let (inode, depth) = (self.inode, depth as u8);
+                self.search
+                    .note(block, BlockUse::ExtentNode { inode, depth });
+                self.extents(&child)?;
+            }
+        }
+        Ok(())
+    }
+
     fn per_block(&self) -> u64 {
         u64::from(self.search.tables.geometry.pointers_per_block())
     }
@@ -137,18 +177,21 @@ impl TableMap<'_, '_> {
     }
 
     fn data(&mut self, first: u64, pointers: &[u32]) {
-        let inode = self.inode;
         for (file_block, pointer) in (first..)
             .zip(pointers)
             .filter(|(_, pointer)| **pointer != 0)
         {
-            let file_block = FileBlock::new(file_block);
-            let found = match self.kind {
-                FileType::Directory => BlockUse::Directory { inode, file_block },
-                FileType::Symlink => BlockUse::LinkTarget { inode },
-                _ => BlockUse::Data { inode, file_block },
-            };
-            self.search.note(BlockNr::new(u64::from(*pointer)), found);
+            self.data_block(file_block, BlockNr::new(u64::from(*pointer)));
         }
+    }
+
+    fn data_block(&mut self, file_block: u64, block: BlockNr) {
+        let (inode, file_block) = (self.inode, FileBlock::new(file_block));
+        let found = match self.kind {
+            FileType::Directory => BlockUse::Directory { inode, file_block },
+            FileType::Symlink => BlockUse::LinkTarget { inode },
+            _ => BlockUse::Data { inode, file_block },
+        };
+        self.search.note(block, found);
     }
 }

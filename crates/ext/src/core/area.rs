@@ -24,6 +24,9 @@ impl Core {
             .into());
         }
         let (group, index) = self.geometry().group_of_inode(inode);
+        if let Some(damage) = &self.space.group(group).damage {
+            return Err(self.damaged(damage.clone()));
+        }
         let per_block = self.geometry().block_bytes / u32::from(self.geometry().inode_bytes);
         let block = self.space.group(group).inode_table + u64::from(index / per_block);
         Ok((

@@ -49,6 +49,15 @@ impl Core {
         damage.into()
     }
 
+    /// Returns an error after noting the damage that it describes, if it does.
+    #[track_caller]
+    pub(crate) fn noted(&self, error: Error) -> Error {
+        match error {
+            Error::Corrupt(damage) => self.damaged(damage),
+            error => error,
+        }
+    }
+
     /// Notes damage for the superblock. Memory work only.
     #[track_caller]
     pub(crate) fn note_damage(&self, damage: &Corrupt) {

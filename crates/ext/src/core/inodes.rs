@@ -107,10 +107,7 @@ impl Inode {
                 &buffer.read()[offset..end],
             )
         };
-        let mut state = decoded.map_err(|error| match error {
-            Error::Corrupt(damage) => core.damaged(damage),
-            error => error,
-        })?;
+        let mut state = decoded.map_err(|error| core.noted(error))?;
         check_attribute_block(core, nr, &state)?;
         if state.links == 0 || state.dtime != 0 {
             state.is_orphan = core.orphans.lock().contains(nr);

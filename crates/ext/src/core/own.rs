@@ -9,7 +9,7 @@ use super::Core;
 use crate::cache::buffers::Refused;
 use crate::cache::space::group::Group;
 use crate::disk::metadata::{Kind, Label};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 impl Core {
     /// Returns the buffer of an inode's block of the table, and the inode's offset in it.
@@ -89,10 +89,7 @@ impl Core {
     fn sound(&self, read: Result<Arc<Buffer>, Refused>) -> Result<Arc<Buffer>> {
         match read {
             Ok(buffer) => Ok(buffer),
-            Err(refused) => Err(match refused.of_volume() {
-                Error::Corrupt(damage) => self.damaged(damage),
-                error => error,
-            }),
+            Err(refused) => Err(self.noted(refused.of_volume())),
         }
     }
 }

@@ -14,15 +14,12 @@ use std::sync::Arc;
 
 use jbd2::Buffer;
 use layout::hash::{HashVersion, dx_hash};
-use layout::htree::{
-    INDIRECT_LEVELS_MAX, NODE_ENTRIES_OFFSET, ROOT_ENTRIES_OFFSET, ROOT_INFO_LENGTH,
-    ROOT_INFO_OFFSET, RootInfo,
-};
+use layout::htree::{INDIRECT_LEVELS_MAX, ROOT_INFO_LENGTH, ROOT_INFO_OFFSET, RootInfo};
 use layout::inode_flags::InodeFlags;
 use layout::{Block, FileBlock};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::index::{self, Pair};
+use super::index::{self, Form, Pair};
 use super::leaf::{self, Hashed};
 use super::search::Search;
 use super::{Place, Readable, allocate_behind, block, block_count, label, linear, readable};
@@ -56,7 +53,7 @@ struct Frame {
     buffer: Arc<Buffer>,
     /// The first damage of the block.
     bad: Option<Bad>,
-    offset: usize,
+    form: Form,
     at: usize,
 }
 
@@ -116,15 +113,16 @@ impl Tree {
             bad: self.bad,
         };
         let mut file_block = FileBlock::new(0);
-        let mut offset = ROOT_ENTRIES_OFFSET;
+        let has_tail = core.superblock.checksums.has_tails();
+        let mut form = Form::root(has_tail);
         for level in 0..=self.levels {
-            let (at, pair) = index::lookup(&found.buffer.read(), offset, hash)
+            let (at, pair) = index::lookup(&found.buffer.read(), form, hash)
                 .map_err(|bad| bad.at(core, directory.nr, file_block))?;
             frames.push(Frame {
                 file_block,
                 buffer: found.buffer,
                 bad: found.bad,
-                offset,
+                form,
                 at,
             });
             if level == self.levels {
@@ -135,7 +133,7 @@ impl Tree {
             }
             file_block = pair.block;
             found = readable(core, directory, state, file_block)?;
-            offset = NODE_ENTRIES_OFFSET;
+            form = Form::node(has_tail);
         }
         unreachable!("the last level returns")
     }
@@ -152,7 +150,7 @@ impl Path {
         let bad_at = |frame: &Frame, bad: Bad| bad.at(core, directory.nr, frame.file_block);
         for level in (0..self.frames.len()).rev() {
             let frame = &mut self.frames[level];
-            let next = index::pair(&frame.buffer.read(), frame.offset, frame.at + 1)
+            let next = index::pair(&frame.buffer.read(), frame.form, frame.at + 1)
                 .map_err(|bad| bad_at(frame, bad))?;
             let Some(next) = next else { continue };
             frame.at += 1;
@@ -162,7 +160,7 @@ impl Path {
                 let found = readable(core, directory, state, child)?;
                 (frame.buffer, frame.bad) = (found.buffer, found.bad);
                 frame.at = 0;
-                let first = index::pair(&frame.buffer.read(), frame.offset, 0);
+                let first = index::pair(&frame.buffer.read(), frame.form, 0);
                 let first = first.map_err(|bad| bad_at(frame, bad))?;
                 child = first.expect("an index block has at least one pair").block;
             }
@@ -282,6 +280,7 @@ fn split_leaf(
     entries: Vec<Hashed>,
 ) -> Result<()> {
     let block_bytes = core.block_bytes();
+    let has_tail = core.superblock.checksums.has_tails();
     let split = leaf::split(block_bytes, entries);
     let end = FileBlock::new(block_count(core, state));
     let change = plan(
@@ -310,15 +309,15 @@ fn split_leaf(
     let parent = &path.frames[path.frames.len() - 1];
     match change {
         IndexChange::Insert(pairs) => {
-            index::write(&mut handle.write(&parent.buffer)?, parent.offset, &pairs);
+            index::write(&mut handle.write(&parent.buffer)?, parent.form, &pairs);
         }
         IndexChange::Deepen(pairs) => {
-            let node = index::node(block_bytes, &pairs).into_arc();
+            let node = index::node(block_bytes, has_tail, &pairs).into_arc();
             handle.replace(&core.buffers.get_new(blocks[1], of_directory), node)?;
             let mut root = handle.write(&tree.root)?;
             index::write(
                 &mut root,
-                ROOT_ENTRIES_OFFSET,
+                Form::root(has_tail),
                 &[Pair {
                     hash: 0,
                     block: end + 1,
@@ -333,10 +332,10 @@ fn split_leaf(
             at,
         } => {
             root[at].block = end + 1;
-            let node = index::node(block_bytes, &upper).into_arc();
+            let node = index::node(block_bytes, has_tail, &upper).into_arc();
             handle.replace(&core.buffers.get_new(blocks[1], of_directory), node)?;
-            index::write(&mut handle.write(&parent.buffer)?, parent.offset, &lower);
-            index::write(&mut handle.write(&tree.root)?, ROOT_ENTRIES_OFFSET, &root);
+            index::write(&mut handle.write(&parent.buffer)?, parent.form, &lower);
+            index::write(&mut handle.write(&tree.root)?, Form::root(has_tail), &root);
         }
     }
     Ok(())
@@ -353,12 +352,12 @@ fn plan(
     let pairs_of = |frame: &Frame| {
         let sound = frame.bad.map_or(Ok(()), Err);
         sound
-            .and_then(|()| index::pairs(&frame.buffer.read(), frame.offset))
+            .and_then(|()| index::pairs(&frame.buffer.read(), frame.form))
             .map_err(|bad| bad.at(core, directory.nr, frame.file_block))
     };
     let parent = &path.frames[path.frames.len() - 1];
     let mut pairs = pairs_of(parent)?;
-    let has_room = index::has_room(&pairs, core.block_bytes(), parent.offset);
+    let has_room = index::has_room(&pairs, core.block_bytes(), parent.form);
     pairs.insert(parent.at + 1, new);
     if has_room {
         return Ok(IndexChange::Insert(pairs));
@@ -368,7 +367,7 @@ fn plan(
     }
     let root_frame = &path.frames[0];
     let mut root = pairs_of(root_frame)?;
-    if !index::has_room(&root, core.block_bytes(), ROOT_ENTRIES_OFFSET) {
+    if !index::has_room(&root, core.block_bytes(), root_frame.form) {
         return Err(Error::DirectoryFull);
     }
     let upper = pairs.split_off(pairs.len() / 2);
@@ -437,7 +436,8 @@ pub(super) fn convert_and_add(
     let blocks = allocate_behind(core, handle, directory, state, 2)?;
     let of_directory = label(directory, state);
     let mut root = entry::first_block(block_bytes, directory.nr, parent, type_byte);
-    write_root(&mut root, version.raw_on_disk(), split.hash);
+    let form = Form::root(core.superblock.checksums.has_tails());
+    write_root(&mut root, form, version.raw_on_disk(), split.hash);
     handle.replace(
         &core.buffers.get_new(blocks[0], of_directory),
         split.lower.into_arc(),
@@ -452,7 +452,7 @@ pub(super) fn convert_and_add(
     Ok(())
 }
 
-fn write_root(root: &mut [u8], hash_version: u8, upper_hash: u32) {
+fn write_root(root: &mut [u8], form: Form, hash_version: u8, upper_hash: u32) {
     let info = RootInfo {
         hash_version,
         info_length: ROOT_INFO_LENGTH,
@@ -470,5 +470,5 @@ fn write_root(root: &mut [u8], hash_version: u8, upper_hash: u32) {
             block: FileBlock::new(2),
         },
     ];
-    index::write(root, ROOT_ENTRIES_OFFSET, &pairs);
+    index::write(root, form, &pairs);
 }

@@ -2,13 +2,48 @@
 //!
 //! The functions work on the bytes of the block, from the offset at which its entries start: 32 in
 //! the root (after `.`, `..` and the root's information), 8 in the nodes below it (after an unused
-//! entry that covers the block).
+//! entry that covers the block). With `metadata_csum` the block ends with a tail, which takes the
+//! place of a pair.
 
-use layout::htree::{BLOCK_MASK, CountLimit, Entry, NODE_ENTRIES_OFFSET, limit};
+use layout::htree::{
+    BLOCK_MASK, CountLimit, Entry, NODE_ENTRIES_OFFSET, ROOT_ENTRIES_OFFSET, limit,
+};
 use layout::{Block, FileBlock};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::disk::entry::{self, Bad};
+
+/// The place of the pairs in a dx node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Form {
+    /// Offset of the first pair.
+    offset: usize,
+    /// True if the block ends with the tail of a checksum.
+    has_tail: bool,
+}
+
+impl Form {
+    /// Returns the form of the root.
+    pub(super) const fn root(has_tail: bool) -> Self {
+        Self {
+            offset: ROOT_ENTRIES_OFFSET,
+            has_tail,
+        }
+    }
+
+    /// Returns the form of a node below the root.
+    pub(super) const fn node(has_tail: bool) -> Self {
+        Self {
+            offset: NODE_ENTRIES_OFFSET,
+            has_tail,
+        }
+    }
+
+    /// Returns the number of pairs that fit.
+    fn limit(self, block_bytes: usize) -> usize {
+        limit(block_bytes, self.offset, self.has_tail)
+    }
+}
 
 const ENTRY_BYTES: usize = size_of::<Entry>();
 
@@ -20,12 +55,13 @@ pub(super) struct Pair {
 }
 
 /// Returns the checked number of pairs in a dx node.
-fn count(bytes: &[u8], offset: usize) -> Result<usize, Bad> {
+fn count(bytes: &[u8], form: Form) -> Result<usize, Bad> {
+    let offset = form.offset;
     let bad = |why| Bad { offset, why };
     let (head, _) = CountLimit::read_from_prefix(&bytes[offset..])
         .map_err(|_| bad("an index block has no room for its count"))?;
     let count = usize::from(head.count.get());
-    if usize::from(head.limit.get()) != limit(bytes.len(), offset, false) {
+    if usize::from(head.limit.get()) != form.limit(bytes.len()) {
         return Err(bad("an index block's limit is not what its size allows"));
     }
     if count == 0 || count > usize::from(head.limit.get()) {
@@ -35,8 +71,9 @@ fn count(bytes: &[u8], offset: usize) -> Result<usize, Bad> {
 }
 
 /// Returns all pairs of a dx node, checked. The first has hash 0.
-pub(super) fn pairs(bytes: &[u8], offset: usize) -> Result<Vec<Pair>, Bad> {
-    let count = count(bytes, offset)?;
+pub(super) fn pairs(bytes: &[u8], form: Form) -> Result<Vec<Pair>, Bad> {
+    let offset = form.offset;
+    let count = count(bytes, form)?;
     let mut all = Vec::with_capacity(count);
     for index in 0..count {
         let pair = pair_at(bytes, offset, index);
@@ -53,13 +90,14 @@ pub(super) fn pairs(bytes: &[u8], offset: usize) -> Result<Vec<Pair>, Bad> {
 }
 
 /// Returns the pair at an index, if there is one.
-pub(super) fn pair(bytes: &[u8], offset: usize, index: usize) -> Result<Option<Pair>, Bad> {
-    Ok((index < count(bytes, offset)?).then(|| pair_at(bytes, offset, index)))
+pub(super) fn pair(bytes: &[u8], form: Form, index: usize) -> Result<Option<Pair>, Bad> {
+    Ok((index < count(bytes, form)?).then(|| pair_at(bytes, form.offset, index)))
 }
 
 /// Returns the pair that a hash belongs to, and its index: the last whose hash is not greater.
-pub(super) fn lookup(bytes: &[u8], offset: usize, hash: u32) -> Result<(usize, Pair), Bad> {
-    let (mut low, mut high) = (0, count(bytes, offset)?);
+pub(super) fn lookup(bytes: &[u8], form: Form, hash: u32) -> Result<(usize, Pair), Bad> {
+    let offset = form.offset;
+    let (mut low, mut high) = (0, count(bytes, form)?);
     while high - low > 1 {
         let middle = low.midpoint(high);
         if pair_at(bytes, offset, middle).hash <= hash {
@@ -82,13 +120,13 @@ fn pair_at(bytes: &[u8], offset: usize, index: usize) -> Pair {
 }
 
 /// Returns true if there is room for one more pair.
-pub(super) fn has_room(pairs: &[Pair], block_bytes: usize, offset: usize) -> bool {
-    pairs.len() < limit(block_bytes, offset, false)
+pub(super) fn has_room(pairs: &[Pair], block_bytes: usize, form: Form) -> bool {
+    pairs.len() < form.limit(block_bytes)
 }
 
 /// Writes pairs, count and limit into a dx node.
-pub(super) fn write(bytes: &mut [u8], offset: usize, pairs: &[Pair]) {
-    let most = limit(bytes.len(), offset, false);
+pub(super) fn write(bytes: &mut [u8], form: Form, pairs: &[Pair]) {
+    let (offset, most) = (form.offset, form.limit(bytes.len()));
     assert!(
         !pairs.is_empty() && pairs.len() <= most,
         "the pairs fit the block"
@@ -110,10 +148,10 @@ pub(super) fn write(bytes: &mut [u8], offset: usize, pairs: &[Pair]) {
 }
 
 /// Returns a new node below the root.
-pub(super) fn node(block_bytes: usize, pairs: &[Pair]) -> Block {
+pub(super) fn node(block_bytes: usize, has_tail: bool, pairs: &[Pair]) -> Block {
     let mut block = Block::zeroed(block_bytes);
     entry::set_length(&mut block, 0, block_bytes);
-    write(&mut block, NODE_ENTRIES_OFFSET, pairs);
+    write(&mut block, Form::node(has_tail), pairs);
     block
 }
 
@@ -131,27 +169,31 @@ mod tests {
     #[test]
     fn pairs_survive_a_block() {
         let all = [at(0, 1), at(100, 2), at(201, 7)];
-        let block = node(1024, &all);
-        assert_eq!(pairs(&block, NODE_ENTRIES_OFFSET).expect("sound"), all);
+        for has_tail in [false, true] {
+            let block = node(1024, has_tail, &all);
+            let form = Form::node(has_tail);
+            assert_eq!(pairs(&block, form).expect("sound"), all);
+            assert!(pairs(&block, Form::node(!has_tail)).is_err());
+        }
     }
 
     #[test]
     fn a_hash_belongs_to_the_last_pair_not_greater() {
-        let block = node(1024, &[at(0, 1), at(100, 2), at(200, 3)]);
+        let block = node(1024, false, &[at(0, 1), at(100, 2), at(200, 3)]);
         for (hash, index) in [(0, 0), (98, 0), (100, 1), (198, 1), (200, 2), (u32::MAX, 2)] {
-            let (found, _) = lookup(&block, NODE_ENTRIES_OFFSET, hash).expect("sound");
+            let (found, _) = lookup(&block, Form::node(false), hash).expect("sound");
             assert_eq!(found, index, "hash {hash}");
         }
     }
 
     #[test]
     fn damage_is_named() {
-        let mut block = node(1024, &[at(0, 1), at(50, 2)]);
+        let mut block = node(1024, false, &[at(0, 1), at(50, 2)]);
         block[NODE_ENTRIES_OFFSET + 2] = 0;
-        let bad = pairs(&block, NODE_ENTRIES_OFFSET).expect_err("count 0");
+        let bad = pairs(&block, Form::node(false)).expect_err("count 0");
         assert_eq!(bad.why, "an index block's count is impossible");
         block[NODE_ENTRIES_OFFSET] = 0;
-        let bad = pairs(&block, NODE_ENTRIES_OFFSET).expect_err("limit");
+        let bad = pairs(&block, Form::node(false)).expect_err("limit");
         assert_eq!(
             bad.why,
             "an index block's limit is not what its size allows"

@@ -186,7 +186,14 @@ pub(super) fn read(
     'blocks: for file_block in cookie / block_bytes..block_count(core, state) {
         let start = file_block * block_bytes;
         let file_block = FileBlock::new(file_block);
-        let Readable { buffer, .. } = readable(core, directory, state, file_block)?;
+        let Readable { buffer, .. } = match readable(core, directory, state, file_block) {
+            Ok(found) => found,
+            Err(Error::Corrupt(damage)) => {
+                first_damage.get_or_insert(damage.into());
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         let image = buffer.image();
         for found in entry::entries(&image) {
             let found = match found {

@@ -23,12 +23,14 @@ pub struct Geometry {
     pub inode_count: u32,
     /// The first inode that is not reserved.
     pub first_inode: InodeNr,
-    /// Size of a group descriptor in bytes: 32.
+    /// Size of a group descriptor in bytes: 32, or at least 64 with `64bit`.
     pub descriptor_bytes: u16,
     /// Number of reserved GDT blocks.
     pub reserved_descriptor_blocks: u16,
     /// True if only groups 0, 1 and powers of 3, 5 and 7 have backups.
     pub is_sparse_super: bool,
+    /// True if a group's bitmaps and inode table may lie in another group (`flex_bg`).
+    pub has_flexible_groups: bool,
 }
 
 impl Geometry {

@@ -5,6 +5,7 @@ use layout::group::{GroupDescriptor as Low, GroupDescriptor64 as Whole, SIZE_64B
 use layout::{BlockNr, GroupNr};
 use zerocopy::{FromBytes, FromZeros};
 
+use super::checksums::Checksums;
 use super::geometry::Geometry;
 use crate::error::Corrupt;
 
@@ -19,7 +20,7 @@ pub(crate) struct GroupDescriptor {
 }
 
 /// Counts of a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct GroupCounts {
     pub(crate) free_blocks: u32,
     pub(crate) free_inodes: u32,
@@ -97,27 +98,36 @@ impl GroupCounts {
 }
 
 /// Checks the descriptors of one block, which starts with that of the group `first`: bitmaps and
-/// inode table lie in the group, and no count is larger than the group.
+/// inode table lie in the group, or with flexible groups in the volume, and no count is larger than
+/// the group. A descriptor whose checksum does not match is left out: it spoils its group only.
 ///
 /// # Errors
 /// - [`Corrupt::Group`] names the first invalid field.
 pub(crate) fn check_block(
     geometry: &Geometry,
+    checksums: Checksums,
     first: GroupNr,
     block: &[u8],
 ) -> Result<(), Corrupt> {
     let descriptors = block.chunks_exact(usize::from(geometry.descriptor_bytes));
     let groups = (first.get()..geometry.group_count).map(GroupNr::new);
     for (group, bytes) in groups.zip(descriptors) {
-        check(geometry, group, &GroupDescriptor::decode(bytes))?;
+        if checksums.check_descriptor(group, bytes).is_ok() {
+            check(geometry, group, &GroupDescriptor::decode(bytes))?;
+        }
     }
     Ok(())
 }
 
 fn check(geometry: &Geometry, group: GroupNr, raw: &GroupDescriptor) -> Result<(), Corrupt> {
     let (first, count) = (geometry.first_block_of(group), geometry.blocks_in(group));
-    let own = (first + u64::from(geometry.super_blocks(group))).get();
-    let end = (first + u64::from(count)).get();
+    let (own, end) = match geometry.has_flexible_groups {
+        true => (geometry.first_data_block.get() + 1, geometry.block_count),
+        false => {
+            let own = first + u64::from(geometry.super_blocks(group));
+            (own.get(), (first + u64::from(count)).get())
+        }
+    };
     let table = u64::from(geometry.inode_table_blocks());
     let places = [
         ("bg_block_bitmap", raw.block_bitmap, 1),

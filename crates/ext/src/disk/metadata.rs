@@ -8,12 +8,18 @@
 //! | inode table | the group | none: each inode is checked when it is loaded |
 //! | directory | the inode | an entry without a valid shape |
 //! | indirect block | the inode | a pointer outside the volume |
+//! | extent block | the inode | a header or an entry that is impossible |
 //! | attribute block | the volume, because inodes share it | a header without a valid shape |
 //! | contents | the volume | none |
 //!
 //! A block is verified when it is read from the device, and sealed right before a transaction
-//! freezes it or, without a journal, before it is written. No kind has a checksum; debug builds
-//! assert at this place that the block would verify again.
+//! freezes it or, without a journal, before it is written; debug builds assert at this place that
+//! the block would verify again.
+//!
+//! On a volume with `metadata_csum` the checksums of directory, extent and attribute blocks are
+//! checked first, since nothing in a block with a wrong one can be trusted. Such a volume is not
+//! written, so that no block is sealed with one. A descriptor's checksum is checked by the table of
+//! groups, and an inode's when it is loaded.
 
 use layout::attribute::{BlockHeader, MAGIC, REFCOUNT_MAX};
 use layout::{Block, BlockNr, GroupNr, InodeNr};
@@ -21,11 +27,13 @@ use zerocopy::FromBytes;
 
 pub(crate) use jbd2::Label;
 
+use super::checksums::Checksums;
 use super::entry::{self, Bad};
+use super::extents::Node;
 use super::geometry::Geometry;
 use super::group;
 use super::superblock::Superblock;
-use crate::error::Error;
+use crate::error::{Corrupt, Error};
 
 /// The kind of a buffer's contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +48,7 @@ pub(crate) enum Kind {
     Directory,
     Indirect,
     Attributes,
+    Extents,
 }
 
 impl Kind {
@@ -70,10 +79,17 @@ impl Kind {
 /// Damage found by checking a block alone.
 #[derive(Debug)]
 pub(crate) enum Damage {
-    /// Damage to the volume's own metadata.
+    /// Damage to the volume's own metadata, or a checksum that does not match: the error names the
+    /// place.
     Volume(Error),
     /// Damage to a block of a file. The reader knows its place in the file.
     File(Bad),
+}
+
+impl Damage {
+    fn of_checksum(damage: Corrupt) -> Self {
+        Self::Volume(damage.into())
+    }
 }
 
 impl From<Bad> for Damage {
@@ -83,10 +99,10 @@ impl From<Bad> for Damage {
 }
 
 /// A check of a block alone.
-type Verify = fn(&Checks, Label, &[u8]) -> Result<(), Damage>;
+type Verify = fn(&Checks, Label, BlockNr, &[u8]) -> Result<(), Damage>;
 
 /// The check of each kind, in the order of [`Kind`].
-const TABLE: [(Kind, Verify); 9] = [
+const TABLE: [(Kind, Verify); 10] = [
     (Kind::Contents, verify_nothing),
     (Kind::Superblock, verify_superblock),
     (Kind::Descriptors, verify_descriptors),
@@ -96,20 +112,23 @@ const TABLE: [(Kind, Verify); 9] = [
     (Kind::Directory, verify_directory),
     (Kind::Indirect, verify_indirect),
     (Kind::Attributes, verify_attributes),
+    (Kind::Extents, verify_extents),
 ];
 
 /// The properties of a volume that the checks need.
 #[derive(Debug, Clone)]
 pub(crate) struct Checks {
     geometry: Geometry,
+    checksums: Checksums,
     device_bytes: u64,
 }
 
 impl Checks {
     /// Creates the checks of a volume on a device of this size in bytes.
-    pub(crate) fn new(geometry: &Geometry, device_bytes: u64) -> Self {
+    pub(crate) fn new(geometry: &Geometry, checksums: Checksums, device_bytes: u64) -> Self {
         Self {
             geometry: geometry.clone(),
+            checksums,
             device_bytes,
         }
     }
@@ -120,17 +139,17 @@ impl Checks {
     }
 
     /// Checks a block that was read.
-    pub(crate) fn verify(&self, label: Label, bytes: &[u8]) -> Result<(), Damage> {
+    pub(crate) fn verify(&self, label: Label, block: BlockNr, bytes: &[u8]) -> Result<(), Damage> {
         let (_, verify) = TABLE[usize::from(label.kind)];
-        verify(self, label, bytes)
+        verify(self, label, block, bytes)
     }
 
     /// Completes a block that will be frozen for a commit, or written without a journal.
     pub(crate) fn seal(&self, label: Label, block: BlockNr, image: &Block) {
         debug_assert!(
-            self.verify(label, image).is_ok(),
+            self.verify(label, block, image).is_ok(),
             "block {block} ({label:?}) is damaged before it is written: {:?}",
-            self.verify(label, image)
+            self.verify(label, block, image)
         );
     }
 
@@ -139,9 +158,11 @@ impl Checks {
         let (kind, _) = TABLE[usize::from(label.kind)];
         let why = "the block is in use as one of another kind";
         match kind {
-            Kind::Contents | Kind::Directory | Kind::Indirect | Kind::Attributes => {
-                Damage::File(Bad { offset: 0, why })
-            }
+            Kind::Contents
+            | Kind::Directory
+            | Kind::Indirect
+            | Kind::Attributes
+            | Kind::Extents => Damage::File(Bad { offset: 0, why }),
             Kind::Superblock
             | Kind::Descriptors
             | Kind::BlockBitmap
@@ -149,36 +170,51 @@ impl Checks {
             | Kind::InodeTable => {
                 let group = GroupNr::new(label.owner);
                 let number = block.get();
-                Damage::Volume(crate::error::Corrupt::Bitmap { group, number, why }.into())
+                Damage::Volume(Corrupt::Bitmap { group, number, why }.into())
             }
         }
     }
 }
 
-fn verify_nothing(_: &Checks, _: Label, _: &[u8]) -> Result<(), Damage> {
+fn verify_nothing(_: &Checks, _: Label, _: BlockNr, _: &[u8]) -> Result<(), Damage> {
     Ok(())
 }
 
-fn verify_superblock(checks: &Checks, _: Label, bytes: &[u8]) -> Result<(), Damage> {
+fn verify_superblock(checks: &Checks, _: Label, _: BlockNr, bytes: &[u8]) -> Result<(), Damage> {
     let (_, offset) = checks.geometry.superblock_place();
     let decoded = Superblock::decode(&bytes[offset..], checks.device_bytes);
     decoded.map(drop).map_err(Damage::Volume)
 }
 
-fn verify_descriptors(checks: &Checks, label: Label, bytes: &[u8]) -> Result<(), Damage> {
+fn verify_descriptors(
+    checks: &Checks,
+    label: Label,
+    _: BlockNr,
+    bytes: &[u8],
+) -> Result<(), Damage> {
     let first = GroupNr::new(label.owner);
-    let checked = group::check_block(&checks.geometry, first, bytes);
+    let checked = group::check_block(&checks.geometry, checks.checksums, first, bytes);
     checked.map_err(|damage| Damage::Volume(damage.into()))
 }
 
-fn verify_directory(_: &Checks, _: Label, bytes: &[u8]) -> Result<(), Damage> {
+fn verify_directory(
+    checks: &Checks,
+    label: Label,
+    block: BlockNr,
+    bytes: &[u8],
+) -> Result<(), Damage> {
+    let (inode, generation) = (InodeNr::new(label.owner), label.generation);
+    let sealed = checks
+        .checksums
+        .check_directory(inode, generation, block, bytes);
+    sealed.map_err(Damage::of_checksum)?;
     match entry::entries(bytes).find_map(Result::err) {
         None => Ok(()),
         Some(bad) => Err(bad.into()),
     }
 }
 
-fn verify_indirect(checks: &Checks, _: Label, bytes: &[u8]) -> Result<(), Damage> {
+fn verify_indirect(checks: &Checks, _: Label, _: BlockNr, bytes: &[u8]) -> Result<(), Damage> {
     for (index, raw) in bytes.chunks_exact(4).enumerate() {
         let pointer = u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]);
         if pointer != 0 && !checks.geometry.contains(BlockNr::new(pointer.into())) {
@@ -189,7 +225,28 @@ fn verify_indirect(checks: &Checks, _: Label, bytes: &[u8]) -> Result<(), Damage
     Ok(())
 }
 
-fn verify_attributes(_: &Checks, _: Label, bytes: &[u8]) -> Result<(), Damage> {
+fn verify_extents(
+    checks: &Checks,
+    label: Label,
+    block: BlockNr,
+    bytes: &[u8],
+) -> Result<(), Damage> {
+    let (inode, generation) = (InodeNr::new(label.owner), label.generation);
+    let sealed = checks
+        .checksums
+        .check_extents(inode, generation, block, bytes);
+    sealed.map_err(Damage::of_checksum)?;
+    Node::decode(bytes).map(drop).map_err(Damage::File)
+}
+
+fn verify_attributes(
+    checks: &Checks,
+    _: Label,
+    block: BlockNr,
+    bytes: &[u8],
+) -> Result<(), Damage> {
+    let sealed = checks.checksums.check_attributes(block, bytes);
+    sealed.map_err(Damage::of_checksum)?;
     let bad = |why| Err(Bad { offset: 0, why }.into());
     let (header, _) = BlockHeader::read_from_prefix(bytes).expect("a block holds the header");
     if header.magic.get() != MAGIC || header.block_count.get() != 1 {

@@ -7,7 +7,12 @@
 //! |---|---|
 //! | compatible | all; an unknown one is harmless by definition |
 //! | incompatible | `filetype`, `needs_recovery`; `journal_dev` has its own message |
-//! | read-only compatible | `sparse_super`, `large_file`; any other opens read-only |
+//! | incompatible, for reading | `extent`, `64bit`, `flex_bg`, `metadata_csum_seed` |
+//! | read-only compatible | `sparse_super`, `large_file` |
+//! | read-only compatible, for reading | `huge_file`, `uninit_bg`, `dir_nlink`, `extra_isize`, `metadata_csum` |
+//!
+//! A volume with features for reading is not opened for writing. Any other read-only compatible
+//! feature opens it read-only.
 //!
 //! Counts (free blocks, free inodes) are not trusted: the group descriptors have the exact ones.
 
@@ -24,6 +29,7 @@ pub(crate) use device::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, read, write};
 pub use sizes::BLOCK_BYTES_MAX;
 pub(crate) use state::split_time;
 
+use crate::disk::checksums::Checksums;
 use crate::disk::geometry::Geometry;
 use crate::error::{Corrupt, Error, Result};
 
@@ -33,9 +39,20 @@ const HASH_VERSION_MAX: u8 = 5;
 const HASH_UNSIGNED: u8 = 3;
 /// The known incompatible features.
 const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE.union(Incompatible::NEEDS_RECOVERY);
+/// The incompatible features that can be read, and not written.
+const INCOMPATIBLE_READ: Incompatible = Incompatible::EXTENTS
+    .union(Incompatible::IS_64BIT)
+    .union(Incompatible::FLEX_BG)
+    .union(Incompatible::METADATA_CSUM_SEED);
 /// The known read-only compatible features.
 const READ_ONLY_COMPATIBLE: ReadOnlyCompatible =
     ReadOnlyCompatible::SPARSE_SUPER.union(ReadOnlyCompatible::LARGE_FILE);
+/// The read-only compatible features that are known for reading.
+const READ_ONLY_COMPATIBLE_READ: ReadOnlyCompatible = ReadOnlyCompatible::HUGE_FILE
+    .union(ReadOnlyCompatible::UNINIT_BG)
+    .union(ReadOnlyCompatible::DIR_NLINK)
+    .union(ReadOnlyCompatible::EXTRA_ISIZE)
+    .union(ReadOnlyCompatible::METADATA_CSUM);
 
 /// A validated superblock.
 #[derive(Debug, Clone)]
@@ -58,6 +75,11 @@ pub struct Superblock {
     pub hash_version: u8,
     /// Number of blocks reserved for privileged callers.
     pub reserved_blocks: u64,
+    /// The checksums of the volume's structures.
+    pub(crate) checksums: Checksums,
+    /// Names of the known features with which the volume can be read, and not written; `None` if
+    /// there are none.
+    pub read_only_features: Option<String>,
     /// Names of the unknown read-only compatible features, which allow only a read-only open;
     /// `None` if there are none.
     pub unknown_read_only_features: Option<String>,
@@ -84,11 +106,15 @@ impl Superblock {
         }
         let features = features_of(&raw)?;
         check_features(features)?;
+        check_checksum_type(&raw, features)?;
+        let checksums = Checksums::of(&raw, features);
+        checksums.check_superblock(&raw)?;
         let geometry = sizes::geometry(&raw, features, device_bytes)?;
         let (journal_inode, journal_uuid) = journal(&raw, features, &geometry)?;
         let unknown = features
             .read_only_compatible
             .difference(READ_ONLY_COMPATIBLE)
+            .difference(READ_ONLY_COMPATIBLE_READ)
             .bits();
         let has_dir_index = features.compatible.contains(Compatible::DIR_INDEX);
         Ok(Self {
@@ -98,7 +124,9 @@ impl Superblock {
             features,
             hash_seed: raw.hash_seed(),
             hash_version: hash_version(&raw, has_dir_index)?,
-            reserved_blocks: u64::from(raw.reserved_blocks_count_low.get()),
+            reserved_blocks: sizes::reserved_blocks(&raw, features),
+            checksums,
+            read_only_features: read_only_features(features),
             unknown_read_only_features: (unknown != 0)
                 .then(|| word_names(Word::ReadOnlyCompatible, unknown).join(", ")),
             was_valid: raw.state().contains(disk::State::VALID),
@@ -121,6 +149,11 @@ impl Superblock {
     pub fn has_huge_file(&self) -> bool {
         let words = self.features.read_only_compatible;
         words.contains(ReadOnlyCompatible::HUGE_FILE)
+    }
+
+    /// Returns true if files may be mapped by extents.
+    pub fn has_extents(&self) -> bool {
+        self.features.incompatible.contains(Incompatible::EXTENTS)
     }
 
     /// Returns true if block numbers have 64 bits.
@@ -153,7 +186,8 @@ fn check_features(features: Features) -> Result<()> {
             "this is a journal device; open the file system that it belongs to".to_owned(),
         ));
     }
-    let unknown = features.incompatible.difference(INCOMPATIBLE).bits();
+    let known = INCOMPATIBLE.union(INCOMPATIBLE_READ);
+    let unknown = features.incompatible.difference(known).bits();
     if unknown != 0 {
         let names = word_names(Word::Incompatible, unknown).join(", ");
         return Err(Error::Unsupported(format!(
@@ -168,6 +202,30 @@ fn check_features(features: Features) -> Result<()> {
             bits,
             "needs_recovery is set without has_journal",
         ));
+    }
+    Ok(())
+}
+
+/// Returns the names of the features with which the volume can be read, and not written.
+pub(crate) fn read_only_features(features: Features) -> Option<String> {
+    let incompatible = features.incompatible.intersection(INCOMPATIBLE_READ);
+    let compatible = features
+        .read_only_compatible
+        .intersection(READ_ONLY_COMPATIBLE_READ);
+    let mut names = word_names(Word::Incompatible, incompatible.bits());
+    names.extend(word_names(Word::ReadOnlyCompatible, compatible.bits()));
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+fn check_checksum_type(raw: &disk::Superblock, features: Features) -> Result<()> {
+    let found = raw.checksum_type;
+    let has_checksums = features
+        .read_only_compatible
+        .contains(ReadOnlyCompatible::METADATA_CSUM);
+    if has_checksums && found != disk::CHECKSUM_CRC32C {
+        return Err(Error::Unsupported(format!(
+            "checksums of type {found} are not supported"
+        )));
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use core::ops::ControlFlow;
 use std::sync::Arc;
 
 use block::BlockDevice;
+use layout::group::{GroupDescriptor64, GroupFlags};
 use layout::inode::Inode;
 use layout::mode::FileType;
 use layout::{BlockNr, GroupNr, InodeNr};
@@ -24,6 +25,10 @@ pub(crate) struct GroupPlaces {
     pub(crate) block_bitmap: BlockNr,
     pub(crate) inode_bitmap: BlockNr,
     pub(crate) inode_table: BlockNr,
+    /// True if the block bitmap was never written: then the group has only its metadata.
+    pub(crate) lacks_block_bitmap: bool,
+    /// Number of inodes from the start of the table among which those in use are.
+    pub(crate) inodes: u32,
 }
 
 /// A volume's inode tables.
@@ -31,6 +36,8 @@ pub(crate) struct Tables<'d> {
     device: &'d Arc<dyn BlockDevice>,
     pub(crate) geometry: &'d Geometry,
     pub(crate) groups: Vec<GroupPlaces>,
+    /// True if block numbers have 64 bits.
+    pub(crate) is_64bit: bool,
 }
 
 /// An inode that both the bitmap and its mode show as in use.
@@ -48,7 +55,8 @@ impl<'d> Tables<'d> {
     /// Reads the group descriptors.
     ///
     /// # Errors
-    /// - [`Corrupt::Group`] for a bitmap or table that is not within the volume.
+    /// - [`Corrupt::Group`] for a bitmap or table that is not within the volume, and
+    ///   [`Corrupt::Checksum`].
     pub(crate) fn open(
         device: &'d Arc<dyn BlockDevice>,
         superblock: &'d Superblock,
@@ -62,12 +70,14 @@ impl<'d> Tables<'d> {
             let (_, offset) = geometry.descriptor_place(group);
             let bytes = &blocks[(group.get() / per_block) as usize]
                 [offset..offset + usize::from(geometry.descriptor_bytes)];
-            places(geometry, group, bytes)
+            superblock.checksums.check_descriptor(group, bytes)?;
+            places(superblock, group, bytes)
         });
         Ok(Self {
             device,
             geometry,
             groups: groups.collect::<Result<_>>()?,
+            is_64bit: superblock.is_64bit(),
         })
     }
 
@@ -90,18 +100,21 @@ impl<'d> Tables<'d> {
         visit: &mut dyn FnMut(&TableInode<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<ControlFlow<()>> {
         let geometry = self.geometry;
+        if places.inodes == 0 {
+            return Ok(ControlFlow::Continue(()));
+        }
         let bitmap = self.block(places.inode_bitmap)?;
         let first_inode = places.group.get() * geometry.inodes_per_group + 1;
         let (size, table) = (
             usize::from(geometry.inode_bytes),
             geometry.inode_table_blocks(),
         );
+        let end = places.inodes.min(geometry.inodes_per_group);
         let per_block = geometry.block_bytes / u32::from(geometry.inode_bytes);
         let mut next = 0;
         while next < table {
             let count = BATCH_BLOCKS.min(table - next);
-            let indices =
-                next * per_block..((next + count) * per_block).min(geometry.inodes_per_group);
+            let indices = next * per_block..((next + count) * per_block).min(end);
             let start = geometry.byte_offset(places.inode_table + u64::from(next));
             next += count;
             if !indices.clone().any(|index| is_set(&bitmap, index)) {
@@ -147,8 +160,14 @@ pub(crate) fn is_set(bitmap: &[u8], index: u32) -> bool {
     bitmap[index as usize / 8] & (1 << (index % 8)) != 0
 }
 
-fn places(geometry: &Geometry, group: GroupNr, bytes: &[u8]) -> Result<GroupPlaces> {
+fn places(superblock: &Superblock, group: GroupNr, bytes: &[u8]) -> Result<GroupPlaces> {
+    let geometry = &superblock.geometry;
     let raw = GroupDescriptor::decode(bytes);
+    let per_group = geometry.inodes_per_group;
+    let (lacks_block_bitmap, inodes) = match superblock.checksums.has_group_flags() {
+        false => (false, per_group),
+        true => lazy(bytes, per_group),
+    };
     let place = |field, block: BlockNr, count: u32| {
         let end = block.get().saturating_add(u64::from(count));
         if geometry.contains(block) && end <= geometry.block_count {
@@ -167,5 +186,19 @@ fn places(geometry: &Geometry, group: GroupNr, bytes: &[u8]) -> Result<GroupPlac
         block_bitmap: place("bg_block_bitmap", raw.block_bitmap, 1)?,
         inode_bitmap: place("bg_inode_bitmap", raw.inode_bitmap, 1)?,
         inode_table: place("bg_inode_table", raw.inode_table, table)?,
+        lacks_block_bitmap,
+        inodes,
     })
+}
+
+/// Returns what a descriptor's flags leave uninitialised: true if the block bitmap is, and the
+/// number of inodes from the start of the table that are not.
+fn lazy(descriptor: &[u8], inodes_per_group: u32) -> (bool, u32) {
+    let raw = GroupDescriptor64::read(descriptor);
+    let flags = raw.flags();
+    let inodes = match flags.contains(GroupFlags::INODE_UNINIT) {
+        true => 0,
+        false => inodes_per_group.saturating_sub(raw.unused_inodes_count()),
+    };
+    (flags.contains(GroupFlags::BLOCK_UNINIT), inodes)
 }

@@ -2,7 +2,7 @@
 //!
 //! | inode | its words |
 //! |---|---|
-//! | regular file, directory, long symbolic link | the root of a block map: [`MapRoot`] |
+//! | regular file, directory, long symbolic link | the root of a block map |
 //! | short symbolic link | the target |
 //! | character or block device | the device number |
 
@@ -13,18 +13,6 @@ use layout::inode::MAP_WORDS;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Words {
     words: [u32; MAP_WORDS],
-}
-
-/// The root of a file's block map.
-pub(crate) enum MapRoot<'w> {
-    /// Direct pointers, then the roots of the three indirect trees.
-    Indirect(&'w [u32; MAP_WORDS]),
-}
-
-/// The root of a file's block map, for changes.
-pub(crate) enum MapRootMut<'w> {
-    /// Direct pointers, then the roots of the three indirect trees.
-    Indirect(&'w mut [u32; MAP_WORDS]),
 }
 
 impl Words {
@@ -38,14 +26,24 @@ impl Words {
         self.words
     }
 
-    /// Returns the root of a file's block map.
-    pub(crate) fn map_root(&self) -> MapRoot<'_> {
-        MapRoot::Indirect(&self.words)
+    /// Returns the direct pointers, then the roots of the three indirect trees.
+    pub(crate) fn pointers(&self) -> &[u32; MAP_WORDS] {
+        &self.words
     }
 
-    /// Returns the root of a file's block map for changes.
-    pub(crate) fn map_root_mut(&mut self) -> MapRootMut<'_> {
-        MapRootMut::Indirect(&mut self.words)
+    /// Returns the pointers of [`pointers`](Self::pointers) for changes.
+    pub(crate) fn pointers_mut(&mut self) -> &mut [u32; MAP_WORDS] {
+        &mut self.words
+    }
+
+    /// Returns the bytes of the words: the root of an extent tree, or the target of a short
+    /// symbolic link.
+    pub(crate) fn to_bytes(self) -> [u8; MAP_WORDS * 4] {
+        let mut bytes = [0; MAP_WORDS * 4];
+        for (raw, word) in bytes.chunks_exact_mut(4).zip(self.words) {
+            raw.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
     }
 
     /// Returns the number of a device.
@@ -60,12 +58,7 @@ impl Words {
 
     /// Returns the target of a short symbolic link; none if the words have fewer bytes.
     pub(crate) fn target(&self, length: usize) -> Option<Vec<u8>> {
-        let bytes: Vec<u8> = self
-            .words
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .collect();
-        bytes.get(..length).map(<[u8]>::to_vec)
+        self.to_bytes().get(..length).map(<[u8]>::to_vec)
     }
 
     /// Sets the target of a short symbolic link.

@@ -5,15 +5,16 @@
 //! | the storage behind a device is full | ENOSPC | ext3 on a thin volume |
 //! | a device or the journal failed, data was lost | EIO | ext3 |
 //! | invalid on-disk state | EUCLEAN | ext4 (`EFSCORRUPTED`) |
+//! | a checksum that does not match | EBADMSG | ext4 (`EFSBADCRC`) |
 //! | on-disk state that is not supported | EOPNOTSUPP | POSIX |
-//! | a journal that cannot be replayed, a device that cannot flush | EROFS | ext4 |
+//! | a journal that cannot be replayed, a device that cannot flush, features that can only be read | EROFS | ext4 |
 //! | outcomes that POSIX defines | their number | POSIX |
 
 use std::io::{self, ErrorKind};
 
 use rustix::io::Errno;
 
-use super::Error;
+use super::{Corrupt, Error};
 
 impl Error {
     /// Returns the value of `errno` for the error, as Linux's ext4 would return it.
@@ -41,12 +42,16 @@ impl Error {
         match self {
             error if error.is_device_full() => Errno::NOSPC,
             Self::Device(_) | Self::Journal(_) | Self::DataLost { .. } => Errno::IO,
+            Self::Corrupt(Corrupt::Checksum(_)) => Errno::BADMSG,
             Self::Corrupt(_) => Errno::UCLEAN,
             Self::Unsupported(_)
             | Self::UnmarkedLog { .. }
             | Self::NoJournalDevice
             | Self::NotClean => Errno::OPNOTSUPP,
-            Self::NeedsRecovery { .. } | Self::CannotFlush { .. } | Self::ReadOnly => Errno::ROFS,
+            Self::NeedsRecovery { .. }
+            | Self::CannotFlush { .. }
+            | Self::OnlyReadable { .. }
+            | Self::ReadOnly => Errno::ROFS,
             Self::NotFound => Errno::NOENT,
             Self::Exists => Errno::EXIST,
             Self::NotDirectory => Errno::NOTDIR,
@@ -80,7 +85,7 @@ mod tests {
     use block::DeviceError;
 
     use super::*;
-    use crate::error::Corrupt;
+    use crate::error::Sealed;
 
     fn number_and_kind(error: Error) -> (i32, ErrorKind) {
         let text = error.to_string();
@@ -136,6 +141,18 @@ mod tests {
                 Corrupt::Magic { magic: 0 }.into(),
                 117,
                 ErrorKind::InvalidData,
+            ),
+            (
+                Corrupt::Checksum(Sealed::Superblock).into(),
+                74,
+                ErrorKind::InvalidData,
+            ),
+            (
+                Error::OnlyReadable {
+                    features: "extent".to_owned(),
+                },
+                30,
+                ErrorKind::ReadOnlyFilesystem,
             ),
             (DeviceError::Gone.into(), 5, ErrorKind::Other),
             (jbd2::Error::Closed.into(), 5, ErrorKind::Other),

@@ -128,8 +128,10 @@ fn check(
     journal: Option<&Arc<dyn BlockDevice>>,
     changes: &Changes,
 ) -> Result<()> {
-    if let Some(features) = &superblock.unknown_read_only_features {
-        let text = format!("features that can only be read: {features}");
+    let known = superblock.read_only_features.as_ref();
+    if let Some(features) = known.or(superblock.unknown_read_only_features.as_ref()) {
+        let text =
+            format!("features that can only be read: {features}; tune2fs tunes such a volume");
         return Err(Error::Unsupported(text));
     }
     if superblock.needs_recovery || !superblock.is_clean() {

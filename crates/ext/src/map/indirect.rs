@@ -33,15 +33,14 @@ pub(super) use prune::{CREDITS_FREE, free_from};
 pub(super) use unmap::{credits_to_unmap, free_empty_maps, free_first, hold_for_unmap, unmap};
 pub(super) use walk::walk;
 
-use super::Mapped;
+use super::{Mapped, check_data};
 use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::inode::{Claims, InodeState};
 use crate::disk::metadata::Label;
 use crate::disk::run::Run;
-use crate::disk::words::{MapRoot, MapRootMut};
-use crate::error::{Corrupt, Result};
+use crate::error::Result;
 use block::label;
 use path::Path;
 
@@ -60,14 +59,12 @@ pub(super) const CREDITS_ENTRY: u32 = 3 * CREDITS_PER_GROUP + CREDITS_PATH;
 
 /// Returns the direct pointers and the roots of the indirect trees.
 fn roots(state: &InodeState) -> &[u32; MAP_WORDS] {
-    let MapRoot::Indirect(roots) = state.words.map_root();
-    roots
+    state.words.pointers()
 }
 
 /// Returns the direct pointers and the roots of the indirect trees for changes.
 fn roots_mut(claims: &mut Claims) -> &mut [u32; MAP_WORDS] {
-    let MapRootMut::Indirect(roots) = claims.words.map_root_mut();
-    roots
+    claims.words.pointers_mut()
 }
 
 /// Looks up at most `count_max` blocks from `from` on: one extent or one hole.
@@ -184,18 +181,6 @@ fn pointer_at(bytes: &[u8], index: usize) -> u32 {
 fn read_pointer(core: &Core, block: BlockNr, label: Label, index: u32) -> Result<u32> {
     let found = block::read(core, block, label)?;
     Ok(pointer_at(&found.buffer.read(), index as usize))
-}
-
-fn check_data(core: &Core, inode: &Inode, from: FileBlock, run: Run) -> Result<()> {
-    let is_journal = core.superblock.journal_inode == Some(inode.nr);
-    if core.is_data_run(run) || is_journal && core.is_outside_metadata(run) {
-        return Ok(());
-    }
-    Err(core.damaged(Corrupt::Mapping {
-        inode: inode.nr,
-        file_block: from,
-        block: run.first,
-    }))
 }
 
 fn check_map_block(core: &Core, inode: &Inode, from: FileBlock, pointer: u32) -> Result<BlockNr> {

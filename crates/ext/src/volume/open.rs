@@ -69,7 +69,11 @@ pub(crate) fn open(
     super::host_space::reserve_log(log.as_ref(), &options)?;
     let was_clean = report.replayed_transactions == 0 && superblock.is_clean();
     mark_in_use(&device, &mut superblock, log.is_some())?;
-    let checks = Checks::new(&superblock.geometry, device.geometry().size_bytes);
+    let checks = Checks::new(
+        &superblock.geometry,
+        superblock.checksums,
+        device.geometry().size_bytes,
+    );
     let client = Arc::new(Client::new(checks));
     let journal = match log {
         Some(log) => Some(open_journal(log, &device, &options, &superblock, &client)?),
@@ -135,6 +139,10 @@ fn decide_read_only(
     let geometry = device.geometry();
     if options.read_only {
         return Ok(true);
+    }
+    if let Some(features) = &superblock.read_only_features {
+        let features = features.clone();
+        return Err(Error::OnlyReadable { features });
     }
     if let Some(features) = &superblock.unknown_read_only_features {
         report.read_only_because = Some(format!("features that can only be read: {features}"));

@@ -51,10 +51,13 @@ pub(super) fn read(core: &Core, nr: InodeNr, block: BlockNr) -> Result<Attribute
 /// Returns the error of an inode's block that is damaged or cannot be read.
 #[track_caller]
 fn refused_attributes(core: &Core, nr: InodeNr, refused: Refused) -> Error {
-    refused.into_error(|DamagedBlock { bad, .. }| {
-        let why = bad.why;
-        core.damaged(Corrupt::Attributes { inode: nr, why })
-    })
+    match refused {
+        Refused::Damaged(DamagedBlock { bad, .. }) => {
+            let why = bad.why;
+            core.damaged(Corrupt::Attributes { inode: nr, why })
+        }
+        Refused::Failed(error) => core.noted(error),
+    }
 }
 
 fn header(bytes: &[u8]) -> BlockHeader {

@@ -132,9 +132,9 @@ fn truncated_images() {
 fn features_that_are_not_known() {
     let good = image();
     let cases: &[(&str, u32)] = &[
-        ("extent", 0x40),
-        ("64bit", 0x80),
+        ("large_dir", 0x4000),
         ("meta_bg", 0x10),
+        ("encrypt", 0x10000),
         ("inline_data", 0x8000),
     ];
     for (name, bit) in cases {
@@ -148,7 +148,7 @@ fn features_that_are_not_known() {
     }
     // An unknown read-only compatible feature: the volume can be read, and nothing is written.
     let mut bytes = good.clone();
-    put(&mut bytes, SUPERBLOCK + 0x64 + 1, &[0x04]);
+    put(&mut bytes, SUPERBLOCK + 0x64 + 1, &[0x01]);
     let memory = Arc::new(MemoryDevice::from_bytes(&bytes));
     let before = memory.snapshot();
     let (volume, report) =
@@ -157,7 +157,7 @@ fn features_that_are_not_known() {
     assert!(
         report
             .read_only_because
-            .is_some_and(|why| why.contains("metadata_csum"))
+            .is_some_and(|why| why.contains("quota"))
     );
     assert!(volume.is_read_only());
     assert!(matches!(

@@ -20,6 +20,7 @@ mod damage;
 mod directories;
 mod discard;
 mod durability;
+mod ext4;
 mod failures;
 mod faults;
 mod foreign_writes;

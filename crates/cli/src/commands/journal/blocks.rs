@@ -115,7 +115,7 @@ pub(super) fn sort(block: BlockUse) -> usize {
         BlockUse::InodeBitmap { .. } => 4,
         BlockUse::InodeTable { .. } => 5,
         BlockUse::Directory { .. } => 6,
-        BlockUse::Map { .. } => 7,
+        BlockUse::Map { .. } | BlockUse::ExtentNode { .. } => 7,
         BlockUse::Attributes { .. } => 8,
         BlockUse::LinkTarget { .. } => 9,
         BlockUse::Data { .. } => 10,

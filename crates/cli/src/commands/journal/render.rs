@@ -152,6 +152,10 @@ fn what(blocks: &Blocks, block: BlockNr) -> String {
         BlockUse::Map { inode, depth } => {
             format!("{} indirect block of inode {inode}", depth_text(depth))
         }
+        BlockUse::ExtentNode { inode, depth: 0 } => format!("extents of inode {inode}"),
+        BlockUse::ExtentNode { inode, depth } => {
+            format!("extent index of inode {inode}, {depth} above the extents")
+        }
         BlockUse::Attributes { inode } => format!("attributes of inode {inode}"),
         BlockUse::LinkTarget { inode } => format!("target of link {inode}"),
         BlockUse::Data { inode, file_block } => format!("block {file_block} of file {inode}"),
@@ -246,6 +250,9 @@ fn use_json(what: BlockUse, known: &Blocks) -> Value {
             "path": known.path(inode),
         }),
         BlockUse::Map { inode, depth } => json!({ "inode": inode.get(), "depth": depth }),
+        BlockUse::ExtentNode { inode, depth } => {
+            json!({ "inode": inode.get(), "extent_depth": depth })
+        }
         BlockUse::Attributes { inode } | BlockUse::LinkTarget { inode } => {
             json!({ "inode": inode.get() })
         }

@@ -13,7 +13,8 @@ use crate::error::Error;
 /// A block that cannot be used.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// The device failed, or the block belongs to the volume's own metadata and is damaged.
+    /// The device failed, the block belongs to the volume's own metadata and is damaged, or its
+    /// checksum does not match.
     Failed(Error),
     /// The block belongs to a file and is damaged. Its sound parts can still be read.
     Damaged(DamagedBlock),

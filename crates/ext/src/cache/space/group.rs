@@ -24,6 +24,9 @@ pub(crate) struct Group {
     pub(crate) block_bitmap: BlockNr,
     pub(crate) inode_bitmap: BlockNr,
     pub(crate) inode_table: BlockNr,
+    /// The damage of its descriptor, if the checksum does not match: then no place and no count of
+    /// the group can be trusted. Only volumes that are opened read-only have such groups.
+    pub(crate) damage: Option<Corrupt>,
     /// Byte range of its descriptor in the descriptor's block.
     pub(crate) descriptor: Range<usize>,
     /// Number of free blocks by the descriptor.

@@ -16,8 +16,9 @@ use super::group::{Group, Maps};
 use super::table::GroupTable;
 use super::zones::{Holder, SystemZones};
 use crate::cache::buffers::{BufferCache, Refused};
+use crate::disk::checksums::Checksums;
 use crate::disk::geometry::Geometry;
-use crate::disk::group::GroupDescriptor;
+use crate::disk::group::{GroupCounts, GroupDescriptor};
 use crate::disk::metadata::{Kind, Label};
 use crate::disk::run::Run;
 use crate::disk::superblock::Superblock;
@@ -49,7 +50,7 @@ impl Space {
                 let (_, offset) = geometry.descriptor_place(nr);
                 let bytes = descriptors[(nr.get() / descriptors_per_block) as usize].read();
                 let end = offset + usize::from(geometry.descriptor_bytes);
-                group(geometry, nr, &bytes, offset..end)
+                group(geometry, superblock.checksums, nr, &bytes, offset..end)
             })
             .collect();
         let zones = zones(geometry, &groups)?;
@@ -140,6 +141,9 @@ impl Space {
     fn journal_blocks(&self, inode: InodeNr, buffers: &BufferCache) -> Result<u64> {
         let geometry = &self.table().geometry;
         let (group, index) = geometry.group_of_inode(inode);
+        if self.group(group).damage.is_some() {
+            return Ok(0);
+        }
         let per_block = geometry.block_bytes / u32::from(geometry.inode_bytes);
         let block = self.group(group).inode_table + u64::from(index / per_block);
         let label = Kind::InodeTable.of_group(group);
@@ -153,9 +157,23 @@ impl Space {
 }
 
 /// Creates a group from its descriptor, whose block was verified.
-fn group(geometry: &Geometry, nr: GroupNr, block: &[u8], descriptor: Range<usize>) -> Group {
-    let raw = GroupDescriptor::decode(&block[descriptor.clone()]);
-    let counts = raw.counts;
+fn group(
+    geometry: &Geometry,
+    checksums: Checksums,
+    nr: GroupNr,
+    block: &[u8],
+    descriptor: Range<usize>,
+) -> Group {
+    let bytes = &block[descriptor.clone()];
+    let raw = GroupDescriptor::decode(bytes);
+    let damage = checksums.check_descriptor(nr, bytes).err();
+    let counts = match &damage {
+        None => raw.counts,
+        Some(damage) => {
+            tracing::warn!(%damage, "the group is not used");
+            GroupCounts::default()
+        }
+    };
     Group {
         nr,
         first: geometry.first_block_of(nr),
@@ -164,6 +182,7 @@ fn group(geometry: &Geometry, nr: GroupNr, block: &[u8], descriptor: Range<usize
         block_bitmap: raw.block_bitmap,
         inode_bitmap: raw.inode_bitmap,
         inode_table: raw.inode_table,
+        damage,
         descriptor,
         free_blocks: AtomicU32::new(counts.free_blocks),
         usable_blocks: AtomicU32::new(counts.free_blocks),
@@ -180,9 +199,17 @@ fn group(geometry: &Geometry, nr: GroupNr, block: &[u8], descriptor: Range<usize
 /// - [`Corrupt::Group`] names a block that belongs to two of them.
 fn zones(geometry: &Geometry, groups: &[Group]) -> Result<SystemZones> {
     let of_group = |group: &Group| {
-        let run = |first, count| Run { first, count };
+        let start = Run {
+            first: group.first,
+            count: geometry.super_blocks(group.nr),
+        };
+        // The places of a damaged group may be those of others.
+        let run = |first, count| Run {
+            first,
+            count: if group.damage.is_none() { count } else { 0 },
+        };
         [
-            run(group.first, geometry.super_blocks(group.nr)),
+            start,
             run(group.block_bitmap, 1),
             run(group.inode_bitmap, 1),
             run(group.inode_table, geometry.inode_table_blocks()),

@@ -12,6 +12,7 @@ use layout::{BlockNr, InodeNr};
 use zerocopy::FromBytes;
 
 use super::{Claims, InodeState};
+use crate::disk::extents;
 use crate::disk::file_size::size_max;
 use crate::disk::geometry::Geometry;
 use crate::disk::kind::FileKind;
@@ -32,13 +33,15 @@ const END_OF_CRTIME: usize = 24;
 ///
 /// # Errors
 /// - [`Error::NotFound`] for an inode without a mode and links.
-/// - [`Corrupt::Inode`] for an invalid field.
+/// - [`Corrupt::Inode`] for an invalid field, [`Corrupt::Checksum`] for a checksum that does not
+///   match.
 pub(crate) fn decode(
     superblock: &Superblock,
     geometry: &Geometry,
     nr: InodeNr,
     bytes: &[u8],
 ) -> Result<InodeState> {
+    superblock.checksums.check_inode(nr, bytes)?;
     let (base, rest) = Base::read_from_prefix(bytes).expect("an inode has at least its base");
     let corrupt = |field, value| {
         Error::from(Corrupt::Inode {
@@ -55,11 +58,17 @@ pub(crate) fn decode(
         return Err(corrupt("i_mode", u64::from(mode)));
     };
     let flags = base.flags();
-    if flags.intersects(InodeFlags::EXTENTS | InodeFlags::INLINE_DATA) {
+    let has_extents = flags.contains(InodeFlags::EXTENTS);
+    let is_unknown = flags.contains(InodeFlags::INLINE_DATA);
+    if is_unknown || has_extents && !superblock.has_extents() {
         return Err(corrupt("i_flags", u64::from(flags.bits())));
     }
     let size = base.size(false);
-    if kind == FileKind::Regular && size > size_max(geometry.block_bytes) {
+    let most = match has_extents {
+        true => extents::FILE_BLOCKS * u64::from(geometry.block_bytes),
+        false => size_max(geometry.block_bytes),
+    };
+    if kind == FileKind::Regular && size > most {
         return Err(corrupt("i_size", size));
     }
     // A directory has no holes.

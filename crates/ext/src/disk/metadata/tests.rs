@@ -7,10 +7,15 @@ use super::*;
 use crate::error::Corrupt;
 
 const OWNER: InodeNr = InodeNr::new(12);
+const BLOCK: BlockNr = BlockNr::new(100);
 
 /// Returns the checks of a volume of one group with 4096 blocks.
 pub(crate) fn checks(block_bytes: u32) -> Checks {
-    Checks::new(&geometry(block_bytes), 4096 * u64::from(block_bytes))
+    Checks::new(
+        &geometry(block_bytes),
+        Checksums::None,
+        4096 * u64::from(block_bytes),
+    )
 }
 
 /// Returns the geometry of a volume of one group with 4096 blocks.
@@ -28,11 +33,12 @@ pub(crate) fn geometry(block_bytes: u32) -> Geometry {
         descriptor_bytes: 32,
         reserved_descriptor_blocks: 0,
         is_sparse_super: true,
+        has_flexible_groups: false,
     }
 }
 
 fn why(checks: &Checks, label: Label, bytes: &[u8]) -> &'static str {
-    match checks.verify(label, bytes) {
+    match checks.verify(label, BLOCK, bytes) {
         Err(Damage::File(bad)) => bad.why,
         other => panic!("{other:?}"),
     }
@@ -50,7 +56,7 @@ fn directory_blocks_have_entries() {
     let checks = checks(1024);
     let label = Kind::Directory.of_inode(OWNER, 7);
     let mut block = entry::first_block(1024, OWNER, InodeNr::ROOT, 2);
-    assert!(checks.verify(label, &block).is_ok());
+    assert!(checks.verify(label, BLOCK, &block).is_ok());
     entry::set_length(&mut block, 12, 13);
     let found = why(&checks, label, &block);
     assert_eq!(found, "an entry's length is not a multiple of 4");
@@ -68,7 +74,7 @@ fn indirect_blocks_have_pointers_into_the_volume() {
         (u32::MAX, false),
     ] {
         block[40..44].copy_from_slice(&pointer.to_le_bytes());
-        let verdict = checks.verify(label, &block);
+        let verdict = checks.verify(label, BLOCK, &block);
         assert_eq!(verdict.is_ok(), is_sound, "{pointer}");
         if let Err(Damage::File(bad)) = verdict {
             assert_eq!(bad.offset, 40);
@@ -89,7 +95,7 @@ fn attribute_blocks_have_a_header() {
         block[..BLOCK_HEADER_SIZE].copy_from_slice(header.as_bytes());
         block
     };
-    assert!(checks.verify(label, &image(MAGIC, 1, 1)).is_ok());
+    assert!(checks.verify(label, BLOCK, &image(MAGIC, 1, 1)).is_ok());
     for (magic, blocks, users) in [
         (0, 1, 1),
         (MAGIC, 2, 1),
@@ -108,7 +114,7 @@ fn descriptors_stay_in_their_group() {
     for (at, value) in [(0, 3_u32), (4, 4), (8, 5)] {
         block[at..at + 4].copy_from_slice(&value.to_le_bytes());
     }
-    assert!(checks.verify(label, &block).is_ok());
+    assert!(checks.verify(label, BLOCK, &block).is_ok());
     let cases: [(usize, &[u8], &str); 3] = [
         (4, &[1, 0], "bg_inode_bitmap"),
         (8, &[0xFF, 0x0F], "bg_inode_table"),
@@ -118,7 +124,7 @@ fn descriptors_stay_in_their_group() {
         let mut block = block.clone();
         block[at..at + value.len()].copy_from_slice(value);
         let Err(Damage::Volume(Error::Corrupt(Corrupt::Group { field, .. }))) =
-            checks.verify(label, &block)
+            checks.verify(label, BLOCK, &block)
         else {
             panic!("{name}")
         };

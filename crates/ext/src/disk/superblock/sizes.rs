@@ -1,8 +1,8 @@
 //! Sizes and places in the superblock, and their consistency.
 
-use layout::feature::{Compatible, Features, ReadOnlyCompatible};
+use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
 use layout::superblock as disk;
-use layout::{BlockNr, GroupNr, InodeNr};
+use layout::{BlockNr, GroupNr, InodeNr, group};
 
 use super::bad;
 use crate::disk::geometry::Geometry;
@@ -22,7 +22,7 @@ pub(super) fn geometry(
     let block_bytes = block_bytes(raw)?;
     let blocks_per_group = blocks_per_group(raw, block_bytes)?;
     let inode_bytes = inode_bytes(raw, block_bytes)?;
-    let (first_data_block, block_count) = block_count(raw, block_bytes, device_bytes)?;
+    let (first_data_block, block_count) = block_count(raw, features, block_bytes, device_bytes)?;
     let inodes_per_group = inodes_per_group(raw, block_bytes, inode_bytes)?;
     let group_count =
         (block_count - u64::from(first_data_block)).div_ceil(u64::from(blocks_per_group));
@@ -68,14 +68,15 @@ pub(super) fn geometry(
         inode_bytes,
         inode_count,
         first_inode: InodeNr::new(first_inode),
-        descriptor_bytes: layout::group::SIZE as u16,
+        descriptor_bytes: descriptor_bytes(raw, features, block_bytes)?,
         reserved_descriptor_blocks: if has_resize_inode { reserved } else { 0 },
         is_sparse_super: features
             .read_only_compatible
             .contains(ReadOnlyCompatible::SPARSE_SUPER),
+        has_flexible_groups: features.incompatible.contains(Incompatible::FLEX_BG),
     };
     check_room(&geometry)?;
-    check_counts(raw, &geometry)?;
+    check_counts(raw, features, &geometry)?;
     Ok(geometry)
 }
 
@@ -120,7 +121,12 @@ fn inode_bytes(raw: &disk::Superblock, block_bytes: u32) -> Result<u16> {
 }
 
 /// Returns the first data block and the number of blocks.
-fn block_count(raw: &disk::Superblock, block_bytes: u32, device_bytes: u64) -> Result<(u32, u64)> {
+fn block_count(
+    raw: &disk::Superblock,
+    features: Features,
+    block_bytes: u32,
+    device_bytes: u64,
+) -> Result<(u32, u64)> {
     let first = raw.first_data_block.get();
     if first != u32::from(block_bytes == 1024) {
         return Err(bad(
@@ -129,7 +135,10 @@ fn block_count(raw: &disk::Superblock, block_bytes: u32, device_bytes: u64) -> R
             "1 with blocks of 1 KiB, else 0",
         ));
     }
-    let count = u64::from(raw.blocks_count_low.get());
+    let count = match is_64bit(features) {
+        true => raw.blocks_count(),
+        false => u64::from(raw.blocks_count_low.get()),
+    };
     if count <= u64::from(first) {
         return Err(bad("s_blocks_count", count, "no block is left for data"));
     }
@@ -143,6 +152,32 @@ fn block_count(raw: &disk::Superblock, block_bytes: u32, device_bytes: u64) -> R
     Ok((first, count))
 }
 
+/// Returns the size of a group descriptor in bytes. Without `64bit` the stored size is not used.
+fn descriptor_bytes(raw: &disk::Superblock, features: Features, block_bytes: u32) -> Result<u16> {
+    if !is_64bit(features) {
+        return Ok(group::SIZE as u16);
+    }
+    let bytes = raw.descriptor_size.get();
+    let fits = usize::from(bytes) >= group::SIZE_64BIT && u32::from(bytes) <= block_bytes;
+    if !fits || !bytes.is_power_of_two() {
+        let why = "not a power of two between 64 and the size of a block";
+        return Err(bad("s_desc_size", bytes.into(), why));
+    }
+    Ok(bytes)
+}
+
+/// Returns the number of blocks reserved for privileged callers.
+pub(super) fn reserved_blocks(raw: &disk::Superblock, features: Features) -> u64 {
+    match is_64bit(features) {
+        true => raw.reserved_blocks_count(),
+        false => u64::from(raw.reserved_blocks_count_low.get()),
+    }
+}
+
+fn is_64bit(features: Features) -> bool {
+    features.incompatible.contains(Incompatible::IS_64BIT)
+}
+
 fn inodes_per_group(raw: &disk::Superblock, block_bytes: u32, inode_bytes: u16) -> Result<u32> {
     let count = raw.inodes_per_group.get();
     let per_block = block_bytes / u32::from(inode_bytes);
@@ -153,14 +188,19 @@ fn inodes_per_group(raw: &disk::Superblock, block_bytes: u32, inode_bytes: u16) 
     Ok(count)
 }
 
-/// Checks that every group, the last included, has room for its own metadata.
+/// Checks that every group, the last included, has room for its own metadata. Bitmaps and inode
+/// tables of flexible groups may lie elsewhere.
 fn check_room(geometry: &Geometry) -> Result<()> {
     let last = GroupNr::new(geometry.group_count - 1);
     for group in [GroupNr::new(0), GroupNr::new(1), last] {
         if group > last {
             continue;
         }
-        let taken = geometry.super_blocks(group) + 2 + geometry.inode_table_blocks();
+        let elsewhere = match geometry.has_flexible_groups {
+            true => 0,
+            false => 2 + geometry.inode_table_blocks(),
+        };
+        let taken = geometry.super_blocks(group) + elsewhere;
         if taken > geometry.blocks_in(group) {
             let why = "a group has no room for its own metadata";
             return Err(bad(
@@ -174,8 +214,8 @@ fn check_room(geometry: &Geometry) -> Result<()> {
 }
 
 /// Rejects impossible counts.
-fn check_counts(raw: &disk::Superblock, geometry: &Geometry) -> Result<()> {
-    let reserved = u64::from(raw.reserved_blocks_count_low.get());
+fn check_counts(raw: &disk::Superblock, features: Features, geometry: &Geometry) -> Result<()> {
+    let reserved = reserved_blocks(raw, features);
     if reserved > geometry.block_count {
         return Err(bad(
             "s_r_blocks_count",

@@ -4,6 +4,7 @@ use layout::superblock::{MAGIC, Superblock as Raw};
 use zerocopy::IntoBytes;
 
 use super::*;
+use crate::error::Sealed;
 
 const DEVICE_BYTES: u64 = 8 << 20;
 
@@ -175,7 +176,7 @@ fn no_superblock_is_told_from_a_damaged_one() {
 #[test]
 fn features_are_refused_by_name() {
     assert!(unsupported(|raw| raw.incompatible_bits.set(8)).contains("journal device"));
-    assert!(unsupported(|raw| raw.incompatible_bits.set(0x42)).contains("extent"));
+    assert!(unsupported(|raw| raw.incompatible_bits.set(0x12)).contains("meta_bg"));
     assert!(unsupported(|raw| raw.incompatible_bits.set(0x8000_0000)).contains("FEATURE_I31"));
     assert!(unsupported(|raw| raw.revision.set(2)).contains("revision"));
     let blocks = unsupported(|raw| {
@@ -183,9 +184,17 @@ fn features_are_refused_by_name() {
         raw.log_cluster_size.set(3);
     });
     assert!(blocks.contains("8192"));
-    let read_only = decode(|raw| raw.read_only_compatible_bits.set(0x411)).expect("readable");
+    let read_only = decode(|raw| raw.read_only_compatible_bits.set(0x2101)).expect("readable");
     let unknown = read_only.unknown_read_only_features.expect("two");
-    assert_eq!(unknown, "uninit_bg, metadata_csum");
+    assert_eq!(unknown, "quota, project");
+    let readable = decode(|raw| {
+        raw.incompatible_bits.set(0x242);
+        raw.read_only_compatible_bits.set(0x11);
+    });
+    let readable = readable.expect("readable");
+    assert_eq!(readable.unknown_read_only_features, None);
+    let features = readable.read_only_features.expect("three");
+    assert_eq!(features, "extent, flex_bg, uninit_bg");
 }
 
 #[test]
@@ -249,4 +258,48 @@ fn mounts_and_unmounts_are_noted() {
     assert_eq!(superblock.raw.mount_time_high, 2);
     superblock.note_unmount(1 << 33, false);
     assert!(!superblock.is_clean());
+}
+
+#[test]
+fn descriptors_are_larger_with_64bit() {
+    let with_size = |bytes: u16| {
+        move |raw: &mut Raw| {
+            raw.incompatible_bits.set(0x82);
+            raw.descriptor_size.set(bytes);
+        }
+    };
+    for bytes in [64, 128] {
+        let large = decode(with_size(bytes)).expect("good");
+        assert_eq!(large.geometry.descriptor_bytes, bytes);
+    }
+    for bytes in [0, 32, 65, 8192] {
+        assert_eq!(wrong_field(with_size(bytes)), "s_desc_size");
+    }
+    let many = decode(|raw| {
+        with_size(64)(raw);
+        raw.blocks_count_high.set(1);
+    });
+    assert!(matches!(
+        many,
+        Err(Error::Corrupt(Corrupt::Truncated { .. }))
+    ));
+}
+
+#[test]
+fn the_checksum_covers_the_superblock() {
+    let sealed = |change: fn(&mut Raw)| {
+        let mut raw = good();
+        raw.read_only_compatible_bits.set(0x403);
+        raw.checksum_type = 1;
+        raw.checksum.set(layout::checksum::superblock(&raw));
+        change(&mut raw);
+        Superblock::decode(raw.as_bytes(), DEVICE_BYTES)
+    };
+    assert!(sealed(|_| {}).is_ok());
+    assert!(matches!(
+        sealed(|raw| raw.mount_count.set(7)),
+        Err(Error::Corrupt(Corrupt::Checksum(Sealed::Superblock)))
+    ));
+    let other = sealed(|raw| raw.checksum_type = 2).expect_err("an unknown type");
+    assert!(other.to_string().contains("checksums of type 2"), "{other}");
 }

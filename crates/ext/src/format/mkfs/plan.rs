@@ -409,6 +409,7 @@ fn geometry(
         is_sparse_super: features
             .read_only_compatible
             .contains(ReadOnlyCompatible::SPARSE_SUPER),
+        has_flexible_groups: features.incompatible.contains(Incompatible::FLEX_BG),
     }
 }
 

@@ -40,6 +40,7 @@ pub(super) fn geometry() -> Geometry {
         descriptor_bytes: 32,
         reserved_descriptor_blocks: 0,
         is_sparse_super: true,
+        has_flexible_groups: false,
     }
 }
 

@@ -9,13 +9,14 @@ use layout::{BlockNr, FileBlock};
 
 use super::block::{self, label};
 use super::path::tree;
-use super::{DIRECT, check_data, check_map_block, pointers, roots};
+use super::{DIRECT, check_map_block, pointers, roots};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::inode::InodeState;
 use crate::disk::metadata::Label;
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
+use crate::map::check_data;
 
 /// Visits all blocks of the file's block map in file order: data extents (`Some(first file block)`)
 /// and indirect blocks (`None`).

@@ -1,0 +1,183 @@
+//! Verification of the checksums that structures of ext4 carry.
+//!
+//! | features | checksums |
+//! |---|---|
+//! | `metadata_csum` | crc32c of superblock, descriptors, inodes, directory and extent blocks, attribute blocks |
+//! | `uninit_bg` without `metadata_csum` | crc16 of descriptors |
+//! | neither | none |
+//!
+//! The kind of a directory block follows from its contents: the first entries of an index block
+//! cover the whole block, and those of a leaf end before its tail. The tail alone shows nothing: the
+//! root of an index keeps the form of the tail that it had as a leaf. A block in neither form has
+//! lost its checksum, which is a mismatch, too.
+
+use layout::checksum::{self, metadata};
+use layout::directory::{EntryHeader, EntryTail};
+use layout::feature::{Features, ReadOnlyCompatible};
+use layout::group::GroupDescriptor;
+use layout::htree::{
+    NODE_ENTRIES_OFFSET, ROOT_ENTRIES_OFFSET, ROOT_INFO_LENGTH, ROOT_INFO_OFFSET, RootInfo,
+};
+use layout::superblock::Superblock as Raw;
+use layout::{BlockNr, GroupNr, InodeNr};
+use zerocopy::FromBytes;
+
+use super::entry::size_of_name;
+use crate::error::{Corrupt, Sealed};
+
+/// The checksums of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Checksums {
+    /// No structure has one.
+    None,
+    /// Of group descriptors only, from this UUID.
+    Descriptors([u8; 16]),
+    /// Of all metadata, from this seed.
+    Metadata(u32),
+}
+
+impl Checksums {
+    /// Returns the checksums of a volume.
+    pub(crate) fn of(raw: &Raw, features: Features) -> Self {
+        let features = features.read_only_compatible;
+        if features.contains(ReadOnlyCompatible::METADATA_CSUM) {
+            Self::Metadata(metadata::seed(raw))
+        } else if features.contains(ReadOnlyCompatible::UNINIT_BG) {
+            Self::Descriptors(raw.uuid)
+        } else {
+            Self::None
+        }
+    }
+
+    /// Returns true if all metadata has checksums, so that directory blocks have a tail.
+    pub(crate) fn has_tails(self) -> bool {
+        matches!(self, Self::Metadata(_))
+    }
+
+    /// Returns true if the flags of group descriptors are valid.
+    pub(crate) fn has_group_flags(self) -> bool {
+        self != Self::None
+    }
+
+    /// Checks a superblock.
+    pub(crate) fn check_superblock(self, raw: &Raw) -> Result<(), Corrupt> {
+        let Self::Metadata(_) = self else {
+            return Ok(());
+        };
+        same(raw.checksum.get(), checksum::superblock(raw), || {
+            Sealed::Superblock
+        })
+    }
+
+    /// Checks all bytes of a group descriptor.
+    pub(crate) fn check_descriptor(self, group: GroupNr, bytes: &[u8]) -> Result<(), Corrupt> {
+        let computed = match self {
+            Self::None => return Ok(()),
+            Self::Descriptors(uuid) => checksum::group_descriptor_crc16(&uuid, group.get(), bytes),
+            Self::Metadata(seed) => metadata::group_descriptor(seed, group.get(), bytes),
+        };
+        let (raw, _) = GroupDescriptor::ref_from_prefix(bytes)
+            .expect("a descriptor has at least its shorter form");
+        same(raw.checksum.get(), computed, || Sealed::Descriptor {
+            group,
+        })
+    }
+
+    /// Checks all bytes of an inode of the table.
+    pub(crate) fn check_inode(self, inode: InodeNr, bytes: &[u8]) -> Result<(), Corrupt> {
+        match self {
+            Self::Metadata(seed) if !metadata::is_inode_good(seed, inode.get(), bytes) => {
+                Err(Corrupt::Checksum(Sealed::Inode { inode }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks a directory block.
+    pub(crate) fn check_directory(
+        self,
+        inode: InodeNr,
+        generation: u32,
+        block: BlockNr,
+        bytes: &[u8],
+    ) -> Result<(), Corrupt> {
+        let Self::Metadata(seed) = self else {
+            return Ok(());
+        };
+        let owner = metadata::owner(seed, inode.get(), generation);
+        let found = match entries_offset(bytes) {
+            Some(offset) => metadata::index_block(owner, bytes, offset)
+                .map(|(tail, computed)| (tail.checksum.get(), computed)),
+            None => EntryTail::of_block(bytes)
+                .map(|tail| (tail.checksum.get(), metadata::directory_leaf(owner, bytes))),
+        };
+        same_tail(found, || Sealed::Directory { inode, block })
+    }
+
+    /// Checks a block of an extent tree.
+    pub(crate) fn check_extents(
+        self,
+        inode: InodeNr,
+        generation: u32,
+        block: BlockNr,
+        bytes: &[u8],
+    ) -> Result<(), Corrupt> {
+        let Self::Metadata(seed) = self else {
+            return Ok(());
+        };
+        let owner = metadata::owner(seed, inode.get(), generation);
+        let found = metadata::extent_block(owner, bytes);
+        let found = found.map(|(tail, computed)| (tail.checksum.get(), computed));
+        same_tail(found, || Sealed::Extents { inode, block })
+    }
+
+    /// Checks an attribute block.
+    pub(crate) fn check_attributes(self, block: BlockNr, bytes: &[u8]) -> Result<(), Corrupt> {
+        let Self::Metadata(seed) = self else {
+            return Ok(());
+        };
+        let (header, _) = layout::attribute::BlockHeader::ref_from_prefix(bytes)
+            .expect("a block holds the header");
+        let computed = metadata::attribute_block(seed, block.get(), bytes);
+        same(header.checksum.get(), computed, || Sealed::Attributes {
+            block,
+        })
+    }
+}
+
+fn same<T: PartialEq>(
+    stored: T,
+    computed: T,
+    sealed: impl FnOnce() -> Sealed,
+) -> Result<(), Corrupt> {
+    if stored == computed {
+        return Ok(());
+    }
+    Err(Corrupt::Checksum(sealed()))
+}
+
+/// Compares the checksum in a tail with the computed one; a block without a tail has none.
+fn same_tail(found: Option<(u32, u32)>, sealed: impl FnOnce() -> Sealed) -> Result<(), Corrupt> {
+    match found {
+        Some((stored, computed)) => same(stored, computed, sealed),
+        None => Err(Corrupt::Checksum(sealed())),
+    }
+}
+
+/// Returns the offset of the entries of a block in the form of an index block: the root, which
+/// starts with `.` and `..`, or a node, which starts with an unused entry over the whole block.
+fn entries_offset(bytes: &[u8]) -> Option<usize> {
+    let dot = size_of_name(1);
+    let (first, _) = EntryHeader::ref_from_prefix(bytes).ok()?;
+    let length = usize::from(first.record_length.get());
+    if length == bytes.len() && first.inode.get() == 0 && first.name_length == 0 {
+        return Some(NODE_ENTRIES_OFFSET);
+    }
+    let (second, _) = EntryHeader::ref_from_prefix(bytes.get(dot..)?).ok()?;
+    let (info, _) = RootInfo::ref_from_prefix(bytes.get(ROOT_INFO_OFFSET..)?).ok()?;
+    let is_root = length == dot
+        && usize::from(second.record_length.get()) == bytes.len() - dot
+        && info.reserved_zero.get() == 0
+        && info.info_length == ROOT_INFO_LENGTH;
+    is_root.then_some(ROOT_ENTRIES_OFFSET)
+}

@@ -1,0 +1,84 @@
+//! Images of ext4, which are read and not written: trees made by the kernel, compared with the
+//! kernel, `ext4-view` and `debugfs`; logs that the kernel left; checksums that do not match.
+
+mod damaged;
+mod logs;
+mod mapped;
+mod trees;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use block::{BlockDevice, MemoryDevice};
+use ext::{Error, MountOptions, Result, Volume};
+use layout::BlockNr;
+use layout::superblock::{OFFSET, SIZE, Superblock};
+use testkit::Mount;
+use zerocopy::FromBytes;
+
+use crate::image::Image;
+
+const MIB: u64 = 1 << 20;
+
+/// Makes an image with `mke2fs -t ext4`, and more arguments separated by spaces.
+fn image(block_bytes: u32, size_bytes: u64, more: &str) -> Image {
+    let more: Vec<&str> = more.split_whitespace().collect();
+    Image::with_arguments("ext4", block_bytes, size_bytes, false, &more)
+}
+
+/// Makes an image, and fills it through the kernel.
+fn filled(block_bytes: u32, size_bytes: u64, more: &str, fill: impl FnOnce(&Path)) -> Image {
+    let image = image(block_bytes, size_bytes, more);
+    let mount = mount(&image);
+    fill(mount.path());
+    drop(mount);
+    image
+}
+
+fn mount(image: &Image) -> Mount {
+    let mounted = image.mount("noatime");
+    mounted.unwrap_or_else(|why| panic!("{why}"))
+}
+
+/// Returns the image in memory.
+fn in_memory(image: &Image) -> Arc<MemoryDevice> {
+    let bytes = std::fs::read(&image.path).expect("the image is there");
+    Arc::new(MemoryDevice::from_bytes(&bytes))
+}
+
+fn read_only() -> MountOptions {
+    MountOptions {
+        read_only: true,
+        ..MountOptions::default()
+    }
+}
+
+fn open(device: &Arc<MemoryDevice>) -> Result<Volume> {
+    let device: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(device);
+    Volume::open(device, None, read_only())
+}
+
+fn superblock(image: &Image) -> Superblock {
+    let device = image.device();
+    let bytes = device.read_block(OFFSET, SIZE as u32).expect("it is there");
+    Superblock::read_from_prefix(&bytes)
+        .expect("as many bytes were read")
+        .0
+}
+
+/// Asserts that the volume is refused for writing before anything is written.
+fn assert_refused_for_writing(device: &Arc<MemoryDevice>) {
+    let before = device.snapshot();
+    let whole: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(device);
+    let error = Volume::open(whole, None, MountOptions::default()).map(drop);
+    match error.expect_err("it is refused") {
+        Error::OnlyReadable { features } => assert!(features.contains("extent"), "{features}"),
+        error => panic!("{error}"),
+    }
+    assert_eq!(device.first_difference(&before), None, "nothing is written");
+}
+
+fn all_blocks(volume: &Volume) -> impl Iterator<Item = BlockNr> + use<> {
+    let geometry = &volume.superblock().geometry;
+    (geometry.first_data_block.get()..geometry.block_count).map(BlockNr::new)
+}
