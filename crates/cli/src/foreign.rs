@@ -29,7 +29,7 @@ struct Kind {
 }
 
 /// Advice for another file system.
-const OTHER: &str = "jext reads ext2 and ext3; mount it with a driver of its own";
+const OTHER: &str = "jext reads ext2, ext3 and ext4; mount it with a driver of its own";
 /// Advice for compressed contents and archives.
 const PACKED: &str = "unpack it first";
 /// Advice for an image of a virtual machine's disk.

@@ -22,7 +22,7 @@ use crate::progress;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
 
-/// Make an ext2 or ext3 file system on a device or in an image file.
+/// Make an ext2, ext3 or ext4 file system on a device or in an image file.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use jext::volume::NewInode;
 use jext::{BlockDevice, FileDevice, MountOptions, Volume};
-use testkit::{Mount, privilege, tool};
+use testkit::tree::{difference, of_folder};
+use testkit::{Mount, Shutdown, privilege, tool};
 
 use crate::support::Folder;
 
@@ -265,4 +266,56 @@ fn an_image_gives_its_free_space_back() {
         folder.json("trim --json -m 1000000000 disk.img")["trimmed_bytes"],
         0
     );
+}
+
+/// Every command that reads, on an ext4 that the kernel has filled and left with a dirty log.
+#[test]
+fn ext4_is_read_by_every_command() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let folder = Folder::new();
+    folder.good("mkfs -q -t ext4 disk.img 64M");
+    let image = folder.path().join("disk.img");
+    let mount = Mount::new(&image, None, "ext4", "commit=300").unwrap();
+    std::fs::create_dir_all(mount.at("/a/b")).unwrap();
+    for number in 0..500 {
+        std::fs::write(mount.at(&format!("/a/b/{number}")), vec![7; number * 50]).unwrap();
+    }
+    std::os::unix::fs::symlink("b/499", mount.at("/a/link")).unwrap();
+    tool::run_well("chattr", &["+d", &mount.at("/a/b/3").display().to_string()]);
+    mount.sync();
+    mount.shut_down(Shutdown::FlushesLog);
+    drop(mount);
+    let before = folder.read("disk.img");
+    assert!(folder.good("ls disk.img:/a").contains("link"));
+    assert_eq!(
+        folder.good("cat disk.img:/a/link"),
+        "\u{7}".repeat(499 * 50)
+    );
+    let stat = folder.json("stat --json disk.img:/a/b/400");
+    assert!(stat.to_string().contains("20000"), "{stat}");
+    folder.good("cp -r disk.img:/a copied");
+    folder.good("export disk.img exported");
+    assert!(folder.good("info disk.img").contains("extent"));
+    assert!(folder.good("journal show disk.img").contains("transaction"));
+    assert!(
+        folder.read("disk.img") == before,
+        "the image is left as it is"
+    );
+    std::fs::create_dir(folder.path().join("mnt")).unwrap();
+    folder.good("mount -o ro disk.img mnt");
+    let mounted = of_folder(&folder.path().join("mnt"));
+    folder.good("umount mnt");
+    folder.check("disk.img");
+    let mount = Mount::new(&image, None, "ext4", "ro,noatime").unwrap();
+    let expected = of_folder(mount.path());
+    drop(mount);
+    assert_eq!(difference(&expected, &mounted), None);
+    assert_eq!(
+        difference(&expected, &of_folder(&folder.path().join("exported"))),
+        None
+    );
+    let copied = std::fs::read(folder.path().join("copied/b/499")).unwrap();
+    assert_eq!(copied, vec![7; 499 * 50]);
 }

@@ -51,8 +51,7 @@ impl Slot {
     /// Sets the page's backing.
     pub(crate) fn set_backing(&mut self, backing: Backing) {
         let Backing::Mapped(block) = backing;
-        self.block =
-            u32::try_from(block.get()).expect("block numbers of ext2 and ext3 have 32 bits");
+        self.block = u32::try_from(block.get()).expect("volumes have at most 2^32 blocks");
     }
 }
 

@@ -4,6 +4,7 @@
 mod damaged;
 mod logs;
 mod mapped;
+mod mutations;
 mod trees;
 
 use std::path::Path;

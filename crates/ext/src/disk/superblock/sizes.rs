@@ -10,6 +10,8 @@ use crate::error::{Corrupt, Error, Result};
 
 /// Largest supported block size in bytes.
 pub const BLOCK_BYTES_MAX: u32 = 4096;
+/// Largest supported number of blocks of a volume: pages of files hold block numbers in 32 bits.
+const BLOCKS_MAX: u64 = 1 << 32;
 /// Size of the smallest group in blocks.
 const GROUP_BLOCKS_MIN: u32 = 256;
 
@@ -148,6 +150,11 @@ fn block_count(
             device_bytes,
         }
         .into());
+    }
+    if count > BLOCKS_MAX {
+        return Err(Error::Unsupported(format!(
+            "{count} blocks are not supported: a volume has at most 2^32"
+        )));
     }
     Ok((first, count))
 }

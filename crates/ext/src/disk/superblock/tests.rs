@@ -303,3 +303,14 @@ fn the_checksum_covers_the_superblock() {
     let other = sealed(|raw| raw.checksum_type = 2).expect_err("an unknown type");
     assert!(other.to_string().contains("checksums of type 2"), "{other}");
 }
+
+#[test]
+fn a_volume_has_at_most_2_to_the_32_blocks() {
+    let mut raw = good();
+    raw.incompatible_bits.set(0x82);
+    raw.descriptor_size.set(64);
+    raw.blocks_count_high.set(1);
+    let error = Superblock::decode(raw.as_bytes(), u64::MAX).map(drop);
+    let error = error.expect_err("too many").to_string();
+    assert!(error.contains("at most 2^32"), "{error}");
+}
