@@ -1,6 +1,8 @@
 //! Sizes and locations derived from the superblock. A [`Geometry`] was checked for consistency and
 //! is bounded, so that calculations with it cannot overflow.
 
+use layout::superblock::Backups;
+
 /// The sizes and locations of a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Geometry {
@@ -20,7 +22,8 @@ pub(crate) struct Geometry {
     pub(crate) reserved_descriptor_blocks: u32,
     /// Size of a group descriptor in bytes: 32, or with `64bit` a larger power of two.
     pub(crate) descriptor_bytes: usize,
-    pub(crate) has_sparse_super: bool,
+    /// The groups with copies of the superblock and the descriptors.
+    pub(crate) backups: Backups,
     /// True if the metadata of a group may lie in any group.
     pub(crate) has_flexible_groups: bool,
 }
@@ -89,7 +92,7 @@ impl Geometry {
 
     /// True if a group starts with copies of the superblock and the descriptors.
     pub(crate) fn has_super(&self, group: u32) -> bool {
-        !self.has_sparse_super || layout::superblock::is_sparse_backup(group)
+        self.backups.has(group)
     }
 
     pub(crate) fn descriptors_per_block(&self) -> u32 {

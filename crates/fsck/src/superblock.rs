@@ -5,7 +5,7 @@ pub(crate) mod check;
 
 use layout::checksum;
 use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible, Word, word_names};
-use layout::superblock::{self as disk, Superblock};
+use layout::superblock::{self as disk, Backups, Superblock};
 use zerocopy::FromBytes;
 
 use crate::error::{Error, SuperblockFault};
@@ -28,7 +28,8 @@ const COMPATIBLE: Compatible = Compatible::DIR_PREALLOC
     .union(Compatible::HAS_JOURNAL)
     .union(Compatible::EXT_ATTR)
     .union(Compatible::RESIZE_INODE)
-    .union(Compatible::DIR_INDEX);
+    .union(Compatible::DIR_INDEX)
+    .union(Compatible::SPARSE_SUPER2);
 const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE
     .union(Incompatible::NEEDS_RECOVERY)
     .union(Incompatible::EXTENTS)
@@ -239,9 +240,7 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
         first_inode: raw.first_inode(),
         reserved_descriptor_blocks: raw.reserved_descriptor_blocks.get().into(),
         descriptor_bytes: descriptor_bytes(raw, block_bytes)?,
-        has_sparse_super: features
-            .read_only_compatible
-            .contains(ReadOnlyCompatible::SPARSE_SUPER),
+        backups: Backups::of(raw),
         has_flexible_groups: features.incompatible.contains(Incompatible::FLEX_BG),
     };
     check_limits(raw, &geometry)?;

@@ -1,5 +1,6 @@
 //! Sizes and places that follow from the superblock.
 
+use layout::superblock::Backups;
 use layout::{BlockNr, GroupNr, InodeNr};
 
 /// Sizes and places of a volume.
@@ -27,8 +28,8 @@ pub struct Geometry {
     pub descriptor_bytes: u16,
     /// Number of reserved GDT blocks.
     pub reserved_descriptor_blocks: u16,
-    /// True if only groups 0, 1 and powers of 3, 5 and 7 have backups.
-    pub is_sparse_super: bool,
+    /// The groups with copies of the superblock and the descriptors.
+    pub backups: Backups,
     /// True if a group's bitmaps and inode table may lie in another group (`flex_bg`).
     pub has_flexible_groups: bool,
 }
@@ -87,7 +88,7 @@ impl Geometry {
 
     /// Returns true if a group holds a copy of the superblock and the descriptors.
     pub fn has_super(&self, group: GroupNr) -> bool {
-        !self.is_sparse_super || layout::superblock::is_sparse_backup(group.get())
+        self.backups.has(group.get())
     }
 
     /// Returns true if inodes have room for nanoseconds and the years after 2038.

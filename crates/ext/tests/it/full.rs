@@ -7,8 +7,9 @@ use ext::options::DataMode;
 use ext::volume::{NewInode, OpenFlags, RenameMode, SetAttributes};
 use ext::{Error, Volume};
 use layout::InodeNr;
-use testkit::Random;
+use testkit::{Random, tool};
 
+use crate::image::Image;
 use crate::rig::{Place, Rig, quiet};
 
 const VOLUME_BYTES: u64 = 6 << 20;
@@ -289,4 +290,35 @@ fn what_needs_two_blocks_is_refused_with_one_left() {
         volume.close().expect("close");
         rig.assert_fsck_clean(&format!("one block left: {what}"));
     }
+}
+
+/// With `sparse_super2` only two groups have copies of the superblock; where the others would have
+/// them are the blocks of files.
+#[test]
+fn groups_without_copies_of_the_superblock_are_filled() {
+    let more = ["-O", "^resize_inode,sparse_super2", "-g", "1024"];
+    let image = Image::with_arguments("ext3", 1024, 16 << 20, false, &more);
+    let open = || {
+        let options = quiet(DataMode::Ordered);
+        Volume::open(image.device(), None, options).expect("the volume opens")
+    };
+    let volume = open();
+    let files = fill(&volume, &mut Random::new(5));
+    volume.sync().expect("sync of a full volume");
+    assert_eq!(volume.usage().blocks_free, 0);
+    assert_contents(&volume, &files);
+    volume.close().expect("close");
+    check(&image);
+    let volume = open();
+    for path in files.keys() {
+        let name = &path.as_bytes()[1..];
+        volume.unlink(InodeNr::ROOT, name).expect("unlink");
+    }
+    volume.close().expect("close");
+    check(&image);
+}
+
+fn check(image: &Image) {
+    let output = tool::run("e2fsck", &["-fn".as_ref(), image.path.as_os_str()]);
+    assert!(output.status.success(), "{}", tool::said(&output));
 }

@@ -57,6 +57,7 @@ fn images_of_mke2fs_and_debugfs() {
                 "^dir_index",
                 "^sparse_super,^resize_inode",
                 "^resize_inode",
+                "^resize_inode,sparse_super2",
                 "^filetype",
             ] {
                 for inode_bytes in ["128", "256"] {

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use block::BlockDevice;
 use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible};
 use layout::group::{self, GroupDescriptor64};
-use layout::superblock::{Superblock, is_sparse_backup};
+use layout::superblock::{Backups, Superblock};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// A range of blocks or inodes, both ends included.
@@ -103,15 +103,7 @@ impl<'s> Sizes<'s> {
     }
 
     fn has_super(&self, group: u32) -> bool {
-        let features = self.raw.features();
-        if features.compatible.contains(Compatible::SPARSE_SUPER2) {
-            let backups = self.raw.backup_groups.map(|backup| backup.get());
-            return group == 0 || backups.contains(&group);
-        }
-        let is_sparse = features
-            .read_only_compatible
-            .contains(ReadOnlyCompatible::SPARSE_SUPER);
-        !is_sparse || is_sparse_backup(group)
+        Backups::of(self.raw).has(group)
     }
 
     /// Returns the number of descriptor blocks after each superblock; the others belong to meta

@@ -32,7 +32,7 @@ pub(crate) fn geometry(block_bytes: u32) -> Geometry {
         first_inode: InodeNr::new(11),
         descriptor_bytes: 32,
         reserved_descriptor_blocks: 0,
-        is_sparse_super: true,
+        backups: layout::superblock::Backups::Sparse,
         has_flexible_groups: false,
     }
 }

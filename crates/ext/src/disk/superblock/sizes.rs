@@ -1,7 +1,7 @@
 //! Sizes and places in the superblock, and their consistency.
 
 use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
-use layout::superblock as disk;
+use layout::superblock::{self as disk, Backups};
 use layout::{BlockNr, GroupNr, InodeNr, group};
 
 use super::bad;
@@ -72,9 +72,7 @@ pub(super) fn geometry(
         first_inode: InodeNr::new(first_inode),
         descriptor_bytes: descriptor_bytes(raw, features, block_bytes)?,
         reserved_descriptor_blocks: if has_resize_inode { reserved } else { 0 },
-        is_sparse_super: features
-            .read_only_compatible
-            .contains(ReadOnlyCompatible::SPARSE_SUPER),
+        backups: Backups::of(raw),
         has_flexible_groups: features.incompatible.contains(Incompatible::FLEX_BG),
     };
     check_room(&geometry)?;

@@ -1,6 +1,6 @@
 //! Each checked field is invalid once.
 
-use layout::superblock::{MAGIC, Superblock as Raw};
+use layout::superblock::{Backups, MAGIC, Superblock as Raw};
 use zerocopy::IntoBytes;
 
 use super::*;
@@ -52,7 +52,7 @@ fn a_good_superblock_is_decoded() {
     let superblock = decode(|_| {}).expect("good");
     assert_eq!(superblock.geometry.group_count, 1);
     assert!(superblock.has_filetype() && !superblock.has_dir_index() && !superblock.needs_recovery);
-    assert!(superblock.geometry.is_sparse_super);
+    assert_eq!(superblock.geometry.backups, Backups::Sparse);
     assert_eq!(superblock.unknown_read_only_features, None);
     assert_eq!(
         (superblock.journal_inode, superblock.journal_uuid),
@@ -233,7 +233,7 @@ fn the_original_revision_has_fixed_inodes_and_no_features() {
         (old.geometry.inode_bytes, old.geometry.first_inode.get()),
         (128, 11)
     );
-    assert!(!old.has_filetype() && !old.geometry.is_sparse_super);
+    assert!(!old.has_filetype() && old.geometry.backups == Backups::All);
 }
 
 #[test]

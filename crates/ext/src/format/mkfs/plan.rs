@@ -7,7 +7,7 @@
 
 use block::Geometry as DeviceGeometry;
 use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
-use layout::superblock::{GOOD_OLD_FIRST_INODE, is_sparse_backup};
+use layout::superblock::{Backups, GOOD_OLD_FIRST_INODE, is_sparse_backup};
 use layout::{BlockNr, InodeNr};
 
 use super::defaults::{self, Resolved};
@@ -241,6 +241,13 @@ fn features(options: &Options, base: Features) -> Result<Features> {
     Ok(features)
 }
 
+/// Returns true if only some groups have copies of the superblock.
+fn is_sparse(features: Features) -> bool {
+    features
+        .read_only_compatible
+        .contains(ReadOnlyCompatible::SPARSE_SUPER)
+}
+
 /// Returns the size of a group descriptor in bytes.
 fn descriptor_bytes(features: Features) -> u16 {
     if features.incompatible.contains(Incompatible::IS_64BIT) {
@@ -305,10 +312,7 @@ fn round(
     if 2 + table + copies > counts.blocks_per_group {
         return Err(TOO_MANY_INODES);
     }
-    let is_sparse = features
-        .read_only_compatible
-        .contains(ReadOnlyCompatible::SPARSE_SUPER);
-    let last_copies = if !is_sparse || is_sparse_backup(groups - 1) {
+    let last_copies = if !is_sparse(features) || is_sparse_backup(groups - 1) {
         copies
     } else {
         0
@@ -406,9 +410,11 @@ fn geometry(
         first_inode: InodeNr::new(GOOD_OLD_FIRST_INODE),
         descriptor_bytes: descriptor_bytes(features),
         reserved_descriptor_blocks,
-        is_sparse_super: features
-            .read_only_compatible
-            .contains(ReadOnlyCompatible::SPARSE_SUPER),
+        backups: if is_sparse(features) {
+            Backups::Sparse
+        } else {
+            Backups::All
+        },
         has_flexible_groups: features.incompatible.contains(Incompatible::FLEX_BG),
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn geometry() -> Geometry {
         first_inode: layout::InodeNr::new(11),
         descriptor_bytes: 32,
         reserved_descriptor_blocks: 0,
-        is_sparse_super: true,
+        backups: layout::superblock::Backups::Sparse,
         has_flexible_groups: false,
     }
 }
