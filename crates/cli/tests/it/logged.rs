@@ -284,7 +284,8 @@ fn what_each_block_of_a_log_is_agrees_with_debugfs() {
     assert_eq!(summed, found.len() as u64);
 }
 
-/// Checks what is said of the kernel's log of a file system, which has other blocks in another order.
+/// Checks what is said of the kernel's log of a file system, which has other blocks in another
+/// order.
 fn check_log_of_the_kernel(kind: &str, kinds: &[&str]) {
     if !privilege::is_granted() {
         return;

@@ -303,6 +303,15 @@ fn ext4_is_read_by_every_command() {
         folder.read("disk.img") == before,
         "the image is left as it is"
     );
+    folder.write("copy.img", &before);
+    let said = folder.good("journal replay copy.img");
+    assert!(
+        said.contains("replayed") && !said.contains(" 0 trans"),
+        "{said}"
+    );
+    folder.check("copy.img");
+    let again = folder.bad("journal replay copy.img");
+    assert!(again.contains("features extent"), "{again}");
     std::fs::create_dir(folder.path().join("mnt")).unwrap();
     folder.good("mount -o ro disk.img mnt");
     let mounted = of_folder(&folder.path().join("mnt"));

@@ -2,14 +2,14 @@
 //!
 //! | features | checksums |
 //! |---|---|
-//! | `metadata_csum` | crc32c of superblock, descriptors, inodes, directory and extent blocks, attribute blocks |
+//! | `metadata_csum` | crc32c of all that [`Sealed`] names |
 //! | `uninit_bg` without `metadata_csum` | crc16 of descriptors |
 //! | neither | none |
 //!
 //! The kind of a directory block follows from its contents: the first entries of an index block
-//! cover the whole block, and those of a leaf end before its tail. The tail alone shows nothing: the
-//! root of an index keeps the form of the tail that it had as a leaf. A block in neither form has
-//! lost its checksum, which is a mismatch, too.
+//! cover the whole block, and those of a leaf end before its tail. The tail alone shows nothing:
+//! the root of an index keeps the form of the tail that it had as a leaf. A block in neither form
+//! has lost its checksum, which is a mismatch, too.
 
 use layout::checksum::{self, metadata};
 use layout::directory::{EntryHeader, EntryTail};

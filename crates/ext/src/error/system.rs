@@ -7,7 +7,8 @@
 //! | invalid on-disk state | EUCLEAN | ext4 (`EFSCORRUPTED`) |
 //! | a checksum that does not match | EBADMSG | ext4 (`EFSBADCRC`) |
 //! | on-disk state that is not supported | EOPNOTSUPP | POSIX |
-//! | a journal that cannot be replayed, a device that cannot flush, features that can only be read | EROFS | ext4 |
+//! | a journal that cannot be replayed, a device that cannot flush | EROFS | ext4 |
+//! | features that can only be read | EROFS | ext4 |
 //! | outcomes that POSIX defines | their number | POSIX |
 
 use std::io::{self, ErrorKind};
