@@ -5,12 +5,12 @@
 //!
 //! | word | known |
 //! |---|---|
-//! | compatible | all; an unknown one is harmless by definition, except `sparse_super2` |
+//! | compatible | all; an unknown one is harmless by definition |
 //! | incompatible | `filetype`, `needs_recovery`; `journal_dev` has its own message |
 //! | incompatible, for reading | `extent`, `64bit`, `flex_bg`, `metadata_csum_seed` |
 //! | read-only compatible | `sparse_super`, `large_file` |
 //! | read-only compatible, for reading | `huge_file`, `uninit_bg`, `dir_nlink`, `extra_isize` |
-//! | the same | `metadata_csum` |
+//! | read-only compatible, for reading | `metadata_csum` |
 //!
 //! A volume with features for reading is not opened for writing. Any other read-only compatible
 //! feature opens it read-only.
@@ -194,11 +194,6 @@ fn check_features(features: Features) -> Result<()> {
         return Err(Error::Unsupported(format!(
             "unsupported incompatible features: {names}; Linux's ext4 mounts it, fuse2fs and debugfs read it"
         )));
-    }
-    // Groups without the backups that others expect there have bitmaps in their place.
-    if features.compatible.contains(Compatible::SPARSE_SUPER2) {
-        let text = "the feature sparse_super2 is not supported; Linux's ext4 mounts it";
-        return Err(Error::Unsupported(text.to_owned()));
     }
     let has_journal = features.compatible.contains(Compatible::HAS_JOURNAL);
     if features.incompatible.contains(Incompatible::NEEDS_RECOVERY) && !has_journal {

@@ -1,6 +1,6 @@
 //! Sizes and places in the superblock, and their consistency.
 
-use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
+use layout::feature::{Compatible, Features, Incompatible};
 use layout::superblock::{self as disk, Backups};
 use layout::{BlockNr, GroupNr, InodeNr, group};
 

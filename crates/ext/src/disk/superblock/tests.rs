@@ -178,7 +178,6 @@ fn features_are_refused_by_name() {
     assert!(unsupported(|raw| raw.incompatible_bits.set(8)).contains("journal device"));
     assert!(unsupported(|raw| raw.incompatible_bits.set(0x12)).contains("meta_bg"));
     assert!(unsupported(|raw| raw.incompatible_bits.set(0x8000_0000)).contains("FEATURE_I31"));
-    assert!(unsupported(|raw| raw.compatible_bits.set(0x200)).contains("sparse_super2"));
     assert!(unsupported(|raw| raw.revision.set(2)).contains("revision"));
     let blocks = unsupported(|raw| {
         raw.log_block_size.set(3);
