@@ -13,7 +13,7 @@
 //! | [`raid`] | arrays: RAID 0, 1, 5, 10 and 50 |
 //! | [`fault`] | a device that fails on purpose |
 //! | [`cache`] | a volatile cache and its power cuts |
-//! | [`trace`] | a record of requests, and the possible states after a power cut |
+//! | [`trace`] | a record of requests, in memory or in a file; possible states after a power cut |
 //! | [`meter`] | counters |
 //! | [`text`] | names of devices, and opening them by name |
 
@@ -45,4 +45,4 @@ pub use raid::RaidLevel;
 pub use slice::SliceDevice;
 pub use text::{DeviceText, TextError};
 pub use ticket::{Completer, DetachedErrors, Outcome, Results, Ticket, Work};
-pub use trace::{Event, Medium, Replay, Trace, TraceDevice};
+pub use trace::{Event, Medium, Recording, RecordingReader, Replay, Trace, TraceDevice};

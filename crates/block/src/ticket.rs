@@ -183,8 +183,14 @@ impl Ticket {
     /// # Panics
     /// Panics if the device breaks the contract on results, and the ticket is one of
     /// [`request`](crate::BlockDevice#method.request).
-    pub fn wait(mut self) -> Results {
+    pub fn wait(self) -> Results {
         rt::point();
+        self.wait_at_once()
+    }
+
+    /// Waits as [`wait`](Self::wait), within the wait for another ticket: it adds no point to a
+    /// world.
+    pub(crate) fn wait_at_once(mut self) -> Results {
         let results = match core::mem::replace(&mut self.inner, Inner::Taken) {
             Inner::Ready(results, _) => results,
             Inner::Pending(shared) => shared.wait(),

@@ -4,9 +4,12 @@
 //! request counts as completed when its ticket is waited for, and not before: no caller may rely on
 //! it earlier. Payloads are kept by reference.
 //!
+//! A [`Recording`] has the same events, with their times, in a file.
+//!
 //! The trace also checks the contract: two requests in flight on one sector, one of them a write,
 //! panic.
 
+mod recording;
 mod replay;
 
 use core::ops::Range;
@@ -17,8 +20,24 @@ use rt::Mutex;
 
 use crate::device::{BlockDevice, Geometry, Request};
 use crate::error::DeviceError;
-use crate::ticket::{Results, Ticket};
+use crate::ticket::{Results, Ticket, Work};
+pub use recording::{Recorded, Recording, RecordingError, RecordingReader};
 pub use replay::{Medium, Replay};
+
+/// A keeper of events.
+trait Log: Send + Sync {
+    /// Keeps a batch; returns its number.
+    fn submitted(&self, device: usize, requests: &Arc<Vec<Request>>) -> u64;
+
+    /// True if it keeps the start of a wait.
+    fn keeps_waits(&self) -> bool;
+
+    /// Keeps the start of a wait.
+    fn awaited(&self, event: Event);
+
+    /// Keeps the end of a batch.
+    fn settled(&self, event: Event, batch: u64);
+}
 
 /// An event of a trace.
 #[derive(Debug, Clone)]
@@ -31,6 +50,13 @@ pub enum Event {
         batch: u64,
         /// Requests of the batch.
         requests: Arc<Vec<Request>>,
+    },
+    /// A batch is waited for from now on. Only recordings have this event.
+    Awaited {
+        /// Number of the device in the trace.
+        device: usize,
+        /// Number of the batch.
+        batch: u64,
     },
     /// A batch is known to be completed.
     Completed {
@@ -74,7 +100,7 @@ struct InFlight {
 /// A device whose requests are recorded.
 pub struct TraceDevice {
     inner: Arc<dyn BlockDevice>,
-    trace: Arc<Trace>,
+    log: Arc<dyn Log>,
     number: usize,
     geometry: Geometry,
 }
@@ -90,13 +116,7 @@ impl Trace {
         let mut state = self.state.lock();
         let number = state.devices;
         state.devices += 1;
-        let geometry = inner.geometry();
-        TraceDevice {
-            inner,
-            trace: Arc::clone(self),
-            number,
-            geometry,
-        }
+        TraceDevice::new(inner, Arc::<Self>::clone(self), number)
     }
 
     /// Records a mark.
@@ -118,7 +138,9 @@ impl Trace {
     pub fn events(&self) -> Vec<Event> {
         self.state.lock().events.clone()
     }
+}
 
+impl Log for Trace {
     fn submitted(&self, device: usize, requests: &Arc<Vec<Request>>) -> u64 {
         let mut state = self.state.lock();
         let conflict = state
@@ -147,6 +169,12 @@ impl Trace {
         });
         batch
     }
+
+    fn keeps_waits(&self) -> bool {
+        false
+    }
+
+    fn awaited(&self, _event: Event) {}
 
     fn settled(&self, event: Event, batch: u64) {
         let mut state = self.state.lock();
@@ -186,6 +214,16 @@ fn find_conflict(
 }
 
 impl TraceDevice {
+    fn new(inner: Arc<dyn BlockDevice>, log: Arc<dyn Log>, number: usize) -> Self {
+        let geometry = inner.geometry();
+        Self {
+            inner,
+            log,
+            number,
+            geometry,
+        }
+    }
+
     /// Returns the number of the device in the trace.
     pub fn number(&self) -> usize {
         self.number
@@ -204,7 +242,7 @@ impl TraceDevice {
 
 /// Records that the ticket was dropped, unless it was waited for.
 struct Watch {
-    trace: Arc<Trace>,
+    log: Arc<dyn Log>,
     device: usize,
     batch: u64,
     is_settled: bool,
@@ -218,7 +256,7 @@ impl Watch {
             .map(|result| result.as_ref().map(|_| ()).map_err(DeviceError::clone))
             .collect();
         self.is_settled = true;
-        self.trace.settled(
+        self.log.settled(
             Event::Completed {
                 device,
                 batch,
@@ -233,8 +271,33 @@ impl Drop for Watch {
     fn drop(&mut self) {
         if !self.is_settled && !std::thread::panicking() {
             let (device, batch) = (self.device, self.batch);
-            self.trace.settled(Event::Detached { device, batch }, batch);
+            self.log.settled(Event::Detached { device, batch }, batch);
         }
+    }
+}
+
+/// A ticket of which the start and the end of the wait are recorded.
+struct Watched(Mutex<Option<(Ticket, Watch)>>);
+
+impl Work for Watched {
+    fn is_ready(&self) -> bool {
+        let state = self.0.lock();
+        state.as_ref().is_none_or(|(ticket, _)| ticket.is_ready())
+    }
+
+    fn wait(&self) -> Results {
+        let Some((ticket, watch)) = self.0.lock().take() else {
+            return Results::new();
+        };
+        let (device, batch) = (watch.device, watch.batch);
+        watch.log.awaited(Event::Awaited { device, batch });
+        let results = ticket.wait_at_once();
+        watch.complete(&results);
+        results
+    }
+
+    fn abandon(&self) {
+        drop(self.0.lock().take());
     }
 }
 
@@ -245,15 +308,18 @@ impl BlockDevice for TraceDevice {
 
     fn submit(&self, batch: Vec<Request>) -> Ticket {
         let requests = Arc::new(batch);
-        let number = self.trace.submitted(self.number, &requests);
-        let trace = Arc::clone(&self.trace);
+        let number = self.log.submitted(self.number, &requests);
         let watch = Watch {
-            trace,
+            log: Arc::clone(&self.log),
             device: self.number,
             batch: number,
             is_settled: false,
         };
         let ticket = self.inner.submit(requests.to_vec());
+        if self.log.keeps_waits() {
+            return Ticket::for_work(Arc::new(Watched(Mutex::new(Some((ticket, watch))))));
+        }
+        // Without a lock, which would be a point of a hostile world.
         Ticket::joined(vec![ticket], move |mut parts| {
             let results = parts.pop().unwrap_or_default();
             watch.complete(&results);
@@ -325,6 +391,7 @@ mod tests {
                 } => {
                     format!("complete {device} {batch} {}", results.len())
                 }
+                Event::Awaited { .. } => panic!("a trace has no such event"),
                 Event::Detached { device, batch } => format!("detach {device} {batch}"),
                 Event::Mark(mark) => format!("mark {mark}"),
             })

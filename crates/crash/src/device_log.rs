@@ -33,6 +33,9 @@ fn describe(recording: &Recording, event: &Event) -> String {
             Some(error) => format!("{} batch {batch} fails: {error}", name(*device)),
             None => format!("{} batch {batch} is done", name(*device)),
         },
+        Event::Awaited { device, batch } => {
+            format!("{} batch {batch}: is waited for", name(*device))
+        }
         Event::Detached { device, batch } => {
             format!("{} batch {batch}: nobody waits for it", name(*device))
         }

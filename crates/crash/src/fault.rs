@@ -220,7 +220,7 @@ pub fn strikes(events: &[Event]) -> Vec<Strike> {
                     is_refused: is_refused(result),
                 }));
             }
-            Event::Detached { .. } | Event::Mark(_) => {}
+            Event::Awaited { .. } | Event::Detached { .. } | Event::Mark(_) => {}
         }
     }
     strikes

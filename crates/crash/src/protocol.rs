@@ -132,7 +132,7 @@ impl Watcher {
                     _ => Ok(()),
                 }
             }
-            Event::Detached { .. } | Event::Mark(_) => Ok(()),
+            Event::Awaited { .. } | Event::Detached { .. } | Event::Mark(_) => Ok(()),
         }
     }
 

@@ -160,6 +160,7 @@ fn interesting(mut events: Vec<Event>) -> Vec<Event> {
     events.retain(|event| match event {
         Event::Submitted { batch, .. }
         | Event::Completed { batch, .. }
+        | Event::Awaited { batch, .. }
         | Event::Detached { batch, .. } => !reads.contains(batch),
         Event::Mark(_) => true,
     });

@@ -30,7 +30,7 @@ use workload::Target;
 use crate::record::Measured;
 use crate::timeline::Counts;
 
-pub(crate) use devices::DeviceMaker;
+pub(crate) use devices::{Counted, DeviceMaker};
 pub use ext::ExtSetup;
 pub(crate) use figures::DevicesReading;
 pub use guest::GuestFileSystem;

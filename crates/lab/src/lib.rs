@@ -48,6 +48,7 @@ pub mod power_cut;
 pub mod preflight;
 pub mod program;
 pub mod record;
+pub mod replay;
 pub mod report;
 pub mod reproduction;
 pub mod runner;

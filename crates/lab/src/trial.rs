@@ -35,6 +35,9 @@ use crate::targets::Watched;
 use crate::timeline::{Counts, Recorder};
 use perturbation::Perturbation;
 
+/// The file of a recording.
+pub type RecordOutput = Box<dyn std::io::Write + Send>;
+
 /// Opens the devices of a simulated trial in a separate world, and closes them again.
 ///
 /// # Errors
@@ -89,11 +92,17 @@ pub fn run(trial: &Trial, setup: &Setup, control: Arc<Control>) -> Result<Measur
     }
 }
 
-/// Runs the workload of a setup once in a guest, outside a plan; returns its phases as well.
+/// Runs the workload of a setup once in a guest, outside a plan; returns its phases as well. The
+/// requests to its devices are recorded if there is a file for them: see [`block::Recording`].
 ///
 /// # Errors
-/// Fails as [`run`], and if the target is not a guest.
-pub fn run_in_guest(setup: &Setup, seed: u64, control: Arc<Control>) -> Result<JobResult> {
+/// Fails as [`run`], if the target is not a guest, and if the recording cannot be written.
+pub fn run_in_guest(
+    setup: &Setup,
+    seed: u64,
+    control: Arc<Control>,
+    record: Option<RecordOutput>,
+) -> Result<JobResult> {
     let Environment::Guest {
         host,
         time_max,
@@ -113,11 +122,14 @@ pub fn run_in_guest(setup: &Setup, seed: u64, control: Arc<Control>) -> Result<J
         has_timeline: false,
         control,
     };
+    let mut file_system = file_system.clone();
+    file_system.is_recorded = record.is_some();
     in_guest::run_in_full(
-        file_system,
+        &file_system,
         config(host, *time_max, replica),
         replica,
         &work,
+        record,
     )
 }
 

@@ -12,6 +12,11 @@
 //! | process | this program is its first process: with it every other one is killed |
 //! | network, IPC | nothing is reachable |
 //!
+//! A guest's root may put code of its own into the kernel, which then calls the host. So the kernel
+//! runs without capabilities, which would let it undo the mounts; it cannot get any
+//! (`no_new_privs`), and in a user namespace of its own the mounts are locked. It inherits no open
+//! file and no environment, writes no core file, and no file longer than its memory or its images.
+//!
 //! Three programs of util-linux start a cage: `setpriv` makes it end with its parent, `unshare`
 //! makes the namespaces, and this program ([`enter`]) makes the tree and starts the kernel, through
 //! `setarch`, which turns address-space randomisation off.
@@ -19,9 +24,11 @@
 //! The sockets between both sides are made inside as well. Their listening ends are passed out
 //! through the standard input, so that no file of them exists on the host.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{IoSlice, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
@@ -30,8 +37,15 @@ use std::process::{Command, ExitCode, Stdio};
 
 use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags, openat, statvfs};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
+use rustix::mount::{
+    MountFlags, UnmountFlags, mount, mount_bind_recursive, mount_remount, unmount,
+};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, set_capabilities,
+    set_capabilities_secure_bits, set_no_new_privs,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::GuestError;
@@ -59,6 +73,11 @@ const MOUNT_POINTS: [&str; 8] = ["proc", "sys", "dev", "tmp", "mnt", "etc", "run
 const TREE_BYTES: u64 = 16 << 20;
 /// Size that the memory's file system has beyond the memory, in bytes.
 const ROOM_BYTES: u64 = 16 << 20;
+/// Maximum number of processes in a cage, unless root started it: no limit of this kind applies to
+/// root.
+const PROCESSES_MAX: u64 = 4096;
+/// The limit on core files that also stops those that the host's kernel pipes to a program.
+const NO_CORE: u64 = 1;
 /// Maximum size of a description in bytes.
 const DESCRIPTION_BYTES_MAX: u32 = 64 << 20;
 
@@ -96,7 +115,11 @@ impl Cage {
     #[must_use]
     pub fn command(program: &Path, input: UnixStream, output: Stdio) -> Command {
         let mut command = Command::new("setpriv");
+        let path = std::env::var_os("PATH").unwrap_or_default();
         command
+            // What this program was told in its environment is no business of a guest.
+            .env_clear()
+            .env("PATH", path)
             .args([
                 "--pdeathsig",
                 "KILL",
@@ -154,6 +177,7 @@ pub fn enter() -> Result<ExitCode, GuestError> {
         let what = format!("{COMMAND}: is started by this program only");
         return Err(GuestError::Missing(what));
     }
+    close_inherited()?;
     let input = rustix::io::dup(rustix::stdio::stdin()).map_err(GuestError::at("input"))?;
     let input = UnixStream::from(input);
     let cage = Cage::read(&input)?;
@@ -164,6 +188,8 @@ pub fn enter() -> Result<ExitCode, GuestError> {
     let files: Vec<BorrowedFd<'_>> = sockets.iter().map(AsFd::as_fd).collect();
     send(&input, &files)?;
     rustix::stdio::dup2_stdin(&null).map_err(GuestError::at("input"))?;
+    cage.limit()?;
+    drop_privileges().map_err(GuestError::at("dropping capabilities"))?;
     let status = Command::new("/usr/bin/setarch")
         .arg("-R")
         .args(&cage.command)
@@ -175,7 +201,58 @@ pub fn enter() -> Result<ExitCode, GuestError> {
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
+/// Closes all files but the standard ones: those that this program inherited lead out of the cage.
+fn close_inherited() -> Result<(), GuestError> {
+    const FOLDER: &str = "/proc/self/fd";
+    let entries = fs::read_dir(FOLDER).map_err(GuestError::at(FOLDER))?;
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
+    let numbers: Vec<i32> = entries.flatten().filter_map(number).collect();
+    for number in numbers.into_iter().filter(|number| *number > 2) {
+        // The folder itself is closed already.
+        let _ = nix::unistd::close(number);
+    }
+    Ok(())
+}
+
+/// Gives up all capabilities for good. Without the secure bit, a program that root executes would
+/// count as one that gains them, and the host's kernel would turn address-space randomisation on.
+fn drop_privileges() -> Result<(), Errno> {
+    let bits = CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED;
+    set_capabilities_secure_bits(bits)?;
+    set_no_new_privs(true)?;
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets {
+        effective: none,
+        permitted: none,
+        inheritable: none,
+    };
+    set_capabilities(None, sets)
+}
+
 impl Cage {
+    /// Limits what the processes of the cage may take from the host.
+    fn limit(&self) -> Result<(), GuestError> {
+        let images = self.binds.iter().filter(|bind| bind.is_writable);
+        let images = images
+            .filter_map(|bind| Some(fs::metadata(Path::new("/").join(&bind.name)).ok()?.len()));
+        let memory = self.memory_bytes.saturating_add(ROOM_BYTES);
+        for (resource, limit) in [
+            (Resource::Core, NO_CORE),
+            (Resource::Fsize, images.fold(memory, u64::max)),
+            (Resource::Nproc, PROCESSES_MAX),
+        ] {
+            // Only a lower limit than the present one can be set.
+            let most = rustix::process::getrlimit(resource).maximum;
+            let limit = Some(most.map_or(limit, |most| most.min(limit)));
+            let limits = Rlimit {
+                current: limit,
+                maximum: limit,
+            };
+            setrlimit(resource, limits).map_err(GuestError::at("limits of a cage"))?;
+        }
+        Ok(())
+    }
+
     /// Makes the directory tree; returns where it is mounted.
     fn make_tree(&self) -> Result<PathBuf, GuestError> {
         let open_source = |bind: &Bind| open(&bind.source, OFlags::PATH);
@@ -251,20 +328,57 @@ fn add_system_folder(root: &Path, name: &str) -> Result<(), GuestError> {
     }
 }
 
-/// Binds a file or directory to a new name.
+/// Binds a file or directory to a new name, with what is mounted below it: in a user namespace, a
+/// folder cannot be separated from that.
 fn bind(source: &Path, target: &Path, is_writable: bool) -> Result<(), GuestError> {
     let name = format!("bind of {}", target.display());
-    let at = || GuestError::at::<Errno>(name.as_str());
     match source.is_dir() {
         true => make_folder(target)?,
         false => drop(fs::File::create(target).map_err(GuestError::at(name.as_str()))?),
     }
-    mount_bind(source, target).map_err(at())?;
+    mount_bind_recursive(source, target).map_err(GuestError::at(name))?;
     if is_writable {
         return Ok(());
     }
+    mounts_from(target)?
+        .iter()
+        .try_for_each(|place| make_read_only(place))
+}
+
+/// Returns the mount points at and below a folder or file.
+fn mounts_from(target: &Path) -> Result<Vec<PathBuf>, GuestError> {
+    const TABLE: &str = "/proc/self/mountinfo";
+    let table = fs::read(TABLE).map_err(GuestError::at(TABLE))?;
+    let point = |line: &[u8]| line.split(|byte| *byte == b' ').nth(4).map(unescape);
+    let points = table.split(|byte| *byte == b'\n').filter_map(point);
+    Ok(points.filter(|point| point.starts_with(target)).collect())
+}
+
+/// Undoes the escapes of the table of mounts: a blank is `\040`.
+fn unescape(field: &[u8]) -> PathBuf {
+    let mut plain = Vec::new();
+    let mut rest = field;
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..3).filter(|_| *first == b'\\');
+        let code = code.and_then(|code| std::str::from_utf8(code).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 8).ok()) {
+            Some(code) => {
+                plain.push(code);
+                rest = &after[3..];
+            }
+            None => {
+                plain.push(*first);
+                rest = after;
+            }
+        }
+    }
+    PathBuf::from(OsString::from_vec(plain))
+}
+
+fn make_read_only(place: &Path) -> Result<(), GuestError> {
+    let at = || GuestError::at::<Errno>(format!("making {} read-only", place.display()));
     // The flags that the mount has already are locked in a user namespace: they must stay.
-    let had = statvfs(target).map_err(at())?.f_flag;
+    let had = statvfs(place).map_err(at())?.f_flag;
     let mut flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID;
     for (old, new) in [
         (StatVfsMountFlags::NODEV, MountFlags::NODEV),
@@ -277,7 +391,7 @@ fn bind(source: &Path, target: &Path, is_writable: bool) -> Result<(), GuestErro
             flags |= new;
         }
     }
-    mount_remount(target, flags, "").map_err(at())
+    mount_remount(place, flags, "").map_err(at())
 }
 
 fn make_folder(path: &Path) -> Result<(), GuestError> {
@@ -303,4 +417,24 @@ fn send(socket: &UnixStream, files: &[BorrowedFd<'_>]) -> Result<(), GuestError>
         SendFlags::empty(),
     );
     sent.map(drop).map_err(GuestError::at("passing sockets"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points_are_read_with_their_escapes() {
+        for (field, plain) in [
+            (&b"/mnt/usr"[..], "/mnt/usr"),
+            (b"/a\\040b\\134", "/a b\\"),
+            (b"/x\\9", "/x\\9"),
+        ] {
+            assert_eq!(unescape(field), Path::new(plain));
+        }
+        let all = mounts_from("/".as_ref()).expect("a table");
+        assert!(all.contains(&PathBuf::from("/")), "{all:?}");
+        let none = mounts_from("/no/such/folder".as_ref()).expect("a table");
+        assert!(none.is_empty(), "{none:?}");
+    }
 }

@@ -25,7 +25,7 @@ const STATUS_ERROR: u8 = 1;
 const STATUS_UNSUPPORTED: u8 = 2;
 
 /// A request in flight: the place of its result.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Pending {
     head: u16,
     data: Vec<Buffer>,
@@ -41,11 +41,12 @@ pub struct Taken {
     pub request: Option<Request>,
 }
 
-/// Decodes a chain, and copies the data of a write out of the guest's memory.
+/// Decodes a chain, and copies the data of a write out of the guest's memory. `is_through` makes
+/// writes durable on completion.
 ///
 /// # Errors
 /// Fails if the chain is not a request.
-pub fn decode(memory: &GuestMemory, chain: Chain) -> Result<Taken, GuestError> {
+pub fn decode(memory: &GuestMemory, chain: Chain, is_through: bool) -> Result<Taken, GuestError> {
     let wrong = |what: &str| GuestError::Protocol(format!("a disk request {what}"));
     let [first, data @ .., last] = chain.buffers.as_slice() else {
         return Err(wrong("without header or status"));
@@ -86,7 +87,7 @@ pub fn decode(memory: &GuestMemory, chain: Chain) -> Result<Taken, GuestError> {
         WRITE => Some(Request::Write {
             sector,
             payload: gather(memory, data, bytes, piece)?,
-            force_unit_access: false,
+            force_unit_access: is_through,
         }),
         FLUSH => Some(Request::Flush),
         _ => None,
@@ -193,7 +194,7 @@ mod tests {
         memory.write(0x1000, &[1; 512]).expect("inside");
         memory.write(0x2000, &[2; 512]).expect("inside");
         let data = [buffer(0x1000, 512, false), buffer(0x2000, 512, false)];
-        let taken = decode(&memory, chain(&memory, WRITE, 8, &data)).expect("valid");
+        let taken = decode(&memory, chain(&memory, WRITE, 8, &data), false).expect("valid");
         let Some(Request::Write {
             sector, payload, ..
         }) = taken.request
@@ -209,10 +210,26 @@ mod tests {
     }
 
     #[test]
+    fn a_write_through_is_forced() {
+        let memory = zeroes(0, 0x4000);
+        for is_through in [false, true] {
+            let data = [buffer(0x1000, 512, false)];
+            let taken = decode(&memory, chain(&memory, WRITE, 8, &data), is_through);
+            let Some(Request::Write {
+                force_unit_access, ..
+            }) = taken.expect("valid").request
+            else {
+                panic!("it is a write");
+            };
+            assert_eq!(force_unit_access, is_through);
+        }
+    }
+
+    #[test]
     fn a_read_returns_its_data() {
         let memory = zeroes(0, 0x4000);
         let data = [buffer(0x1000, 512, true), buffer(0x2000, 512, true)];
-        let taken = decode(&memory, chain(&memory, READ, 8, &data)).expect("valid");
+        let taken = decode(&memory, chain(&memory, READ, 8, &data), false).expect("valid");
         assert!(matches!(
             taken.request,
             Some(Request::Read {
@@ -235,11 +252,11 @@ mod tests {
     fn unknown_requests_and_errors_have_a_status() {
         let memory = zeroes(0, 0x4000);
         let data = [buffer(0x1000, 20, true)];
-        let taken = decode(&memory, chain(&memory, GET_ID, 0, &data)).expect("valid");
+        let taken = decode(&memory, chain(&memory, GET_ID, 0, &data), false).expect("valid");
         assert!(taken.request.is_none());
         taken.pending.finish(&memory, None).expect("inside");
         assert_eq!(status(&memory), STATUS_UNSUPPORTED);
-        let taken = decode(&memory, chain(&memory, FLUSH, 0, &[])).expect("valid");
+        let taken = decode(&memory, chain(&memory, FLUSH, 0, &[]), false).expect("valid");
         let failed = Some(Err(DeviceError::Gone));
         taken.pending.finish(&memory, failed).expect("inside");
         assert_eq!(status(&memory), STATUS_ERROR);
@@ -255,12 +272,12 @@ mod tests {
             (WRITE, buffer(0x9000, 512, false)),
         ] {
             let chain = chain(&memory, kind, 0, &[data]);
-            assert!(decode(&memory, chain).is_err(), "{kind} {data:?}");
+            assert!(decode(&memory, chain, false).is_err(), "{kind} {data:?}");
         }
         let no_status = Chain {
             head: 0,
             buffers: vec![buffer(0, 16, false)],
         };
-        assert!(decode(&memory, no_status).is_err());
+        assert!(decode(&memory, no_status, false).is_err());
     }
 }

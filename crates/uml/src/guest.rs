@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, ioctl_fionbio, read};
@@ -53,6 +53,9 @@ pub enum Disks {
     /// A number of disks that a task serves in virtual time; they are `/dev/vda`, `/dev/vdb` and so
     /// on.
     Served(usize),
+    /// A number of disks that a loop serves in real time, with the same names. The driver of the
+    /// packaged kernel is a module.
+    ServedInRealTime(usize),
     /// Image files, in real time; they are `/dev/ubda`, `/dev/ubdb` and so on.
     Images(Vec<PathBuf>),
 }
@@ -109,6 +112,17 @@ impl Guest {
         }
     }
 
+    /// Returns a guest of a process, its console and its sockets, without a cage.
+    #[cfg(test)]
+    pub(crate) fn of_parts(child: Child, pipe: OwnedFd, listeners: Vec<UnixListener>) -> Self {
+        ioctl_fionbio(&pipe, true).expect("a pipe");
+        Self {
+            child: Mutex::new(child),
+            console: Mutex::new(Console::new(pipe)),
+            listeners: Mutex::new(listeners),
+        }
+    }
+
     /// Takes the sockets to listen on: the calendar's, then one for each disk.
     pub(crate) fn take_listeners(&self) -> Vec<UnixListener> {
         std::mem::take(&mut *lock(&self.listeners))
@@ -142,14 +156,12 @@ impl Guest {
     /// Reads the console to its end, which is that of the last process.
     pub(crate) fn drain(&self) {
         let mut console = self.console();
-        let mut rest = END_MAX.as_millis() / POLL_INTERVAL.as_millis();
-        while !console.has_ended && rest > 0 {
+        let start = Instant::now();
+        while !console.has_ended && start.elapsed() < END_MAX {
             if console.wait().is_err() {
                 return;
             }
-            if !console.read_some() {
-                rest -= 1;
-            }
+            console.read_some();
         }
     }
 
@@ -227,7 +239,13 @@ impl Console {
 
     fn end_line(&mut self) {
         let line = std::mem::take(&mut self.line);
-        let line = String::from_utf8_lossy(&line).into_owned();
+        // Control characters would reach the user's terminal through messages and traces.
+        let plain = |letter: char| match letter {
+            '\t' => letter,
+            _ if letter.is_control() => char::REPLACEMENT_CHARACTER,
+            _ => letter,
+        };
+        let line: String = String::from_utf8_lossy(&line).chars().map(plain).collect();
         tracing::debug!("{line}");
         if let Some(report) = line.strip_prefix(REPORT_PREFIX) {
             self.reports.push_back(report.to_owned());
@@ -280,6 +298,8 @@ impl GuestSetup {
             "ssl=null",
             "quiet",
             "panic=-1",
+            // Otherwise a guest could start again and again.
+            "noreboot",
             "nokaslr",
             "uml_dir=/shm/",
         ];
@@ -289,16 +309,15 @@ impl GuestSetup {
             Disks::Served(count) => {
                 sockets.push("calendar".to_owned());
                 command.push(format!("time-travel=ext:{SOCKET_FOLDER}/calendar"));
-                for number in 0..*count {
-                    let name = format!("disk{number}");
-                    command.push(format!("virtio_uml.device={SOCKET_FOLDER}/{name}:2"));
-                    sockets.push(name);
-                }
+                add_disks(*count, &mut command, &mut sockets);
             }
+            Disks::ServedInRealTime(count) => add_disks(*count, &mut command, &mut sockets),
             Disks::Images(images) => {
                 for (number, image) in images.iter().enumerate() {
                     let name = format!("image{number}");
-                    command.push(format!("ubd{number}=/{name}"));
+                    // Data: otherwise a guest could write a header that makes the image an
+                    // overlay of another file.
+                    command.push(format!("ubd{number}d=/{name}"));
                     binds.push(bind(image, &name, true));
                 }
             }
@@ -314,6 +333,15 @@ impl GuestSetup {
             sockets,
             memory_bytes: self.memory_bytes,
         }
+    }
+}
+
+/// Adds disks to the arguments of a kernel, and their sockets.
+fn add_disks(count: usize, command: &mut Vec<String>, sockets: &mut Vec<String>) {
+    for number in 0..count {
+        let name = format!("disk{number}");
+        command.push(format!("virtio_uml.device={SOCKET_FOLDER}/{name}:2"));
+        sockets.push(name);
     }
 }
 
@@ -334,6 +362,15 @@ mod tests {
         console.end_line();
         assert_eq!(console.reports, ["figure 1", "figure 2"]);
         assert_eq!(console.tail(), "booting\nlast");
+    }
+
+    #[test]
+    fn a_guest_does_not_control_the_terminal() {
+        let (pipe, _output) = io::pipe().expect("a pipe");
+        let mut console = Console::new(pipe.into());
+        console.take(b"a\tb \x1b]0;title\x07\n@jext failed \x1b[2J\n");
+        assert_eq!(console.tail(), "a\tb \u{fffd}]0;title\u{fffd}");
+        assert_eq!(console.reports, ["failed \u{fffd}[2J"]);
     }
 
     #[test]

@@ -11,20 +11,36 @@
 //!
 //! A completion is reported only to a waiting kernel. It then asks for the time and requests to run
 //! at once.
+//!
+//! # Rules for both
+//!
+//! - A request reaches a device only if the device has its sectors, and only after the earlier
+//!   requests that touch them, if one of both is a write: [`BlockDevice`] leaves to its callers
+//!   avoid conflicts, and a guest need not.
+//! - A guest is watched while it sends messages, too: it can be cancelled at any of them, and
+//!   counts as hung if virtual time stands still for too long.
 
+mod order;
+mod real;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
+use std::time::Instant;
 
 use block::{BlockDevice, DeviceError, Outcome, Request};
 use rt::{Condvar, Mutex, Nanos};
 
 use crate::calendar::{Asked, Calendar, Question};
 use crate::disk::{self, Pending};
-use crate::vhost::{Backend, DiskShape};
+use crate::socket::STANDSTILL_MAX;
+use crate::vhost::{Backend, DiskShape, Handled};
 use crate::{Guest, GuestError};
 
+use order::Order;
+pub use real::{disks_in_real_time, in_real_time};
 use wire::{Source, Wire};
 
 /// Time that the kernel may advance by itself at most, so that the limits of the world apply.
@@ -66,18 +82,12 @@ pub fn in_virtual_time(
         done: Arc::default(),
         in_flight: 0,
         free_until: Nanos::ZERO,
+        is_limiting: false,
+        standstill: (rt::monotonic(), Instant::now()),
         wire,
         watcher,
     };
     service.run()
-}
-
-/// Waits until a guest ends, in real time.
-///
-/// # Errors
-/// Fails if the guest hangs, or if the watcher cancels it.
-pub fn in_real_time(guest: &Guest, watcher: &mut dyn Watcher) -> Result<(), GuestError> {
-    Wire::new(guest).listen_to_console(watcher)
 }
 
 /// A disk of a guest.
@@ -87,6 +97,7 @@ struct Disk {
     // The connection, once the kernel has found the disk.
     socket: Option<UnixStream>,
     backend: Backend,
+    order: Order,
     // True if the kernel has closed it.
     is_gone: bool,
 }
@@ -104,7 +115,48 @@ impl Disk {
             device,
             listener,
             socket: None,
+            order: Order::default(),
             is_gone: false,
+        }
+    }
+
+    /// Accepts the connection of the kernel.
+    fn accept(&mut self) -> Result<(), GuestError> {
+        let at_disk = GuestError::at("a disk of the guest");
+        let (socket, _) = self.listener.accept().map_err(at_disk)?;
+        self.socket = Some(socket);
+        Ok(())
+    }
+
+    /// Receives a message of the driver and handles it; `None` if the kernel has closed the disk.
+    fn receive(&mut self) -> Result<Option<Handled>, GuestError> {
+        let socket = self.socket.as_ref().expect("it has sent something");
+        let Some((header, payload, files)) = wire::receive_message(socket)? else {
+            self.socket = None;
+            self.backend.close();
+            self.is_gone = true;
+            return Ok(None);
+        };
+        self.backend.handle(header, &payload, files).map(Some)
+    }
+
+    /// Receives the answer to a call.
+    fn receive_answer(&mut self) -> Result<(), GuestError> {
+        match wire::receive_answer(self.backend.channel()?)? {
+            Some((header, payload)) => Backend::check_call(header, &payload),
+            None => {
+                // The kernel closes one disk after another when it ends.
+                self.backend.close();
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends the reply to a message.
+    fn reply(&self, handled: Handled) -> Result<(), GuestError> {
+        match (handled.reply, &self.socket) {
+            (Some(reply), Some(socket)) => wire::reply(socket, &reply),
+            _ => Ok(()),
         }
     }
 }
@@ -112,6 +164,8 @@ impl Disk {
 /// A request that a device has completed.
 struct Completion {
     disk: usize,
+    // The number by which the order of the disk knows it.
+    number: u64,
     pending: Pending,
     result: Option<Result<Outcome, DeviceError>>,
 }
@@ -138,6 +192,10 @@ struct Service<'a> {
     in_flight: usize,
     // Up to where the kernel may advance by itself.
     free_until: Nanos,
+    // True while the kernel has to acknowledge a limit.
+    is_limiting: bool,
+    // The virtual time at the last message, and the real time since when it is that.
+    standstill: (Nanos, Instant),
     wire: Wire<'a>,
     watcher: &'a mut dyn Watcher,
 }
@@ -166,7 +224,10 @@ impl Service<'_> {
 
     /// Waits for a message of the guest in real time, and handles it.
     fn step(&mut self) -> Result<Step, GuestError> {
-        let source = self.wire.next(&self.socket, &self.disks, self.watcher)?;
+        let source = self
+            .wire
+            .next(Some(&self.socket), &self.disks, self.watcher)?;
+        self.check_progress()?;
         match source {
             Source::Ended => return Ok(Step::Ended),
             Source::Calendar => {
@@ -178,24 +239,26 @@ impl Service<'_> {
                     self.answer(asked)?;
                 }
             }
-            Source::Listener(disk) => {
-                let (socket, _) = self.disks[disk].listener.accept().map_err(at_disk())?;
-                wire::limit_reads(&socket)?;
-                self.disks[disk].socket = Some(socket);
-            }
+            Source::Listener(disk) => self.disks[disk].accept()?,
             Source::Disk(disk) => self.handle(disk)?,
             Source::Channel(disk) => {
-                let channel = self.disks[disk].backend.channel()?;
-                let Some((header, payload)) = wire::receive_answer(channel)? else {
-                    // The kernel closes one disk after another when it ends.
-                    self.disks[disk].backend.close();
-                    return Ok(Step::Called(disk));
-                };
-                Backend::check_call(header, &payload)?;
+                self.disks[disk].receive_answer()?;
                 return Ok(Step::Called(disk));
             }
         }
         Ok(Step::Handled)
+    }
+
+    /// Fails if messages keep coming while virtual time stands still.
+    fn check_progress(&mut self) -> Result<(), GuestError> {
+        let now = rt::monotonic();
+        let (before, since) = self.standstill;
+        if now != before {
+            self.standstill = (now, Instant::now());
+        } else if since.elapsed() >= STANDSTILL_MAX {
+            return Err(self.wire.hung(STANDSTILL_MAX));
+        }
+        Ok(())
     }
 
     fn answer(&mut self, asked: Asked) -> Result<(), GuestError> {
@@ -217,24 +280,19 @@ impl Service<'_> {
 
     /// Handles a message of a disk's driver.
     fn handle(&mut self, number: usize) -> Result<(), GuestError> {
-        let disk = &mut self.disks[number];
-        let socket = disk.socket.as_ref().expect("it has sent something");
-        let Some((header, payload, files)) = wire::receive_message(socket)? else {
-            disk.socket = None;
-            disk.backend.close();
-            disk.is_gone = true;
+        let Some(handled) = self.disks[number].receive()? else {
             return Ok(());
         };
-        let handled = disk.backend.handle(header, &payload, files)?;
         if handled.is_kick {
+            if self.is_limiting {
+                let what = "a request to a disk before it had the answer to the last one";
+                return Err(GuestError::Protocol(what.to_owned()));
+            }
             self.submit(number)?;
             sim::quiesce();
             self.limit()?;
         }
-        match (handled.reply, &self.disks[number].socket) {
-            (Some(reply), Some(socket)) => wire::send(socket, &reply),
-            _ => Ok(()),
-        }
+        self.disks[number].reply(handled)
     }
 
     /// Limits the running kernel to the time before which nothing happens in the world.
@@ -250,37 +308,48 @@ impl Service<'_> {
         self.free_until = horizon;
         let free = self.calendar.free_until(horizon);
         wire::send_times(&self.socket, &[free])?;
+        self.is_limiting = true;
         while !self.calendar.is_acknowledged() {
             if self.step()? == Step::Ended {
                 break;
             }
         }
+        self.is_limiting = false;
         Ok(())
     }
 
-    /// Passes all new requests of a disk to tasks.
+    /// Takes all new requests of a disk, and starts those that conflict with no earlier one.
     fn submit(&mut self, number: usize) -> Result<(), GuestError> {
         let disk = &mut self.disks[number];
-        let device = Arc::clone(&disk.device);
+        let is_through = disk.backend.is_write_through();
         let (memory, queue) = disk.backend.queue();
         while let Some(chain) = queue.take(memory)? {
-            let taken = disk::decode(memory, chain)?;
+            let taken = disk::decode(memory, chain, is_through)?;
             self.in_flight += 1;
+            disk.order.add(taken.pending, taken.request);
+        }
+        self.start(number);
+        Ok(())
+    }
+
+    /// Passes the requests of a disk that may start to tasks.
+    fn start(&mut self, number: usize) {
+        let disk = &mut self.disks[number];
+        for start in disk.order.start() {
             let completion = move |result| Completion {
                 disk: number,
-                pending: taken.pending,
+                number: start.number,
+                pending: start.pending,
                 result,
             };
-            match taken.request {
-                None => self.done.add(completion(None)),
-                Some(request) => {
-                    let (device, done) = (Arc::clone(&device), Arc::clone(&self.done));
-                    let work = move || done.add(completion(Some(carry_out(&*device, request))));
-                    drop(rt::spawn("guest request", work));
-                }
-            }
+            let Some(request) = start.request else {
+                self.done.add(completion(None));
+                continue;
+            };
+            let (device, done) = (Arc::clone(&disk.device), Arc::clone(&self.done));
+            let work = move || done.add(completion(Some(carry_out(&*device, request))));
+            drop(rt::spawn("guest request", work));
         }
-        Ok(())
     }
 
     /// Lets time pass until the waiting kernel has something to do, and lets it run.
@@ -329,11 +398,17 @@ impl Service<'_> {
         for completion in done {
             self.in_flight -= 1;
             is_called[completion.disk] = true;
-            let (memory, queue) = self.disks[completion.disk].backend.queue();
+            let disk = &mut self.disks[completion.disk];
+            disk.order.complete(completion.number);
+            let (memory, queue) = disk.backend.queue();
             let (head, written) = completion.pending.finish(memory, completion.result)?;
             queue.give_back(memory, head, written)?;
         }
-        for (disk, _) in (0..).zip(is_called).filter(|(_, is_called)| *is_called) {
+        let called: Vec<usize> = (0..is_called.len())
+            .filter(|disk| is_called[*disk])
+            .collect();
+        called.iter().for_each(|disk| self.start(*disk));
+        for disk in called {
             if self.disks[disk].is_gone {
                 continue;
             }
@@ -360,7 +435,9 @@ impl Service<'_> {
     }
 }
 
+/// Carries out a request of a guest, which may be for sectors that the device does not have.
 fn carry_out(device: &dyn BlockDevice, request: Request) -> Result<Outcome, DeviceError> {
+    device.geometry().check(&request)?;
     let results = device.submit(vec![request]).wait();
     results.into_iter().next().unwrap_or(Err(DeviceError::Gone))
 }
@@ -369,8 +446,4 @@ fn time_of_day() -> u64 {
     let wall = rt::wall();
     let seconds = u64::try_from(wall.seconds).unwrap_or(0);
     seconds * 1_000_000_000 + u64::from(wall.nanos)
-}
-
-fn at_disk<E: Into<std::io::Error>>() -> impl FnOnce(E) -> GuestError {
-    GuestError::at("a disk of the guest")
 }

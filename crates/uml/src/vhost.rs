@@ -21,8 +21,6 @@ use crate::virtqueue::Virtqueue;
 pub const HEADER_BYTES: usize = 12;
 /// Maximum size of a payload in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 4096;
-/// Maximum number of file descriptors of a message.
-pub const FILES_MAX: usize = 8;
 
 const VERSION: u32 = 1;
 const IS_REPLY: u32 = 1 << 2;
@@ -127,6 +125,8 @@ pub struct Handled {
 #[derive(Debug)]
 pub struct Backend {
     shape: DiskShape,
+    // The features that the driver accepted.
+    features: u64,
     memory: GuestMemory,
     queue: Virtqueue,
     channel: Option<OwnedFd>,
@@ -138,6 +138,7 @@ impl Backend {
     pub fn new(shape: DiskShape) -> Self {
         Self {
             shape,
+            features: 0,
             memory: GuestMemory::default(),
             queue: Virtqueue::default(),
             channel: None,
@@ -147,6 +148,13 @@ impl Backend {
     /// Returns the guest's memory, and the queue in it.
     pub fn queue(&mut self) -> (&GuestMemory, &mut Virtqueue) {
         (&self.memory, &mut self.queue)
+    }
+
+    /// Returns true if completed writes have to be durable: the disk has a cache, and the driver
+    /// did not accept that it has to flush it. Virtual I/O Device Version 1.1, section 5.2.6.2.
+    #[must_use]
+    pub fn is_write_through(&self) -> bool {
+        self.shape.has_cache && self.features & FEATURE_FLUSH == 0
     }
 
     /// Returns the back-end channel.
@@ -203,7 +211,11 @@ impl Backend {
             GET_FEATURES => Some(self.features().to_ne_bytes().to_vec()),
             GET_PROTOCOL_FEATURES => Some(PROTOCOL_FEATURES.to_ne_bytes().to_vec()),
             GET_CONFIG => Some(self.config(&fields)?),
-            SET_FEATURES | SET_OWNER | SET_VRING_ENABLE | SET_CONFIG => None,
+            SET_OWNER | SET_VRING_ENABLE | SET_CONFIG => None,
+            SET_FEATURES => {
+                self.features = self.accepted(fields.u64(0)?)?;
+                None
+            }
             SET_PROTOCOL_FEATURES => {
                 if fields.u64(0)? != PROTOCOL_FEATURES {
                     return Err(GuestError::Protocol("too few protocol features".to_owned()));
@@ -229,12 +241,14 @@ impl Backend {
                 None
             }
             SET_VRING_ADDR => {
+                fields.of_queue()?;
                 self.queue.descriptors = fields.u64(8)?;
                 self.queue.used = fields.u64(16)?;
                 self.queue.available = fields.u64(24)?;
                 None
             }
             VRING_KICK => {
+                fields.of_queue()?;
                 is_kick = true;
                 None
             }
@@ -248,6 +262,16 @@ impl Backend {
         let answer = answer.or_else(|| is_asked.then(|| vec![0; 8]));
         let reply = answer.map(|answer| header.message(VERSION | IS_REPLY, &answer));
         Ok(Handled { reply, is_kick })
+    }
+
+    /// Checks the features that a driver accepts.
+    fn accepted(&self, features: u64) -> Result<u64, GuestError> {
+        let unknown = features & !self.features();
+        if unknown != 0 || features & FEATURE_VERSION_1 == 0 {
+            let what = format!("features that its disk does not have ({features:#x})");
+            return Err(GuestError::Protocol(what));
+        }
+        Ok(features)
     }
 
     fn features(&self) -> u64 {
@@ -367,6 +391,21 @@ mod tests {
         }
     }
 
+    /// A driver that does not flush must not lose what it was told is written.
+    #[test]
+    fn a_driver_without_flushes_writes_through() {
+        for (has_cache, accepted, is_through) in [
+            (true, FEATURE_VERSION_1 | FEATURE_FLUSH, false),
+            (true, FEATURE_VERSION_1, true),
+            (false, FEATURE_VERSION_1, false),
+        ] {
+            let mut backend = backend();
+            backend.shape.has_cache = has_cache;
+            send(&mut backend, SET_FEATURES, 0, &accepted.to_ne_bytes());
+            assert_eq!(backend.is_write_through(), is_through, "{accepted:#x}");
+        }
+    }
+
     #[test]
     fn the_configuration_has_the_size() {
         let request = [0_u32, 8, 0].map(u32::to_ne_bytes).concat();
@@ -408,6 +447,10 @@ mod tests {
         for (request, payload) in [
             (99, &[0; 8][..]),
             (SET_VRING_NUM, &[0; 4]),
+            (SET_VRING_ADDR, &[1; 40]),
+            (VRING_KICK, &[1; 8]),
+            (SET_FEATURES, &[255; 8]),
+            (SET_FEATURES, &[0; 8]),
             (SET_VRING_NUM, &[1; 8]),
             (SET_MEM_TABLE, &[1; 40]),
             (SET_PROTOCOL_FEATURES, &[0; 8]),

@@ -70,13 +70,17 @@ impl Virtqueue {
     /// # Errors
     /// Fails if the queue or the chain is invalid.
     pub fn take(&mut self, memory: &GuestMemory) -> Result<Option<Chain>, GuestError> {
-        if self.size == 0 || !self.size.is_power_of_two() || self.size > SIZE_MAX {
-            let what = format!("a queue of {} descriptors", self.size);
-            return Err(GuestError::Protocol(what));
-        }
+        self.check_size()?;
         let index = read_u16(memory, self.available.saturating_add(INDEX_OFFSET))?;
         if index == self.taken {
             return Ok(None);
+        }
+        // Each chain in flight holds a descriptor at least.
+        let offered = index.wrapping_sub(self.returned);
+        let in_flight = self.taken.wrapping_sub(self.returned);
+        if offered > self.size || offered < in_flight {
+            let what = format!("{offered} chains for {} descriptors", self.size);
+            return Err(GuestError::Protocol(what));
         }
         let slot = u64::from(self.taken % self.size);
         let entry = self.available.saturating_add(ENTRIES_OFFSET + 2 * slot);
@@ -89,13 +93,15 @@ impl Virtqueue {
     /// Returns a chain to the guest; `written` is the number of bytes that the device has written.
     ///
     /// # Errors
-    /// Fails if the ring is outside the guest's memory.
+    /// Fails if the ring is outside the guest's memory, or if the guest has changed the size of the
+    /// queue to an invalid one.
     pub fn give_back(
         &mut self,
         memory: &GuestMemory,
         head: u16,
         written: u32,
     ) -> Result<(), GuestError> {
+        self.check_size()?;
         let slot = u64::from(self.returned % self.size);
         let mut entry = [0; 8];
         entry[..4].copy_from_slice(&u32::from(head).to_le_bytes());
@@ -111,6 +117,15 @@ impl Virtqueue {
     pub fn start_at(&mut self, base: u16) {
         self.taken = base;
         self.returned = base;
+    }
+
+    /// Checks the size, which the guest may change at any time.
+    fn check_size(&self) -> Result<(), GuestError> {
+        if self.size.is_power_of_two() && self.size <= SIZE_MAX {
+            return Ok(());
+        }
+        let what = format!("a queue of {} descriptors", self.size);
+        Err(GuestError::Protocol(what))
     }
 
     fn chain(&self, memory: &GuestMemory, head: u16) -> Result<Chain, GuestError> {
@@ -283,6 +298,49 @@ mod tests {
             put(&memory, 0, descriptor);
             offer(&memory, &[0]);
             assert!(queue().take(&memory).is_err(), "{name}");
+        }
+    }
+
+    /// Otherwise one message could make the host start 65,535 requests.
+    #[test]
+    fn an_index_that_jumps_is_refused() {
+        let memory = zeroes(0, 0x1000);
+        put(&memory, 0, (0x400, 16, 0, 0));
+        let jump = |index: u16| {
+            let place = QUEUE.1 + INDEX_OFFSET;
+            memory.write(place, &index.to_le_bytes()).expect("inside");
+        };
+        for (index, chains) in [(SIZE, 4), (SIZE + 1, 0), (u16::MAX, 0)] {
+            let mut queue = queue();
+            jump(index);
+            let taken = std::iter::from_fn(|| queue.take(&memory).transpose());
+            let taken: Vec<_> = taken.take(10).collect();
+            let valid = taken.iter().filter(|chain| chain.is_ok()).count();
+            assert_eq!(valid, chains, "{index}");
+        }
+        // What is in flight counts; an index that goes back is none of the guest's either.
+        let mut queue = queue();
+        jump(SIZE);
+        while queue.take(&memory).expect("valid").is_some() {}
+        for index in [SIZE + 1, SIZE - 1] {
+            jump(index);
+            assert!(queue.take(&memory).is_err(), "{index}");
+        }
+        queue.give_back(&memory, 0, 1).expect("inside");
+        jump(SIZE + 1);
+        assert!(queue.take(&memory).expect("valid").is_some());
+    }
+
+    #[test]
+    fn a_size_that_changes_under_way_is_refused() {
+        let memory = zeroes(0, 0x1000);
+        put(&memory, 0, (0x400, 16, 0, 0));
+        offer(&memory, &[0]);
+        let mut queue = queue();
+        queue.take(&memory).expect("valid").expect("one");
+        for size in [0, 3, SIZE_MAX + 1] {
+            queue.size = size;
+            assert!(queue.give_back(&memory, 0, 1).is_err(), "{size}");
         }
     }
 

@@ -10,6 +10,7 @@ mod keys;
 mod list;
 mod measure;
 mod merge;
+mod replay;
 mod reproductions;
 mod trials;
 
@@ -64,6 +65,8 @@ enum Command {
     Merge(merge::Arguments),
     /// Print the part of records that every run has in common.
     Canonical(canonical::Arguments),
+    /// Replay a recording of `jext bench --record` on other devices, and compare the times.
+    Replay(replay::Arguments),
     /// Compare published figures with the records.
     Reproductions(reproductions::Arguments),
     /// Measure the time to load and report a large number of records.
@@ -147,6 +150,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Command::Trials(arguments) => trials::run(arguments),
         Command::Merge(arguments) => merge::run(arguments),
         Command::Canonical(arguments) => canonical::run(arguments),
+        Command::Replay(arguments) => replay::run(arguments),
         Command::Reproductions(arguments) => reproductions::run(arguments),
         Command::Measure(arguments) => measure::run(arguments),
     }

@@ -39,6 +39,9 @@ pub struct GuestFileSystem {
     pub limits: Vec<(&'static str, u64)>,
     /// The memory of the guest.
     pub memory: MemorySetup,
+    /// True if its devices are served by this program in real time, too, and not opened by the
+    /// kernel: the requests to them are recorded.
+    pub is_recorded: bool,
 }
 
 impl Described for GuestFileSystem {
@@ -67,6 +70,15 @@ impl GuestFileSystem {
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         self.device.is_ephemeral()
+    }
+
+    /// Returns the modules that the kernel needs for its devices.
+    #[must_use]
+    pub fn modules(&self) -> Vec<String> {
+        match self.is_recorded && !self.is_simulated() {
+            true => vec!["drivers/block/virtio_blk.ko".to_owned()],
+            false => Vec::new(),
+        }
     }
 
     /// Returns the kernel that it runs on.
@@ -98,7 +110,7 @@ impl GuestFileSystem {
     /// Returns the names that the guest gives the devices.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
-        let names = match self.is_simulated() {
+        let names = match self.is_simulated() || self.is_recorded {
             true => ["/dev/vda", "/dev/vdb"],
             false => ["/dev/ubda", "/dev/ubdb"],
         };
@@ -281,6 +293,7 @@ mod tests {
                 kernel: 0,
                 ballast: Ballast::Bytes(0),
             },
+            is_recorded: false,
         }
     }
 

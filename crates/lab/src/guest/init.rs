@@ -22,6 +22,8 @@ use crate::targets::Charged;
 
 /// Mount point of the file system.
 const PLACE: &str = "/mnt";
+/// Folder of the modules of Debian's package of a user-mode kernel, by release.
+const MODULES: &str = "/usr/lib/uml/modules";
 /// Prefix of console lines that are reports.
 const PREFIX: &str = uml::guest::REPORT_PREFIX;
 /// A slack in nanoseconds by which the kernel may let a process sleep longer; zero means the
@@ -59,6 +61,9 @@ fn work() -> Result<()> {
     let text = fs::read_to_string(Path::new("/").join(uml::guest::JOB_FILE)).context("job")?;
     let job: Job = serde_json::from_str(&text).context("job")?;
     let load = job.load()?;
+    for module in &job.modules {
+        load_module(module)?;
+    }
     for command in &job.commands {
         call(command)?;
     }
@@ -104,6 +109,14 @@ fn mount_all() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Loads a module of the running kernel.
+fn load_module(name: &str) -> Result<()> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").context("osrelease")?;
+    let path = format!("{MODULES}/{}/kernel/{name}", release.trim());
+    let file = fs::File::open(&path).with_context(|| path.clone())?;
+    rustix::system::finit_module(&file, c"", 0).context(path)
 }
 
 /// Makes the console the output: the kernel looks for it before there are devices.

@@ -19,6 +19,8 @@ const PART_BYTES: usize = 2000;
 /// The work of a guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
+    /// Modules of the kernel, below its folder of modules.
+    pub modules: Vec<String>,
     /// Commands that make the file system, one after another.
     pub commands: Vec<Vec<String>>,
     /// Type of the file system.
@@ -205,6 +207,7 @@ mod tests {
         for definition in workload::WORKLOADS {
             let load = Load::new(definition, definition.defaults()).expect("valid");
             let job = Job {
+                modules: Vec::new(),
                 commands: Vec::new(),
                 kind: String::new(),
                 device: String::new(),

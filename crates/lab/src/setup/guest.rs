@@ -73,6 +73,7 @@ impl Reader<'_> {
                 .is_said(GUEST_SCHEDULER)
                 .then(|| self.text(GUEST_SCHEDULER).to_owned()),
             limits: self.limits(),
+            is_recorded: false,
         }))
     }
 

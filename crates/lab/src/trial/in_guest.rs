@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
-use block::{BlockDevice, MeterDevice};
+use block::{BlockDevice, DeviceText, MeterDevice, Recording};
 use rt::split_mix::SplitMix;
 use sim::HostProfile;
 use uml::guest::Disks;
@@ -12,14 +12,18 @@ use uml::serve::{self, Watcher};
 use uml::{Guest, GuestSetup};
 use workload::Control;
 
-use super::Work;
 use super::perturbation::Perturbation;
-use crate::file_system::{DeviceMaker, DevicesReading, GuestFileSystem};
+use super::{RecordOutput, Work};
+use crate::file_system::{Counted, DeviceMaker, DevicesReading, GuestFileSystem};
 use crate::guest::job::{Job, JobResult, Report};
 use crate::plan::Replica;
 use crate::record::Measured;
 use crate::system::program;
 
+/// Maximum size of a result in bytes: a guest may report without end.
+const RESULT_BYTES_MAX: usize = 64 << 20;
+/// Steps of the progress that a guest reports.
+const STEPS: u32 = 1000;
 /// Separates the numbers of a guest from those of the world.
 const GUEST_STREAM: u64 = 0x6e57_0000_6e57_0000;
 
@@ -30,15 +34,16 @@ pub(super) fn run(
     replica: Replica,
     work: &Work,
 ) -> Result<Measured> {
-    run_in_full(file_system, config, replica, work).map(|result| result.measured)
+    run_in_full(file_system, config, replica, work, None).map(|result| result.measured)
 }
 
-/// Runs a trial, and returns its phases as well.
+/// Runs a trial, and returns its phases as well; records the requests if there is an output.
 pub(super) fn run_in_full(
     file_system: &GuestFileSystem,
     config: sim::Config,
     replica: Replica,
     work: &Work,
+    record: Option<RecordOutput>,
 ) -> Result<JobResult> {
     let mut numbers = SplitMix::new(replica.seed ^ GUEST_STREAM);
     let perturbation = match replica.is_perturbed {
@@ -52,21 +57,34 @@ pub(super) fn run_in_full(
         kernel: file_system.kernel()?,
         program: program()?,
         memory_bytes: file_system.memory_bytes(),
-        disks: match file_system.is_simulated() {
-            true => Disks::Served(file_system.devices().count()),
-            false => Disks::Images(file_system.images()?),
-        },
+        disks: disks(file_system)?,
         job: serde_json::to_string(&job)?,
         seed: numbers.next_u64(),
     };
     // It lives outside the world: a world that fails drops nothing.
     let guest = Arc::new(Guest::start(&setup)?);
     let result = match file_system.is_simulated() {
-        true => in_virtual_time(file_system, config, &perturbation, &guest, &work.control),
-        false => in_real_time(&guest, &work.control),
+        true => in_virtual_time(file_system, config, &perturbation, &guest, work, record),
+        false => in_real_time(file_system, &guest, &work.control, record),
     };
     guest.kill();
     result
+}
+
+fn disks(file_system: &GuestFileSystem) -> Result<Disks> {
+    let count = file_system.devices().count();
+    if file_system.is_simulated() {
+        return Ok(Disks::Served(count));
+    }
+    if file_system.is_recorded {
+        return Ok(Disks::ServedInRealTime(count));
+    }
+    // The kernel opens them: whether something else has them open, it cannot know.
+    let mut maker = DeviceMaker::default();
+    for device in file_system.devices() {
+        maker.open(device)?;
+    }
+    Ok(Disks::Images(file_system.images()?))
 }
 
 fn job(
@@ -83,6 +101,7 @@ fn job(
         Some((file, file_system.scheduler.clone()?))
     });
     Job {
+        modules: file_system.modules(),
         commands: file_system.commands(seed),
         kind: file_system.kind.to_owned(),
         device: file_system.names()[0].to_owned(),
@@ -100,29 +119,20 @@ fn in_virtual_time(
     config: sim::Config,
     perturbation: &Perturbation,
     guest: &Arc<Guest>,
-    control: &Arc<Control>,
+    work: &Work,
+    record: Option<RecordOutput>,
 ) -> Result<JobResult> {
     let texts: Vec<_> = file_system.devices().cloned().collect();
-    let (guest, control) = (Arc::clone(guest), Arc::clone(control));
+    let (guest, control) = (Arc::clone(guest), Arc::clone(&work.control));
     let before_mkfs = perturbation.before_mkfs;
     let world = move || -> Result<JobResult> {
-        let mut maker = DeviceMaker::default();
-        // The journal's first, as for the engine.
-        let mut log = texts.get(1).map(|text| maker.open(text)).transpose()?;
-        let home = maker.open(&texts[0])?;
-        if let Some(log) = &mut log {
-            log.leave_out(&home);
-        }
-        let own = [Some(&home), log.as_ref()];
-        let devices = own.into_iter().flatten().map(|counted| {
-            let device: Arc<dyn BlockDevice> = Arc::<MeterDevice>::clone(&counted.device);
-            device
-        });
-        let devices = devices.collect();
+        let devices = Devices::open(&texts, record)?;
         rt::sleep(before_mkfs);
-        let mut listener = Listener::new(control, || Some(DevicesReading::of(&home, log.as_ref())));
-        serve::in_virtual_time(&guest, devices, &mut listener)?;
-        listener.result(&guest.console_tail())
+        let mut listener = Listener::new(control, || Some(devices.read()));
+        serve::in_virtual_time(&guest, devices.served(), &mut listener)?;
+        let result = listener.result(&guest.console_tail())?;
+        devices.finish()?;
+        Ok(result)
     };
     let report = sim::run(config, world).map_err(|error| anyhow!(error))?;
     let mut result = report.value?;
@@ -132,10 +142,73 @@ fn in_virtual_time(
     Ok(result)
 }
 
-fn in_real_time(guest: &Guest, control: &Arc<Control>) -> Result<JobResult> {
-    let mut listener = Listener::new(Arc::clone(control), || None);
-    serve::in_real_time(guest, &mut listener)?;
-    listener.result(&guest.console_tail())
+fn in_real_time(
+    file_system: &GuestFileSystem,
+    guest: &Arc<Guest>,
+    control: &Arc<Control>,
+    record: Option<RecordOutput>,
+) -> Result<JobResult> {
+    let control = Arc::clone(control);
+    if record.is_none() {
+        let mut listener = Listener::new(control, || None);
+        serve::in_real_time(guest, &mut listener)?;
+        return listener.result(&guest.console_tail());
+    }
+    let texts: Vec<_> = file_system.devices().cloned().collect();
+    let devices = Devices::open(&texts, record)?;
+    let mut listener = Listener::new(control, || Some(devices.read()));
+    serve::disks_in_real_time(guest, devices.served(), &mut listener)?;
+    let result = listener.result(&guest.console_tail())?;
+    devices.finish()?;
+    Ok(result)
+}
+
+/// The devices that a guest is served with.
+struct Devices {
+    home: Counted,
+    log: Option<Counted>,
+    recording: Option<Arc<Recording>>,
+}
+
+impl Devices {
+    fn open(texts: &[DeviceText], record: Option<RecordOutput>) -> Result<Self> {
+        let mut maker = DeviceMaker::default();
+        // The journal's first, as for the engine.
+        let mut log = texts.get(1).map(|text| maker.open(text)).transpose()?;
+        let home = maker.open(&texts[0])?;
+        if let Some(log) = &mut log {
+            log.leave_out(&home);
+        }
+        Ok(Self {
+            home,
+            log,
+            recording: record.map(Recording::new),
+        })
+    }
+
+    /// Returns the devices in the order of their names in the guest.
+    fn served(&self) -> Vec<Arc<dyn BlockDevice>> {
+        let own = [Some(&self.home), self.log.as_ref()];
+        let device = |counted: &Counted| -> Arc<dyn BlockDevice> {
+            let device = Arc::<MeterDevice>::clone(&counted.device);
+            match &self.recording {
+                None => device,
+                Some(recording) => Arc::new(recording.attach(device)),
+            }
+        };
+        own.into_iter().flatten().map(device).collect()
+    }
+
+    fn read(&self) -> DevicesReading {
+        DevicesReading::of(&self.home, self.log.as_ref())
+    }
+
+    fn finish(&self) -> Result<()> {
+        match &self.recording {
+            None => Ok(()),
+            Some(recording) => recording.finish().context("the recording"),
+        }
+    }
 }
 
 /// Takes the reports of a guest.
@@ -151,7 +224,7 @@ struct Listener<F> {
 
 impl<F: Fn() -> Option<DevicesReading>> Listener<F> {
     fn new(control: Arc<Control>, read: F) -> Self {
-        control.begin(1000);
+        control.begin(u64::from(STEPS));
         Self {
             control,
             read,
@@ -184,12 +257,17 @@ impl<F: Fn() -> Option<DevicesReading>> Watcher for Listener<F> {
             Some(Report::Begin) => self.before = (self.read)(),
             Some(Report::End) => self.after = (self.read)(),
             Some(Report::Progress(permille)) => {
-                let by = permille.saturating_sub(self.done);
+                let by = permille.min(STEPS).saturating_sub(self.done);
                 self.done += by;
                 self.control.advance(u64::from(by));
             }
+            Some(Report::Part(text)) if self.parts.len() + text.len() > RESULT_BYTES_MAX => {
+                self.end = Some(Err("a result without end".to_owned()));
+            }
             Some(Report::Part(text)) => self.parts.push_str(&text),
-            Some(Report::Done) => self.end = Some(Ok(())),
+            Some(Report::Done) => {
+                self.end.get_or_insert(Ok(()));
+            }
             Some(Report::Failed(cause)) => self.end = Some(Err(cause)),
             None => {}
         }

@@ -13,5 +13,6 @@ mod loads;
 mod mounted;
 mod page;
 mod power_cuts;
+mod replays;
 mod running;
 mod volume_target;

@@ -1,18 +1,21 @@
 //! [`Wire`]: the sockets of a guest in real time.
 
-use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send as send_bytes};
 
 use super::{Disk, Watcher};
 use crate::calendar::{MESSAGE_BYTES, Message};
-use crate::socket::{POLL_INTERVAL, SILENCE_MAX, receive, timespec};
-use crate::vhost::{Backend, FILES_MAX, HEADER_BYTES, Header};
+use crate::socket::{POLL_INTERVAL, SILENCE_MAX, receive, send, timespec};
+use crate::vhost::{Backend, HEADER_BYTES, Header};
 use crate::{Guest, GuestError};
+
+/// Number of reads of the console between two looks at the sockets: a guest may write faster than
+/// it is read.
+const CONSOLE_READS: u32 = 16;
 
 /// The place of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,25 +51,27 @@ impl<'a> Wire<'a> {
         watcher: &mut dyn Watcher,
     ) -> Result<Option<UnixStream>, GuestError> {
         let mut files = vec![listener.as_fd()];
-        match self.poll(&mut files, watcher)? {
+        match self.poll(&mut files, false, watcher)? {
             None => Ok(None),
             Some(_) => {
                 let (socket, _) = listener.accept().map_err(GuestError::at("the calendar"))?;
-                limit_reads(&socket)?;
                 Ok(Some(socket))
             }
         }
     }
 
-    /// Waits for the next message.
+    /// Waits for the next message; without a calendar, the console shows that the guest is alive.
     pub(super) fn next(
         &mut self,
-        calendar: &UnixStream,
+        calendar: Option<&UnixStream>,
         disks: &[Disk],
         watcher: &mut dyn Watcher,
     ) -> Result<Source, GuestError> {
-        let mut files = vec![calendar.as_fd()];
-        let mut sources = vec![Source::Calendar];
+        let (mut files, mut sources) = (Vec::new(), Vec::new());
+        if let Some(calendar) = calendar {
+            files.push(calendar.as_fd());
+            sources.push(Source::Calendar);
+        }
         for (number, disk) in disks.iter().enumerate() {
             match &disk.socket {
                 None if disk.is_gone => {}
@@ -84,7 +89,7 @@ impl<'a> Wire<'a> {
                 }
             }
         }
-        let ready = self.poll(&mut files, watcher)?;
+        let ready = self.poll(&mut files, calendar.is_none(), watcher)?;
         Ok(ready.map_or(Source::Ended, |index| sources[index]))
     }
 
@@ -93,18 +98,22 @@ impl<'a> Wire<'a> {
         &mut self,
         watcher: &mut dyn Watcher,
     ) -> Result<(), GuestError> {
-        self.poll(&mut Vec::new(), watcher).map(drop)
+        self.poll(&mut Vec::new(), true, watcher).map(drop)
     }
 
     /// Waits until one of the files is readable; `None` if the guest has ended. Reads the console
-    /// meanwhile.
+    /// meanwhile; `is_heard` says whether its output shows that the guest is alive.
     fn poll(
         &mut self,
-        files: &mut Vec<std::os::fd::BorrowedFd<'_>>,
+        files: &mut Vec<BorrowedFd<'_>>,
+        is_heard: bool,
         watcher: &mut dyn Watcher,
     ) -> Result<Option<usize>, GuestError> {
-        let mut silence = std::time::Duration::ZERO;
+        let mut alive = Instant::now();
         loop {
+            if watcher.is_cancelled() {
+                return Err(GuestError::Cancelled);
+            }
             let mut console = self.guest.console();
             let flags = PollFlags::IN;
             let mut polled: Vec<PollFd<'_>> = files
@@ -112,17 +121,17 @@ impl<'a> Wire<'a> {
                 .map(|file| PollFd::from_borrowed_fd(*file, flags))
                 .collect();
             polled.push(PollFd::from_borrowed_fd(console.pipe().as_fd(), flags));
-            let ready = match poll(&mut polled, Some(&timespec(POLL_INTERVAL))) {
-                Ok(count) => count,
+            match poll(&mut polled, Some(&timespec(POLL_INTERVAL))) {
+                Ok(_) => {}
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(GuestError::at("poll")(error)),
-            };
+            }
             let is_ready = |file: &PollFd<'_>| !file.revents().is_empty();
             let has_output = polled.pop().is_some_and(|file| is_ready(&file));
             let first = polled.iter().position(is_ready);
             drop(polled);
             if has_output {
-                while console.read_some() {}
+                (0..CONSOLE_READS).all(|_| console.read_some());
             }
             let has_ended = console.has_ended();
             drop(console);
@@ -135,45 +144,31 @@ impl<'a> Wire<'a> {
             if has_ended {
                 return Ok(None);
             }
-            if watcher.is_cancelled() {
-                return Err(GuestError::Cancelled);
+            if has_output && is_heard {
+                alive = Instant::now();
             }
-            silence = match ready {
-                0 => silence + POLL_INTERVAL,
-                _ => std::time::Duration::ZERO,
-            };
-            if silence >= SILENCE_MAX {
-                return Err(self.hung());
+            if alive.elapsed() >= SILENCE_MAX {
+                return Err(self.hung(SILENCE_MAX));
             }
         }
     }
 
-    fn hung(&self) -> GuestError {
+    /// Returns the error of a guest that does nothing, or that gets no further.
+    pub(super) fn hung(&self, span: std::time::Duration) -> GuestError {
         GuestError::Hung {
-            seconds: SILENCE_MAX.as_secs(),
+            seconds: span.as_secs(),
             console: self.tail(),
         }
     }
 }
 
-/// Limits the time that a guest may take for the rest of a message.
-pub(super) fn limit_reads(socket: &UnixStream) -> Result<(), GuestError> {
-    let limited = socket.set_read_timeout(Some(SILENCE_MAX));
-    limited.map_err(GuestError::at("a socket of the guest"))
-}
-
 /// Receives a message of the calendar's protocol; `None` if the kernel has closed it.
-pub(super) fn receive_time(mut socket: &UnixStream) -> Result<Option<Message>, GuestError> {
-    let mut bytes = [0; MESSAGE_BYTES];
-    match socket.read_exact(&mut bytes) {
-        Ok(()) => Ok(Some(Message::from_bytes(bytes))),
-        Err(error) if is_end(&error) => Ok(None),
-        Err(error) => Err(GuestError::at("the calendar")(error)),
-    }
+pub(super) fn receive_time(socket: &UnixStream) -> Result<Option<Message>, GuestError> {
+    let bytes = receive(socket, MESSAGE_BYTES, &mut Vec::new())?;
+    Ok(bytes.map(|bytes| Message::from_bytes(bytes.try_into().expect("a message"))))
 }
 
-/// Sends messages of the calendar's protocol. A kernel that has gone is noticed when its next
-/// message is read.
+/// Sends messages of the calendar's protocol.
 pub(super) fn send_times(socket: &UnixStream, messages: &[Message]) -> Result<(), GuestError> {
     let bytes: Vec<u8> = messages
         .iter()
@@ -182,26 +177,14 @@ pub(super) fn send_times(socket: &UnixStream, messages: &[Message]) -> Result<()
     send(socket, &bytes)
 }
 
-/// Sends bytes to the guest.
-pub(super) fn send(mut socket: &UnixStream, bytes: &[u8]) -> Result<(), GuestError> {
-    match socket.write_all(bytes) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(GuestError::at("a socket of the guest")(error))
-        }
-        _ => Ok(()),
-    }
+/// Sends a reply to a disk's driver.
+pub(super) fn reply(socket: &UnixStream, bytes: &[u8]) -> Result<(), GuestError> {
+    send(socket, bytes)
 }
 
 /// Reports chains in the used ring.
 pub(super) fn send_call(channel: &OwnedFd) -> Result<(), GuestError> {
-    let bytes = Backend::call();
-    match send_bytes(channel, &bytes, SendFlags::NOSIGNAL) {
-        Ok(count) if count == bytes.len() => Ok(()),
-        // The end of the guest is noticed when the answer is read.
-        Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
-        Ok(_) => Err(GuestError::Protocol("too few bytes of a call".to_owned())),
-        Err(error) => Err(GuestError::at("the back-end channel")(error)),
-    }
+    send(channel, &Backend::call())
 }
 
 /// Receives the answer to a call; `None` if the kernel has closed the channel.
@@ -228,15 +211,5 @@ pub(super) fn receive_message(socket: &UnixStream) -> Result<Option<DriverMessag
     let Some(payload) = payload else {
         return Err(GuestError::Protocol("half a message".to_owned()));
     };
-    if files.len() > FILES_MAX {
-        return Err(GuestError::Protocol("too many files".to_owned()));
-    }
     Ok(Some((header, payload, files)))
-}
-
-fn is_end(error: &std::io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
-    )
 }

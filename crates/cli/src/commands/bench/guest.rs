@@ -1,21 +1,27 @@
 //! A benchmark on a new file system of a real kernel, in a guest.
 
+use std::io::BufWriter;
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use lab::guest::job::JobResult;
 use lab::metric::MetricKind;
 use lab::plan::Spot;
 use lab::plan::key::Key;
 use lab::plan::settings::Settings;
 use lab::setup::Setup;
+use lab::trial::RecordOutput;
 use workload::{Control, Load};
 
 use super::place::GuestArguments;
+use crate::new_file::NewFile;
 use crate::{output, progress};
 
 /// Seed of everything random in the guest and its world.
 const SEED: u64 = 1;
+/// Size of the buffer of a recording in bytes.
+const BUFFER_BYTES: usize = 1 << 20;
 
 /// Runs a workload in a guest, and prints its figures.
 pub(super) fn run(
@@ -24,6 +30,8 @@ pub(super) fn run(
     is_json: bool,
 ) -> Result<()> {
     let setup = Setup::of(&settings(load, target, arguments)?)?;
+    let record = arguments.record.as_deref().map(new_recording).transpose()?;
+    let (record, output) = record.unzip();
     let bar = progress::share(1000);
     let drawn = bar.clone();
     let control = Arc::new(Control::with_progress(move |share| {
@@ -31,13 +39,29 @@ pub(super) fn run(
     }));
     let canceller = Arc::clone(&control);
     ctrlc::set_handler(move || canceller.cancel()).context("Ctrl-C")?;
-    let result = lab::trial::run_in_guest(&setup, SEED, control);
+    let result = lab::trial::run_in_guest(&setup, SEED, control, output);
     bar.finish_and_clear();
     let result = result.with_context(|| target.to_owned())?;
+    if let Some(record) = record {
+        record.finish(false)?;
+    }
     match is_json {
         true => output::print_json(&serde_json::to_value(&result)?),
         false => output::print(&text(&result)),
     }
+}
+
+/// Creates the file of a recording, which gets its name when it is complete.
+fn new_recording(path: &Path) -> Result<(NewFile, RecordOutput)> {
+    // Found at once, and not after a long run.
+    if path.exists() {
+        bail!("{}: is there already", path.display());
+    }
+    let file = NewFile::create(path)?;
+    let output = file.file().try_clone();
+    let output = output.with_context(|| path.display().to_string())?;
+    let output = BufWriter::with_capacity(BUFFER_BYTES, output);
+    Ok((file, Box::new(output)))
 }
 
 /// Returns the settings of a plan that has this one trial.

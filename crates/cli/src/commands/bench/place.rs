@@ -1,6 +1,6 @@
 //! Targets of a benchmark: a directory, an image, or a new file system in memory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -44,6 +44,9 @@ pub(super) struct GuestArguments {
     /// memory.host=512MiB or guest.scheduler=none.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) key: Vec<String>,
+    /// Record every request to the devices of a guest in a new file, for `jext lab replay`.
+    #[arg(long, value_name = "FILE")]
+    pub(super) record: Option<PathBuf>,
 }
 
 /// An open target.
@@ -85,8 +88,9 @@ impl PlaceArguments {
 
 fn place(arguments: &PlaceArguments) -> Result<Place> {
     let text = &arguments.target;
-    if arguments.guest.device.is_some() || !arguments.guest.key.is_empty() {
-        bail!("{text}: --device and --key are for {GUEST_PREFIX}TYPE");
+    let guest = &arguments.guest;
+    if guest.device.is_some() || !guest.key.is_empty() || guest.record.is_some() {
+        bail!("{text}: --device, --key and --record are for {GUEST_PREFIX}TYPE");
     }
     if Path::new(text).is_dir() {
         if arguments.mkfs.is_some() {
