@@ -240,7 +240,7 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
         first_inode: raw.first_inode(),
         reserved_descriptor_blocks: raw.reserved_descriptor_blocks.get().into(),
         descriptor_bytes: descriptor_bytes(raw, block_bytes)?,
-        backups: Backups::of(raw),
+        backups: Backups::of(raw, features),
         has_flexible_groups: features.incompatible.contains(Incompatible::FLEX_BG),
     };
     check_limits(raw, &geometry)?;

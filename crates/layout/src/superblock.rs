@@ -493,9 +493,8 @@ pub enum Backups {
 }
 
 impl Backups {
-    /// Returns the groups of a file system.
-    pub fn of(superblock: &Superblock) -> Self {
-        let features = superblock.features();
+    /// Returns the groups of a file system with these features; the original revision has none.
+    pub fn of(superblock: &Superblock, features: Features) -> Self {
         let is_sparse = features
             .read_only_compatible
             .contains(ReadOnlyCompatible::SPARSE_SUPER);

@@ -110,16 +110,6 @@ impl Image {
         }
     }
 
-    /// Returns true if its metadata has checksums.
-    pub fn has_metadata_checksums(&self) -> bool {
-        let block = look_at(&self.path)
-            .read_block(superblock::OFFSET, superblock::SIZE as u32)
-            .expect("the image is there");
-        let (raw, _) = Superblock::ref_from_prefix(&block).expect("as many bytes were read");
-        let features = raw.features().read_only_compatible;
-        features.contains(ReadOnlyCompatible::METADATA_CSUM)
-    }
-
     /// Mounts the image with the kernel.
     ///
     /// # Errors

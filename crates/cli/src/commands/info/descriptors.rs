@@ -103,7 +103,7 @@ impl<'s> Sizes<'s> {
     }
 
     fn has_super(&self, group: u32) -> bool {
-        Backups::of(self.raw).has(group)
+        Backups::of(self.raw, self.raw.features()).has(group)
     }
 
     /// Returns the number of descriptor blocks after each superblock; the others belong to meta

@@ -72,7 +72,7 @@ pub(super) fn geometry(
         first_inode: InodeNr::new(first_inode),
         descriptor_bytes: descriptor_bytes(raw, features, block_bytes)?,
         reserved_descriptor_blocks: if has_resize_inode { reserved } else { 0 },
-        backups: Backups::of(raw),
+        backups: Backups::of(raw, features),
         has_flexible_groups: features.incompatible.contains(Incompatible::FLEX_BG),
     };
     check_room(&geometry)?;
