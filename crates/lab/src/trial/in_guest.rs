@@ -9,7 +9,7 @@ use rt::split_mix::SplitMix;
 use sim::HostProfile;
 use uml::guest::Disks;
 use uml::serve::{self, Watcher};
-use uml::{Guest, GuestSetup};
+use uml::{Guest, GuestSetup, Processor};
 use workload::Control;
 
 use super::Work;
@@ -52,6 +52,7 @@ pub(super) fn run_in_full(
         kernel: file_system.kernel()?,
         program: program()?,
         memory_bytes: file_system.memory_bytes(),
+        queue_depth: file_system.depth,
         disks: match file_system.is_simulated() {
             true => Disks::Served(file_system.devices().count()),
             false => Disks::Images(file_system.images()?),
@@ -59,6 +60,8 @@ pub(super) fn run_in_full(
         job: serde_json::to_string(&job)?,
         seed: numbers.next_u64(),
     };
+    // The guest inherits it. In real time both would run at once.
+    let _processor = file_system.is_simulated().then(Processor::claim);
     // It lives outside the world: a world that fails drops nothing.
     let guest = Arc::new(Guest::start(&setup)?);
     let result = match file_system.is_simulated() {
@@ -77,17 +80,34 @@ fn job(
 ) -> Job {
     let limits = file_system.limits.iter();
     let limits = limits.map(|(name, value)| (format!("/proc/sys/vm/{name}"), value.to_string()));
-    let schedulers = file_system.names().into_iter().filter_map(|device| {
+    let requests = file_system.requests.map(|count| count.to_string());
+    // The scheduler comes first: it resets the number of requests.
+    let cache = (!file_system.has_flushes).then(|| "write through".to_owned());
+    let queue = [
+        ("scheduler", file_system.scheduler.clone()),
+        ("nr_requests", requests),
+        ("write_cache", cache),
+    ];
+    let queues = file_system.names().into_iter().flat_map(|device| {
         let name = device.trim_start_matches("/dev/");
-        let file = format!("/sys/block/{name}/queue/scheduler");
-        Some((file, file_system.scheduler.clone()?))
+        let said = queue
+            .iter()
+            .filter_map(|(file, value)| Some((file, value.clone()?)));
+        said.map(move |(file, value)| (format!("/sys/block/{name}/queue/{file}"), value))
+    });
+    let device = file_system.names()[0];
+    let stream = file_system.stream.map(|blocks| {
+        let name = device.trim_start_matches("/dev/");
+        let file = format!("/sys/fs/ext4/{name}/mb_stream_req");
+        (file, blocks.to_string())
     });
     Job {
         commands: file_system.commands(seed),
         kind: file_system.kind.to_owned(),
-        device: file_system.names()[0].to_owned(),
+        device: device.to_owned(),
         options: file_system.mount_options(),
-        values: limits.chain(schedulers).collect(),
+        values: limits.chain(queues).collect(),
+        mounted_values: stream.into_iter().collect(),
         pause_ns: perturbation.before_workload.get(),
         host: host.map(ToString::to_string),
         workload: String::new(),
@@ -104,12 +124,15 @@ fn in_virtual_time(
 ) -> Result<JobResult> {
     let texts: Vec<_> = file_system.devices().cloned().collect();
     let (guest, control) = (Arc::clone(guest), Arc::clone(control));
-    let before_mkfs = perturbation.before_mkfs;
+    let (before_mkfs, has_uses) = (perturbation.before_mkfs, file_system.has_uses);
     let world = move || -> Result<JobResult> {
         let mut maker = DeviceMaker::default();
         // The journal's first, as for the engine.
         let mut log = texts.get(1).map(|text| maker.open(text)).transpose()?;
-        let home = maker.open(&texts[0])?;
+        let home = match has_uses {
+            true => maker.open_listed(&texts[0])?,
+            false => maker.open(&texts[0])?,
+        };
         if let Some(log) = &mut log {
             log.leave_out(&home);
         }
@@ -120,9 +143,15 @@ fn in_virtual_time(
         });
         let devices = devices.collect();
         rt::sleep(before_mkfs);
-        let mut listener = Listener::new(control, || Some(DevicesReading::of(&home, log.as_ref())));
+        let read = |is_running| {
+            home.list(is_running);
+            Some(DevicesReading::of(&home, log.as_ref()))
+        };
+        let mut listener = Listener::new(control, read);
         serve::in_virtual_time(&guest, devices, &mut listener)?;
-        listener.result(&guest.console_tail())
+        let mut result = listener.result(&guest.console_tail())?;
+        home.measure_uses(&mut result.measured)?;
+        Ok(result)
     };
     let report = sim::run(config, world).map_err(|error| anyhow!(error))?;
     let mut result = report.value?;
@@ -133,7 +162,7 @@ fn in_virtual_time(
 }
 
 fn in_real_time(guest: &Guest, control: &Arc<Control>) -> Result<JobResult> {
-    let mut listener = Listener::new(Arc::clone(control), || None);
+    let mut listener = Listener::new(Arc::clone(control), |_| None);
     serve::in_real_time(guest, &mut listener)?;
     listener.result(&guest.console_tail())
 }
@@ -141,6 +170,7 @@ fn in_real_time(guest: &Guest, control: &Arc<Control>) -> Result<JobResult> {
 /// Takes the reports of a guest.
 struct Listener<F> {
     control: Arc<Control>,
+    // Reads the counters at the start of the workload, with true, and at its end.
     read: F,
     before: Option<DevicesReading>,
     after: Option<DevicesReading>,
@@ -149,7 +179,7 @@ struct Listener<F> {
     done: u32,
 }
 
-impl<F: Fn() -> Option<DevicesReading>> Listener<F> {
+impl<F: Fn(bool) -> Option<DevicesReading>> Listener<F> {
     fn new(control: Arc<Control>, read: F) -> Self {
         control.begin(1000);
         Self {
@@ -178,11 +208,11 @@ impl<F: Fn() -> Option<DevicesReading>> Listener<F> {
     }
 }
 
-impl<F: Fn() -> Option<DevicesReading>> Watcher for Listener<F> {
+impl<F: Fn(bool) -> Option<DevicesReading>> Watcher for Listener<F> {
     fn report(&mut self, text: &str) {
         match Report::parse(text) {
-            Some(Report::Begin) => self.before = (self.read)(),
-            Some(Report::End) => self.after = (self.read)(),
+            Some(Report::Begin) => self.before = (self.read)(true),
+            Some(Report::End) => self.after = (self.read)(false),
             Some(Report::Progress(permille)) => {
                 let by = permille.saturating_sub(self.done);
                 self.done += by;
