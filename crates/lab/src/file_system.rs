@@ -18,6 +18,7 @@ pub mod guest;
 mod memory;
 pub mod mounted;
 mod remains;
+mod uses;
 
 use std::fmt;
 use std::sync::Arc;
@@ -156,7 +157,22 @@ pub trait Instance {
     ///
     /// # Errors
     /// Fails if the file system reports an error, or is still in use.
-    fn close(self: Box<Self>) -> Result<()>;
+    fn close(self: Box<Self>) -> Result<Closed>;
+}
+
+/// The device of a closed file system.
+#[derive(Default)]
+pub struct Closed(Option<devices::Counted>);
+
+impl Closed {
+    /// Adds the figures that only a closed file system has.
+    ///
+    /// # Errors
+    /// Fails if it cannot be read.
+    pub fn measure(&self, measured: &mut Measured) -> Result<()> {
+        let device = self.0.as_ref();
+        device.map_or(Ok(()), |device| device.measure_uses(measured))
+    }
 }
 
 /// The location of a journal.

@@ -79,6 +79,13 @@
 //! Without a `[[block]]` a plan has one block without a name. A level given as a table
 //! `{ label, value }` is printed by its label.
 //!
+//! # The results of another plan
+//!
+//! `claims_of = ["NAME", ...]` in `[plan]` takes the published figures and claims of built-in
+//! plans, for blocks and levels of the same names. An entry may be a table: `block` is the block
+//! that a plan without blocks is about, `blocks` maps the names of its blocks to those of this
+//! plan. A figure that is `absent` there is run by a block of that name, apart from capitals.
+//!
 //! # Settings that decide a result
 //!
 //! [`Plan::hash`] covers the seed and, block by block, every setting (defaults included) and every
@@ -197,9 +204,15 @@ impl Plan {
         for block in &self.blocks {
             hash.text(&block.name);
             let settings = block.fixed.concerned();
-            // Recording a timeline changes nothing, so records without one belong to this plan,
-            // too.
-            let settings: Vec<_> = settings.filter(|(key, _)| *key != key::TIMELINE).collect();
+            // Recording more changes no figure, so records without it belong to this plan, too.
+            let is_recorded = |key: &str| key == key::TIMELINE || key == key::USES;
+            // Records from before this key was there had its default.
+            let is_new = |key: &str, value: &Value| {
+                key == key::GUEST_STREAM && *value == Value::Number(key::GUEST_STREAM_DEFAULT)
+            };
+            let settings: Vec<_> = settings
+                .filter(|(key, value)| !is_recorded(key) && !is_new(key, value))
+                .collect();
             hash.number(settings.len() as u64);
             for (key, value) in settings {
                 hash.text(key);

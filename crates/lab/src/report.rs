@@ -33,6 +33,7 @@ pub mod headline;
 mod json;
 mod page;
 pub mod recommendation;
+pub mod sides;
 mod suspicion;
 mod table;
 

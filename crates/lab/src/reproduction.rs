@@ -6,8 +6,8 @@
 //! order and its size: of each pair that differs by more than [`TIE`], one is higher by a factor.
 //! Seven figures have 21 pairs and no more than six independent differences, so a set counts one
 //! claim for each figure other than its first; Kendall's tau is over all pairs. A claim that
-//! several plans or sources state counts once, with a verdict of simulated machines and one of the
-//! running kernel ([`Distinct`]).
+//! several plans or sources state counts once, with a verdict of each kind of [`Machines`]
+//! ([`Distinct`]).
 //!
 //! What a plan says in `[[claim]]` is decided by its own rule; "about the same" is a difference of
 //! at most [`SATURATION`]. The rules are in [`Verdict`]; figures of ours are compared in pairs of
@@ -38,8 +38,8 @@ use crate::statistics::paired::{ByRepetition, LogRatio};
 use crate::statistics::{Interval, Mean, Sample};
 use crate::store::{Brief, Store, StoreError, latest};
 
-pub use distinct::{Column, Distinct, distinct};
-pub use stamp::stamp;
+pub use distinct::{Column, Distinct, Machines, distinct};
+pub use stamp::{sentences as stamps, stamp};
 pub use table::table;
 pub use verdict::{Tally, Verdict};
 

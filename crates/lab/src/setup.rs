@@ -19,7 +19,7 @@ use workload::Load;
 use crate::file_system::{
     Described, ExtSetup, FileSystem, GuestFileSystem, JournalPlace, MountedSetup,
 };
-use crate::plan::key::{INTERNAL, NONE, TIMELINE};
+use crate::plan::key::{INTERNAL, NONE, TIMELINE, USES};
 use crate::plan::settings::Settings;
 use crate::plan::value::{DIRECTORY_PREFIX, Value};
 use crate::power_cut::PowerCut;
@@ -293,6 +293,7 @@ impl Reader<'_> {
             mount: self.mount(budget, ballast, is_simulated)?,
             memory,
             is_cut,
+            has_uses: self.switch(USES),
         })
     }
 

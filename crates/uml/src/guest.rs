@@ -39,6 +39,8 @@ pub struct GuestSetup {
     pub program: PathBuf,
     /// Memory of the guest in bytes.
     pub memory_bytes: u64,
+    /// Commands that the kernel gives a served disk at a time; `None` for its own choice.
+    pub queue_depth: Option<u32>,
     /// The disks.
     pub disks: Disks,
     /// The contents of the file [`JOB_FILE`].
@@ -304,6 +306,8 @@ impl GuestSetup {
             "uml_dir=/shm/",
         ];
         command.extend(rest.map(str::to_owned));
+        let depth = self.queue_depth;
+        command.extend(depth.map(|depth| format!("virtio_blk.queue_depth={depth}")));
         let mut sockets = Vec::new();
         match &self.disks {
             Disks::Served(count) => {

@@ -16,6 +16,7 @@
 //! | [`guest`] | the process, its console and its sockets |
 //! | [`serve`] | the task that serves a guest in virtual time, and the loop for real time |
 //! | [`kernel`] | the kernels that are installed |
+//! | [`processor`] | one processor for a guest and its task |
 //!
 //! # Rules
 //!
@@ -52,6 +53,7 @@ mod error;
 pub mod guest;
 pub mod kernel;
 pub mod memory;
+pub mod processor;
 pub mod serve;
 mod socket;
 pub mod vhost;
@@ -60,3 +62,4 @@ pub mod virtqueue;
 pub use error::GuestError;
 pub use guest::{Guest, GuestSetup};
 pub use kernel::Kernel;
+pub use processor::Processor;

@@ -78,6 +78,20 @@ fn every_file_system_runs_in_real_time() {
 }
 
 #[test]
+fn a_parameter_that_looks_like_a_number_reaches_a_guest() {
+    // The version of Bonnie++ is a word.
+    let folder = with_image();
+    let line = "bench bonnie uml:ext2 --device disk.img --set size=1MiB --set version=1.03 --json";
+    let output = folder
+        .command(line)
+        .args(["--set", "files=1"])
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{error}");
+}
+
+#[test]
 fn every_file_system_repeats_itself_in_virtual_time() {
     if !has_built_kernel() {
         return;
@@ -135,6 +149,7 @@ pub(crate) fn guest_of(image: &Path, commands: &[&str]) -> GuestSetup {
         device: "/dev/ubda".to_owned(),
         options: "defaults".to_owned(),
         values: Vec::new(),
+        mounted_values: Vec::new(),
         pause_ns: 0,
         host: None,
         workload: "postmark".to_owned(),
@@ -144,6 +159,7 @@ pub(crate) fn guest_of(image: &Path, commands: &[&str]) -> GuestSetup {
         kernel: Kernel::in_real_time().expect("scripts/install-test-tools installs it"),
         program: program(),
         memory_bytes: 128 << 20,
+        queue_depth: None,
         disks: Disks::Images(vec![image.to_owned()]),
         job: serde_json::to_string(&job).unwrap(),
         seed: 1,

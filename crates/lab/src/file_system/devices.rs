@@ -16,6 +16,8 @@ use block::{BlockDevice, DeviceError, DeviceText, MeterCounts, MeterDevice, Open
 use diskmodel::{ControllerStats, DiskStats, SimulatedDevice};
 
 use super::remains::{Stores, Switch};
+use super::uses::{ListingDevice, Requests};
+use crate::record::Measured;
 
 /// Opens devices in the caller's world. All its devices share the same `disk(...)`.
 #[derive(Default)]
@@ -39,6 +41,8 @@ pub(crate) struct Counted {
     pub(crate) device: Arc<MeterDevice>,
     // The simulated devices that the device is made of.
     made: Vec<Made>,
+    // The requests, if they are listed.
+    requests: Option<Arc<Requests>>,
 }
 
 /// Statistics up to an instant.
@@ -70,6 +74,19 @@ impl DeviceMaker {
             .with_context(|| format!("device {text}"))
     }
 
+    /// Opens a device whose requests can be counted by the use of their blocks.
+    pub(crate) fn open_listed(&mut self, text: &DeviceText) -> Result<Counted> {
+        let own = self.open(text)?;
+        let requests = Arc::<Requests>::default();
+        let device: Arc<dyn BlockDevice> = own.device;
+        let device = ListingDevice::new(device, Arc::clone(&requests));
+        Ok(Counted {
+            device: Arc::new(MeterDevice::new(Arc::new(device))),
+            requests: Some(requests),
+            ..own
+        })
+    }
+
     fn open_counted(&mut self, text: &DeviceText) -> Result<Counted, DeviceError> {
         let mut made = Vec::new();
         for disk in text.shared_disks() {
@@ -83,6 +100,7 @@ impl DeviceMaker {
         Ok(Counted {
             device: Arc::new(MeterDevice::new(device)),
             made,
+            requests: None,
         })
     }
 
@@ -125,6 +143,21 @@ fn remember(
 }
 
 impl Counted {
+    /// Starts or stops listing requests, if they are listed at all.
+    pub(crate) fn list(&self, is_on: bool) {
+        if let Some(requests) = &self.requests {
+            requests.list(is_on);
+        }
+    }
+
+    /// Adds counters of the listed requests by the use of their blocks; the device holds a closed
+    /// ext volume.
+    pub(crate) fn measure_uses(&self, measured: &mut Measured) -> Result<()> {
+        let device: Arc<dyn BlockDevice> = Arc::<MeterDevice>::clone(&self.device);
+        let requests = self.requests.as_ref();
+        requests.map_or(Ok(()), |requests| requests.measure(&device, measured))
+    }
+
     /// Leaves the simulated devices out that are counted for another device already.
     pub(crate) fn leave_out(&mut self, other: &Self) {
         let is_same = |one: &Made, two: &Made| Arc::ptr_eq(&one.device, &two.device);

@@ -15,7 +15,7 @@ use self::figures::Reading;
 use super::devices::{Counted, DeviceMaker};
 use super::figures::DevicesReading;
 use super::{
-    CountsReader, Described, FileSystem, FormatSetup, Instance, JournalPlace, MemorySetup,
+    Closed, CountsReader, Described, FileSystem, FormatSetup, Instance, JournalPlace, MemorySetup,
     PoweredFileSystem,
 };
 use crate::record::Measured;
@@ -37,6 +37,8 @@ pub struct ExtSetup {
     pub memory: MemorySetup,
     /// True if the power may be cut.
     pub is_cut: bool,
+    /// True if requests are counted by the use of their blocks.
+    pub has_uses: bool,
 }
 
 impl Described for ExtSetup {
@@ -105,27 +107,28 @@ impl Instance for ExtInstance {
     }
 
     fn begin(&mut self) -> Result<()> {
+        self.devices.home.list(true);
         self.before = Some(self.devices.read(self.target.volume()));
         Ok(())
     }
 
     fn measure(&self, measured: &mut Measured) -> Result<()> {
         let after = self.devices.read(self.target.volume());
+        self.devices.home.list(false);
         if let Some(before) = &self.before {
             figures::add(measured, before, &after);
         }
         Ok(())
     }
 
-    fn close(self: Box<Self>) -> Result<()> {
+    fn close(self: Box<Self>) -> Result<Closed> {
         let Self {
             target, devices, ..
         } = *self;
         let target =
             Arc::into_inner(target).ok_or_else(|| anyhow!("the workload keeps its target"))?;
         target.into_volume().close().context("close")?;
-        drop(devices);
-        Ok(())
+        Ok(Closed(Some(devices.home)))
     }
 }
 
@@ -141,7 +144,10 @@ impl Devices {
             JournalPlace::External(text) => Some(maker.open(text)?),
             JournalPlace::Internal | JournalPlace::None => None,
         };
-        let home = maker.open(&setup.device)?;
+        let home = match setup.has_uses {
+            true => maker.open_listed(&setup.device)?,
+            false => maker.open(&setup.device)?,
+        };
         if let Some(log) = &mut log {
             log.leave_out(&home);
         }

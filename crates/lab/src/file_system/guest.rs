@@ -35,8 +35,18 @@ pub struct GuestFileSystem {
     pub options: String,
     /// I/O scheduler of its devices; `None` for the kernel's choice.
     pub scheduler: Option<String>,
+    /// Requests that it holds at most; `None` for the kernel's choice.
+    pub requests: Option<u32>,
+    /// Commands that the kernel gives a device at a time; `None` for its choice.
+    pub depth: Option<u32>,
+    /// Blocks up to which ext3 and ext4 place files one behind another; `None` for their choice.
+    pub stream: Option<u32>,
+    /// False if the kernel does not flush the caches of its devices.
+    pub has_flushes: bool,
     /// Values of `/proc/sys/vm`, by name.
     pub limits: Vec<(&'static str, u64)>,
+    /// True if requests are counted by the use of their blocks.
+    pub has_uses: bool,
     /// The memory of the guest.
     pub memory: MemorySetup,
     /// True if its devices are served by this program in real time, too, and not opened by the
@@ -287,7 +297,12 @@ mod tests {
             },
             options: "noatime".to_owned(),
             scheduler: None,
+            requests: None,
+            depth: None,
+            stream: None,
+            has_flushes: true,
             limits: Vec::new(),
+            has_uses: false,
             memory: MemorySetup {
                 host: 128 << 20,
                 kernel: 0,

@@ -11,7 +11,7 @@ use workload::Target;
 use workload::directory::DirectoryTarget;
 
 use super::{
-    CountsReader, Described, FileSystem, FormatSetup, Instance, JournalPlace, MemorySetup,
+    Closed, CountsReader, Described, FileSystem, FormatSetup, Instance, JournalPlace, MemorySetup,
 };
 use crate::record::Measured;
 use crate::timeline::Counts;
@@ -253,12 +253,13 @@ impl Instance for MountedInstance {
         Ok(())
     }
 
-    fn close(self: Box<Self>) -> Result<()> {
+    fn close(self: Box<Self>) -> Result<Closed> {
         let Self {
             target, mounted, ..
         } = *self;
         let target = Arc::into_inner(target);
         drop(target.context("the workload keeps its target")?);
-        mounted.close()
+        mounted.close()?;
+        Ok(Closed::default())
     }
 }

@@ -4,6 +4,8 @@
 //! Nothing here runs on the host: [`run`] refuses to be anything but the first process of a
 //! user-mode kernel.
 
+mod proc;
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -67,10 +69,9 @@ fn work() -> Result<()> {
     for command in &job.commands {
         call(command)?;
     }
-    for (file, value) in &job.values {
-        fs::write(file, value).with_context(|| format!("{file}: {value}"))?;
-    }
+    set(&job.values)?;
     mount_file_system(&job)?;
+    set(&job.mounted_values)?;
     // Dirty pages and caches of mkfs must not count.
     rustix::fs::sync();
     fs::write("/proc/sys/vm/drop_caches", "3").context("the kernel's caches")?;
@@ -79,9 +80,11 @@ fn work() -> Result<()> {
     let control = Control::with_progress(|share| {
         report(&Report::Progress((share * 1000.0) as u32));
     });
+    let (memory, commits) = (proc::available_bytes(), proc::commits());
     report(&Report::Begin);
     let outcome = load.run(&target, &Arc::new(control))?;
     report(&Report::End);
+    let committed = proc::commits();
     drop(target);
     let mut result = JobResult::of(&outcome);
     let closing = rt::monotonic();
@@ -89,8 +92,23 @@ fn work() -> Result<()> {
     let closed = rt::monotonic().saturating_sub(closing);
     let metrics = &mut result.measured.metrics;
     metrics.insert("close_time".to_owned(), closed.as_secs_f64());
+    let committed = committed
+        .zip(commits)
+        .map(|(after, before)| (after - before) as f64);
+    let memory = memory.map(|bytes| bytes as f64);
+    for (name, figure) in [("memory_left", memory), ("commits", committed)] {
+        metrics.extend(figure.map(|figure| (name.to_owned(), figure)));
+    }
     result.reports()?.iter().for_each(report);
     report(&Report::Done);
+    Ok(())
+}
+
+/// Writes values to files of the kernel.
+fn set(values: &[(String, String)]) -> Result<()> {
+    for (file, value) in values {
+        fs::write(file, value).with_context(|| format!("{file}: {value}"))?;
+    }
     Ok(())
 }
 

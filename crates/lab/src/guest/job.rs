@@ -29,8 +29,10 @@ pub struct Job {
     pub device: String,
     /// Mount options.
     pub options: String,
-    /// Files of the kernel and the values that are written to them.
+    /// Files of the kernel and the values that are written to them, before the mount.
     pub values: Vec<(String, String)>,
+    /// The same, after the mount.
+    pub mounted_values: Vec<(String, String)>,
     /// Time between mount and workload in nanoseconds.
     pub pause_ns: u64,
     /// The cost of host work, as a host profile; `None` if it takes its real time.
@@ -213,6 +215,7 @@ mod tests {
                 device: String::new(),
                 options: String::new(),
                 values: Vec::new(),
+                mounted_values: Vec::new(),
                 pause_ns: 0,
                 host: None,
                 workload: String::new(),

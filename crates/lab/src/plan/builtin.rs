@@ -33,23 +33,33 @@ builtin!(
     "external-journal-ablation",
     "external-journal-kernel",
     "external-journal-kernel-6.1",
+    "calibration-kernel-6.1",
     "external-journal-variance",
     "external-journal-calibration",
     "synctest",
+    "synctest-kernel-6.1",
     "make-many-files",
+    "make-many-files-kernel-6.1",
     "linuxinsight",
     "mount",
     "tree-copy",
     "tree-copy-kernel",
+    "tree-copy-kernel-6.1",
     "obldisk",
+    "obldisk-kernel-6.1",
     "oblload",
+    "oblload-kernel-6.1",
     "bonnie-2001",
     "bonnie-2001-kernel",
+    "bonnie-2001-kernel-6.1",
     "bonnie-2007",
+    "bonnie-2007-kernel-6.1",
     "iozone-2007",
     "iozone-2007-kernel",
+    "iozone-2007-kernel-6.1",
     "mongo",
     "mongo-kernel",
+    "mongo-kernel-6.1",
     "mongo-nvram",
     "dbench",
     "fs-mark",
@@ -173,17 +183,34 @@ mod tests {
         assert_eq!(seconds_of_trial("none"), None);
     }
 
-    /// Checks that the document of reproductions is of the present plans and claims.
+    /// Checks that the documents of reproductions are of the present plans and claims.
     #[test]
-    fn the_document_of_reproductions_is_of_these_plans() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reproductions.md");
-        let text = std::fs::read_to_string(path).expect("the document is there");
+    fn the_documents_of_reproductions_are_of_these_plans() {
+        let read = |name: &str| {
+            let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_to_string(path).expect("the document is there")
+        };
         let plans = ALL.iter().map(|builtin| builtin.plan().expect("right"));
         let plans: Vec<Plan> = plans.collect();
-        let expected = format!("Plans and claims: {}.", crate::reproduction::stamp(&plans));
+        let stamps = crate::reproduction::stamps(&plans);
+        let [others, guests] = stamps.map(|stamp| stamp.expect("there are plans of both kinds"));
+        let (all, of_guests) = (
+            read("reproductions.md"),
+            read("reproductions-kernel-6.1.md"),
+        );
         assert!(
-            text.contains(&expected),
-            "docs/reproductions.md: no \"{expected}\"; scripts/lab-results --all-simulated"
+            all.contains(&others),
+            "docs/reproductions.md: no \"{others}\"; scripts/lab-results --all-simulated"
+        );
+        assert!(
+            of_guests.contains(&guests),
+            "docs/reproductions-kernel-6.1.md: no \"{guests}\"; scripts/lab-results --guests"
+        );
+        // The document of all is made without the records of guests where there are none.
+        let (what, _) = guests.split_once(':').expect("a sentence");
+        assert!(
+            !all.contains(what) || all.contains(&guests),
+            "docs/reproductions.md: {guests}"
         );
     }
 

@@ -56,6 +56,8 @@ pub(crate) const AS_POLICY: &str = "policy";
 pub(crate) const LOG_PART_PREFIX: &str = "fs.log.";
 /// The key that selects the trials with a timeline.
 pub(crate) const TIMELINE: &str = "timeline";
+/// The key that selects the trials whose commands are counted by the use of the blocks.
+pub(crate) const USES: &str = "uses";
 /// The key that selects the differences between repetitions.
 pub(crate) const VARY: &str = "vary";
 /// The prefix of the keys of a power cut.
@@ -68,6 +70,16 @@ pub(crate) const NOTHING: &str = "nothing";
 pub(crate) const GUEST_KEY_PREFIX: &str = "guest.";
 /// The key of the I/O scheduler of a guest.
 pub(crate) const GUEST_SCHEDULER: &str = "guest.scheduler";
+/// The key of the length of a guest's device queues.
+pub(crate) const GUEST_REQUESTS: &str = "guest.requests";
+/// The key of the number of commands that a guest's device takes at a time.
+pub(crate) const GUEST_DEPTH: &str = "guest.depth";
+/// The key of the size up to which a guest's ext4 driver places files in one stream.
+pub(crate) const GUEST_STREAM: &str = "guest.stream";
+/// Its default, that of the kernel.
+pub(crate) const GUEST_STREAM_DEFAULT: i64 = 16;
+/// The key that decides if a guest's kernel flushes its devices.
+pub(crate) const GUEST_FLUSH: &str = "guest.flush";
 /// The key of further mount options of a guest.
 pub(crate) const GUEST_OPTIONS: &str = "guest.options";
 /// Value of a key: mkfs decides.
@@ -90,7 +102,7 @@ pub static KEYS: [Key; OWN.len() + workloads::COUNT] = workloads::join(&OWN);
 pub(crate) use workloads::concerns;
 
 /// The lab's own keys, without those of the workloads.
-const OWN: [Key; 58] = [
+const OWN: [Key; 63] = [
     key(
         "workload",
         K::Word(&workloads::NAMES),
@@ -365,6 +377,30 @@ const OWN: [Key; 58] = [
         "I/O scheduler of a guest's devices; if it is not set, the kernel chooses",
     ),
     key(
+        GUEST_REQUESTS,
+        K::Number(4, 2048),
+        D::Number(128),
+        "requests that the I/O scheduler of a guest's device holds at most; if it is not set, the kernel chooses",
+    ),
+    key(
+        GUEST_DEPTH,
+        K::Number(1, 256),
+        D::Number(32),
+        "commands that a guest's kernel gives a device at a time, the queue of a drive; the scheduler orders the others; if it is not set, 256",
+    ),
+    key(
+        GUEST_STREAM,
+        K::Number(0, 1_000_000),
+        D::Number(GUEST_STREAM_DEFAULT),
+        "blocks up to which a guest's driver of ext3 and ext4 places files one behind another; later blocks of a file go elsewhere (mb_stream_req)",
+    ),
+    key(
+        GUEST_FLUSH,
+        K::Switch,
+        D::Switch(true),
+        "whether a guest's kernel flushes the write caches of its devices; false as in kernels before barriers, for every file system",
+    ),
+    key(
         GUEST_OPTIONS,
         K::Text,
         D::Text(""),
@@ -417,6 +453,12 @@ const OWN: [Key; 58] = [
         K::Word(&["simulated", "always", "never"]),
         D::Text("simulated"),
         "trials whose first repetition records a timeline",
+    ),
+    key(
+        USES,
+        K::Switch,
+        D::Switch(false),
+        "whether requests are counted by the use of their blocks (log, inode tables, data ...), by a pass over the closed ext volume",
     ),
     key(
         "limit.virtual_time",

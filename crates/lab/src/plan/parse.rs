@@ -2,7 +2,9 @@
 
 mod draft;
 mod published;
+mod taken;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
@@ -10,8 +12,9 @@ use toml::de::{DeTable, DeValue};
 use super::key::Key;
 use super::reader::{Entry, Section, Source};
 use super::value::{Value, describe, number, whole};
-use super::{Cell, Factor, Level, Plan, PlanError, Spot};
+use super::{Block, Cell, Claim, Factor, Level, Plan, PlanError, Published, PublishedSet, Spot};
 use draft::Draft;
+use taken::Taken;
 
 /// Maximum number of combinations: a larger one is a typing error.
 const COMBINATIONS_MAX: usize = 100_000;
@@ -30,6 +33,8 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
         source,
         notes: &mut notes,
         bases: Vec::new(),
+        renamed: BTreeMap::new(),
+        block: None,
     }
     .plan()?;
     notes.dedup();
@@ -43,10 +48,22 @@ struct Parser<'t, 'n> {
     notes: &'n mut Vec<String>,
     /// The chain of plans that leads here, each based on the next.
     bases: Vec<&'static str>,
+    /// The blocks that published figures and claims are about, by their names in this text.
+    renamed: BTreeMap<String, String>,
+    /// The block that published figures and claims without a block are about.
+    block: Option<String>,
 }
 
 /// A key, its value, and the position of its definition.
 type Setting = (&'static Key, Value, Spot);
+
+/// The published results of a plan.
+#[derive(Default)]
+struct Results {
+    published: Vec<Published>,
+    sets: Vec<PublishedSet>,
+    claims: Vec<Claim>,
+}
 
 /// The contents of `[plan]`.
 struct Head {
@@ -58,6 +75,7 @@ struct Head {
     precision: Option<f64>,
     warmup: i64,
     has_base: bool,
+    taken: Vec<Taken>,
 }
 
 impl<'t> Parser<'t, '_> {
@@ -68,14 +86,11 @@ impl<'t> Parser<'t, '_> {
             .has_base
             .then(|| draft.written(&head, self.source.file));
         let blocks = self.blocks(&head.name, draft)?;
-        let (mut published, mut published_sets, mut claims) = (Vec::new(), Vec::new(), Vec::new());
-        for section in root.sections("published", "[[published]]")? {
-            let set = published_sets.len();
-            published_sets.push(self.published(section, &blocks, set, &mut published)?);
+        let mut results = Results::default();
+        for taken in &head.taken {
+            self.take(taken, &blocks, &mut results)?;
         }
-        for section in root.sections("claim", "[[claim]]")? {
-            claims.push(self.claim(section, &blocks)?);
-        }
+        self.results(&mut root, &blocks, &mut results)?;
         root.finish()?;
         let [seed, repetitions, repetitions_max, warmup] = [
             head.seed,
@@ -94,12 +109,30 @@ impl<'t> Parser<'t, '_> {
             precision: head.precision,
             warmup: small(warmup),
             blocks,
-            published,
-            published_sets,
-            claims,
+            published: results.published,
+            published_sets: results.sets,
+            claims: results.claims,
             written_out,
             notes: Vec::new(),
         })
+    }
+
+    /// Parses every `[[published]]` and `[[claim]]`.
+    fn results(
+        &mut self,
+        root: &mut Section<'t, 't>,
+        blocks: &[Block],
+        results: &mut Results,
+    ) -> Result<(), PlanError> {
+        for section in root.sections("published", "[[published]]")? {
+            let set = results.sets.len();
+            let own = self.published(section, blocks, set, &mut results.published)?;
+            results.sets.push(own);
+        }
+        for section in root.sections("claim", "[[claim]]")? {
+            results.claims.push(self.claim(section, blocks)?);
+        }
+        Ok(())
     }
 
     fn root(&self) -> Result<Section<'t, 't>, PlanError> {
@@ -128,6 +161,7 @@ impl<'t> Parser<'t, '_> {
             .whole("warmup", 0..REPETITIONS_MAX + 1)?
             .unwrap_or(0);
         let base = self.base(&mut section)?;
+        let taken = self.taken(&mut section)?;
         section.finish()?;
         let own = self.draft(root)?;
         let head = Head {
@@ -139,6 +173,7 @@ impl<'t> Parser<'t, '_> {
             precision,
             warmup,
             has_base: base.is_some(),
+            taken,
         };
         let draft = match base {
             Some(base) => own.over(base),

@@ -91,6 +91,12 @@ impl<'t, 'i> Section<'t, 'i> {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
+    /// Returns true if there is an entry of this text that has not been taken.
+    pub(super) fn has_text(&self, key: &str, text: &str) -> bool {
+        let mut all = self.entries.iter();
+        all.any(|entry| entry.key == key && entry.value.as_str() == Some(text))
+    }
+
     /// Checks for a required entry that is taken later.
     pub(super) fn must_have(&self, key: &str) -> Result<(), PlanError> {
         if self.has(key) {

@@ -448,3 +448,90 @@ fn published_rows_and_claims_are_checked() {
         "test.toml:17: blocks: there is no block \"one\" or \"two\"",
     );
 }
+
+/// Parses a plan with the blocks of `tree-copy`, and JFS; `claims_of` is on line 4.
+fn with_claims_of(claims_of: &str) -> Result<Plan, PlanError> {
+    let names = ["ext2", "ext3", "ext3-journal", "jfs"];
+    let blocks: String = names
+        .map(|name| format!("[[block]]\nname = \"{name}\"\n"))
+        .concat();
+    let text = format!(
+        "[plan]\nname = \"own\"\nquestion = \"whose?\"\nclaims_of = {claims_of}\n[fixed]\n\
+         workload = \"tree-copy\"\ndevice = \"sim:atlas-v-18\"\n{blocks}"
+    );
+    Plan::parse("own.toml", &text)
+}
+
+#[test]
+fn results_of_another_plan_are_taken_for_blocks_of_the_same_names() {
+    let plan = with_claims_of("[\"tree-copy\"]").unwrap_or_else(|error| panic!("{error}"));
+    let figures = plan.published.iter();
+    let figures = figures.map(|own| {
+        (
+            own.cell.label.as_str(),
+            own.cell.block.as_deref(),
+            own.value,
+        )
+    });
+    assert_eq!(
+        figures.collect::<Vec<_>>(),
+        [
+            ("ext2", Some("ext2"), 147.0),
+            ("ext3", Some("ext3"), 170.0),
+            ("ext3-journal", Some("ext3-journal"), 203.0),
+            ("JFS", Some("jfs"), 135.0),
+        ]
+    );
+    let absent = plan.published_sets[0].absent.iter();
+    assert_eq!(
+        absent.map(|own| own.label.as_str()).collect::<Vec<_>>(),
+        ["ReiserFS"]
+    );
+    for (claims_of, expected) in [
+        (
+            "[\"none\"]",
+            "own.toml:4: claims_of: there is no built-in plan \"none\"",
+        ),
+        (
+            "\"tree-copy\"",
+            "own.toml:4: claims_of: expected an array of plans",
+        ),
+        (
+            "[{ plan = \"tree-copy\", block = 1 }]",
+            "own.toml:4: block: expected a text",
+        ),
+        ("[\"synctest\"]", "plans/synctest.toml:"),
+        (
+            "[{ plan = \"tree-copy\", blocks = { ext3 = \"xfs\" } }]",
+            "plans/tree-copy.toml:",
+        ),
+    ] {
+        let error = with_claims_of(claims_of).expect_err(claims_of).to_string();
+        assert!(error.starts_with(expected), "{claims_of}: {error}");
+    }
+}
+
+#[test]
+fn blocks_may_stand_for_others() {
+    let blocks = |name: &str, what: &str| -> Vec<Option<String>> {
+        let plan = builtin::named(name)
+            .expect("built in")
+            .plan()
+            .expect("right");
+        let own = plan.published.iter();
+        let own = own.filter(|own| plan.published_sets[own.set].what == what);
+        own.map(|own| own.cell.block.clone()).collect()
+    };
+    let renamed = blocks("external-journal-kernel-6.1", "linux-2.4");
+    assert!(!renamed.is_empty());
+    assert!(
+        renamed.iter().all(|own| own.as_deref() == Some("as-2002")),
+        "{renamed:?}"
+    );
+    let supplied = blocks("mongo-kernel-6.1", "");
+    assert!(!supplied.is_empty());
+    assert!(
+        supplied.iter().all(|own| own.as_deref() == Some("ext3")),
+        "{supplied:?}"
+    );
+}

@@ -4,11 +4,57 @@ use std::collections::BTreeMap;
 
 use super::{Decided, Order, Reproduction, Tally, Verdict, kind};
 use crate::metric::MetricKind;
-use crate::plan::{ClaimRule, Size};
+use crate::plan::{ClaimRule, Plan, Size};
 use crate::statistics::Mean;
 use crate::statistics::paired::LogRatio;
 
-/// A claim with the verdicts of both kinds of machines.
+/// The machines of a plan. Verdicts of different kinds are never added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Machines {
+    /// The engine on simulated machines of the period.
+    Simulated,
+    /// The file systems of the running kernel.
+    Kernel,
+    /// The file systems of a guest's kernel on simulated disks of the period.
+    Guest,
+}
+
+impl Machines {
+    /// All kinds, in the order of a table.
+    pub const ALL: [Self; 3] = [Self::Simulated, Self::Kernel, Self::Guest];
+
+    /// Returns the machines of a plan.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Self {
+        match (plan.mounts(), plan.has_guests()) {
+            (true, _) => Self::Kernel,
+            (false, true) => Self::Guest,
+            (false, false) => Self::Simulated,
+        }
+    }
+
+    /// Returns the head of a column.
+    #[must_use]
+    pub fn head(self) -> &'static str {
+        match self {
+            Self::Simulated => "simulated",
+            Self::Kernel => "kernel",
+            Self::Guest => "kernel 6.1, simulated disk",
+        }
+    }
+
+    /// Returns a description.
+    #[must_use]
+    pub fn described(self) -> &'static str {
+        match self {
+            Self::Simulated => "simulated, of the period",
+            Self::Kernel => "this machine, the running kernel",
+            Self::Guest => "kernel 6.1 in a guest, simulated disk and memory of the period",
+        }
+    }
+}
+
+/// A claim with the verdicts of all kinds of machines.
 #[derive(Debug, Clone)]
 pub struct Distinct {
     /// The claim as a sentence, or as figures of which one is higher.
@@ -17,10 +63,8 @@ pub struct Distinct {
     pub sources: Vec<String>,
     /// Its published size, if it is a ratio.
     pub size: Option<Size>,
-    /// The verdict of simulated machines of the period.
-    pub simulated: Column,
-    /// The verdict of the running kernel's file systems.
-    pub kernel: Column,
+    // The verdicts, in the order of `Machines::ALL`.
+    columns: [Column; Machines::ALL.len()],
 }
 
 /// The verdict of one kind of machines.
@@ -55,7 +99,7 @@ impl Default for Column {
 pub fn distinct(all: &[Reproduction]) -> Vec<Distinct> {
     let mut claims: Vec<Distinct> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    let mut add = |key: String, mounts: bool, claim: Distinct| {
+    let mut add = |key: String, machines: Machines, mut claim: Distinct| {
         let place = *places.entry(key).or_insert(claims.len());
         if place == claims.len() {
             claims.push(claim);
@@ -68,53 +112,65 @@ pub fn distinct(all: &[Reproduction]) -> Vec<Distinct> {
             }
         }
         own.size = own.size.or(claim.size);
-        let (own, new) = match mounts {
-            true => (&mut own.kernel, claim.kernel),
-            false => (&mut own.simulated, claim.simulated),
-        };
+        let (own, new) = [&mut own.columns, &mut claim.columns]
+            .map(|columns| &mut columns[machines as usize])
+            .into();
         // Of several plans the first that was run decides.
         if own.plan.is_none() || own.verdict == Verdict::NotRun {
-            *own = new;
+            std::mem::swap(own, new);
         }
     };
     for own in all {
-        let mounts = own.plan.mounts();
+        let machines = Machines::of(&own.plan);
         for order in own.orders.iter().filter(|order| order.is_counted) {
-            let (key, claim) = of_order(own, order, mounts);
-            add(key, mounts, claim);
+            let (key, claim) = of_order(own, order, machines);
+            add(key, machines, claim);
         }
         for decided in &own.claims {
-            let claim = of_claim(own, decided, mounts);
-            add(claim.text.to_lowercase(), mounts, claim);
+            let claim = of_claim(own, decided, machines);
+            add(claim.text.to_lowercase(), machines, claim);
         }
     }
     claims
 }
 
 impl Distinct {
-    fn new(text: String, source: &str, size: Option<Size>, column: Column, mounts: bool) -> Self {
-        let (simulated, kernel) = match mounts {
-            true => (Column::default(), column),
-            false => (column, Column::default()),
-        };
+    fn new(
+        text: String,
+        source: &str,
+        size: Option<Size>,
+        column: Column,
+        machines: Machines,
+    ) -> Self {
+        let mut columns: [Column; Machines::ALL.len()] = std::array::from_fn(|_| Column::default());
+        columns[machines as usize] = column;
         Self {
             text,
             sources: vec![source.to_owned()],
             size,
-            simulated,
-            kernel,
+            columns,
         }
+    }
+
+    /// Returns the verdict of one kind of machines.
+    #[must_use]
+    pub fn on(&self, machines: Machines) -> &Column {
+        &self.columns[machines as usize]
     }
 }
 
-/// Returns the number of claims with each verdict, on simulated machines and on the kernel.
-pub(super) fn tallies(claims: &[Distinct]) -> (Tally, Tally) {
-    let simulated = claims.iter().map(|claim| claim.simulated.verdict);
-    let kernel = claims.iter().map(|claim| claim.kernel.verdict);
-    (simulated.collect(), kernel.collect())
+/// Returns the kinds of machines that any of the claims has a plan of.
+pub(super) fn present(claims: &[Distinct]) -> Vec<Machines> {
+    let has_plan = |machines: &Machines| claims.iter().any(|own| own.on(*machines).plan.is_some());
+    Machines::ALL.into_iter().filter(has_plan).collect()
 }
 
-fn of_order(own: &Reproduction, order: &Order, mounts: bool) -> (String, Distinct) {
+/// Returns the number of claims with each verdict on one kind of machines.
+pub(super) fn tally(claims: &[Distinct], machines: Machines) -> Tally {
+    claims.iter().map(|own| own.on(machines).verdict).collect()
+}
+
+fn of_order(own: &Reproduction, order: &Order, machines: Machines) -> (String, Distinct) {
     let set = &own.plan.published_sets[order.set];
     let (higher, lower) = (&order.higher, &order.lower);
     let subject = match set.what.as_str() {
@@ -135,11 +191,11 @@ fn of_order(own: &Reproduction, order: &Order, mounts: bool) -> (String, Distinc
     };
     let text = format!("{subject}: {higher} > {lower}");
     let size = order.published.map(Size::from);
-    let claim = Distinct::new(text, &set.source, size, column, mounts);
+    let claim = Distinct::new(text, &set.source, size, column, machines);
     (key.to_lowercase(), claim)
 }
 
-fn of_claim(own: &Reproduction, decided: &Decided, mounts: bool) -> Distinct {
+fn of_claim(own: &Reproduction, decided: &Decided, machines: Machines) -> Distinct {
     let claim = &decided.claim;
     let (size, metric) = match &claim.test {
         Some(test) => match &test.rule {
@@ -158,5 +214,5 @@ fn of_claim(own: &Reproduction, decided: &Decided, mounts: bool) -> Distinct {
         figure: metric.zip(figure),
         explained: explained.filter(|_| decided.verdict == Verdict::Explained),
     };
-    Distinct::new(claim.text.clone(), &claim.source, size, column, mounts)
+    Distinct::new(claim.text.clone(), &claim.source, size, column, machines)
 }

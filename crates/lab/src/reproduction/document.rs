@@ -5,11 +5,11 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::distinct::tallies;
+use super::distinct::{present, tally};
 use super::number::number;
 use super::{
-    Column, Decided, Distinct, Figure, Order, Reproduction, Tally, Verdict, distinct, kind, stamp,
-    table,
+    Column, Decided, Distinct, Figure, Machines, Order, Reproduction, Tally, Verdict, distinct,
+    kind, stamp, table,
 };
 use crate::plan::{ClaimRule, Explanation, PublishedSet};
 use crate::statistics::Mean;
@@ -20,8 +20,8 @@ const INTRODUCTION: &str = "\
 # Reproductions
 
 Published results about journalling file systems, compared with those of jext's laboratory. This
-page is generated from records by `jext lab reproductions --out docs/reproductions.md`; repeat an experiment with
-`jext lab run NAME`, all simulated ones with `scripts/lab-results --all-simulated`.
+page is generated from records by `COMMAND`; repeat an experiment with
+`jext lab run NAME`, REPEAT.
 
 ## Rules
 
@@ -34,6 +34,8 @@ page is generated from records by `jext lab reproductions --out docs/reproductio
 - *Explained*: not reproduced as the plan first has it, but with one input changed, which a source gives.
 - *In memory*: the claim is about a disk, and the kernel's file systems ran on a device in memory, which decides nothing about it.
 - *Not run here*: nothing runs that decides it.
+- *Kernel 6.1, simulated disk*: the file systems of Linux 6.1 in a guest ([how-to/kernels.md](how-to/kernels.md)), on the disk and the memory of the
+  publication. It is not the kernel of the publication, so these verdicts say what today's file systems do on the disks of then; no sum contains them.
 - Kendall's tau is over all pairs of a plan's tables: 1 for the published order, -1 for its reverse.
 
 Nearly all published figures are of one run each, on machines that no longer exist.
@@ -41,7 +43,22 @@ Nearly all published figures are of one run each, on machines that no longer exi
 
 pub(super) fn render(all: &[Reproduction]) -> String {
     let claims = distinct(all);
-    let mut text = INTRODUCTION.to_owned();
+    let (command, repeat) = match all
+        .iter()
+        .all(|own| Machines::of(&own.plan) == Machines::Guest)
+    {
+        true => (
+            "jext lab reproductions --guests --out docs/reproductions-kernel-6.1.md",
+            "all others are in [reproductions.md](reproductions.md)",
+        ),
+        false => (
+            "jext lab reproductions --out docs/reproductions.md",
+            "all simulated ones with `scripts/lab-results --all-simulated`",
+        ),
+    };
+    let mut text = INTRODUCTION
+        .replace("COMMAND", command)
+        .replace("REPEAT", repeat);
     summary(&mut text, all, &claims);
     line(&mut text, "\n## Claims\n");
     line(
@@ -61,39 +78,40 @@ fn line(text: &mut String, line: impl AsRef<str>) {
 }
 
 fn summary(text: &mut String, all: &[Reproduction], claims: &[Distinct]) {
-    let (simulated, kernel) = tallies(claims);
-    let (run, reproduced) = (simulated.run(), simulated.of(Verdict::Reproduced));
-    let explained = simulated.of(Verdict::Explained);
+    let present = present(claims);
     line(text, "\n## Summary\n");
-    line(
-        text,
-        format!(
-            "**Of {run} claims that were run on simulated machines of the period, {reproduced} ({}) are reproduced, {} ({}) \
-             reproduced or explained.**\n",
-            share(reproduced, run),
-            reproduced + explained,
-            share(reproduced + explained, run)
-        ),
-    );
+    for machines in &present {
+        let tally = tally(claims, *machines);
+        let (run, reproduced) = (tally.run(), tally.of(Verdict::Reproduced));
+        let or_explained = reproduced + tally.of(Verdict::Explained);
+        let on = match machines {
+            Machines::Simulated => "on simulated machines of the period",
+            // Claims that are about disks are not decided by it.
+            Machines::Kernel => continue,
+            Machines::Guest => "by kernel 6.1 on simulated disks of the period",
+        };
+        line(
+            text,
+            format!(
+                "**Of {run} claims that were run {on}, {reproduced} ({}) are reproduced, {or_explained} ({}) reproduced or \
+                 explained.**\n",
+                share(reproduced, run),
+                share(or_explained, run)
+            ),
+        );
+    }
     let heads = Verdict::ALL.map(Verdict::name).join(" | ");
     line(text, format!("| machines | claims run | {heads} |"));
     line(text, "|---|---|---|---|---|---|---|---|---|");
-    for (name, tally) in [
-        ("simulated, of the period", simulated),
-        ("this machine, the running kernel", kernel),
-    ] {
+    for machines in &present {
+        let tally = tally(claims, *machines);
         let counts = Verdict::ALL.map(|verdict| tally.of(verdict).to_string());
-        let run = tally.run();
+        let (name, run) = (machines.described(), tally.run());
         line(text, format!("| {name} | {run} | {} |", counts.join(" | ")));
     }
-    line(
-        text,
-        format!(
-            "\n{} Plans and claims: {}.",
-            provenance(all),
-            stamp::of(all)
-        ),
-    );
+    let stamps = stamp::sentences(all.iter().map(|own| &own.plan));
+    let stamps: Vec<String> = stamps.into_iter().flatten().collect();
+    line(text, format!("\n{} {}", provenance(all), stamps.join(" ")));
     line(
         text,
         format!("\n| experiment | published by | {heads} | Kendall's tau |"),
@@ -381,7 +399,6 @@ fn day(seconds: u64) -> String {
 
 pub(super) fn json(all: &[Reproduction]) -> Value {
     let claims = distinct(all);
-    let (simulated, kernel) = tallies(&claims);
     let experiments = all.iter().filter(|own| own.has_claims()).map(|own| {
         json!({
             "plan": own.plan.name,
@@ -407,20 +424,23 @@ pub(super) fn json(all: &[Reproduction]) -> Value {
             })).collect::<Vec<_>>(),
         })
     });
-    let claims = claims.iter().map(|claim| {
+    let claim = |claim: &Distinct| {
         json!({
             "text": claim.text,
             "sources": claim.sources,
             "published_ratio": claim.size.map(|size| [size.least, size.most]),
-            "simulated": column_json(&claim.simulated),
-            "kernel": column_json(&claim.kernel),
+            "simulated": column_json(claim.on(Machines::Simulated)),
+            "kernel": column_json(claim.on(Machines::Kernel)),
+            "guest": column_json(claim.on(Machines::Guest)),
         })
-    });
+    };
+    let on = |machines| tally_json(tally(&claims, machines));
     json!({
         "stamp": stamp::of(all),
-        "simulated": tally_json(simulated),
-        "kernel": tally_json(kernel),
-        "claims": claims.collect::<Vec<_>>(),
+        "simulated": on(Machines::Simulated),
+        "kernel": on(Machines::Kernel),
+        "guest": on(Machines::Guest),
+        "claims": claims.iter().map(claim).collect::<Vec<_>>(),
         "experiments": experiments.collect::<Vec<_>>(),
     })
 }

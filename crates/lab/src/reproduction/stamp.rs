@@ -1,6 +1,9 @@
 //! [`stamp`]: a digest of what a document of reproductions is made from, apart from the records.
+//!
+//! Plans of guests need a kernel that is built apart, so that a document may be made without their
+//! records. They have a stamp of their own.
 
-use super::Reproduction;
+use super::{Machines, Reproduction};
 use crate::hash::StableHash;
 use crate::plan::{Cell, ClaimRule, Limit, Plan};
 
@@ -13,6 +16,21 @@ pub fn stamp<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> String {
         add(&mut hash, plan);
     }
     format!("{:016x}", hash.finish())
+}
+
+/// Returns the stamps of plans as sentences: one of the plans of guests, one of all others.
+#[must_use]
+pub fn sentences<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> [Option<String>; 2] {
+    let is_guest = |plan: &&Plan| Machines::of(plan) == Machines::Guest;
+    let (guests, others): (Vec<&Plan>, Vec<&Plan>) = plans.into_iter().partition(is_guest);
+    [
+        ("Plans and claims", others),
+        ("Plans of guests and their claims", guests),
+    ]
+    .map(|(what, plans)| {
+        let is_any = !plans.is_empty();
+        is_any.then(|| format!("{what}: {}.", stamp(plans)))
+    })
 }
 
 pub(super) fn of(all: &[Reproduction]) -> String {

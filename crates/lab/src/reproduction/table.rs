@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::distinct::tallies;
+use super::distinct::{present, tally};
 use super::number::number;
-use super::{Column, Distinct, Reproduction, Tally, Verdict, distinct};
+use super::{Column, Distinct, Machines, Reproduction, Tally, Verdict, distinct};
 use crate::plan::Size;
 use crate::report::wrapped;
 
@@ -12,40 +12,41 @@ const INFALLIBLE: &str = "writing to a string does not fail";
 /// Width of the text.
 const COLUMNS_MAX: usize = 100;
 /// Width of a claim in a terminal.
-const CLAIM_COLUMNS: usize = 33;
-/// Widths of the other columns: the published size, and a verdict and a figure of each kind.
-const COLUMNS: [usize; 5] = [9, 14, 10, 14, 10];
+const CLAIM_COLUMNS: usize = 26;
+/// Width of the published size, and of a verdict with a figure.
+const SIZE_COLUMNS: usize = 12;
+const VERDICT_COLUMNS: usize = 18;
 
 /// Returns the claims of all plans as a table of at most 100 columns, with their numbers below.
 #[must_use]
 pub fn table(all: &[Reproduction]) -> String {
     let claims = distinct(all);
     let mut text = String::new();
-    line(
-        &mut text,
-        "",
-        ["published", "simulated", "", "kernel", ""].map(str::to_owned),
-    );
+    let heads = Machines::ALL.map(|machines| match machines {
+        Machines::Guest => "6.1, sim. disk".to_owned(),
+        other => other.head().to_owned(),
+    });
+    line(&mut text, "", "published", heads);
     for (source, claims) in by_source(&claims) {
         writeln!(text, "\n{source}").expect(INFALLIBLE);
         for claim in claims {
             let published = claim.size.map_or_else(String::new, ratio);
-            let cells = |column: &Column| (verdict(column).to_owned(), ours(column, false));
-            let ((simulated, by), (kernel, also)) = (cells(&claim.simulated), cells(&claim.kernel));
-            line(
-                &mut text,
-                &claim.text,
-                [published, simulated, by, kernel, also],
-            );
+            let cells = Machines::ALL.map(|machines| {
+                let column = claim.on(machines);
+                let parts = [short(column).to_owned(), ours(column, false)];
+                parts.join(" ").trim_end().to_owned()
+            });
+            line(&mut text, &claim.text, &published, cells);
         }
     }
-    let (simulated, kernel) = tallies(&claims);
-    text.push('\n');
-    for (machines, tally) in [
-        ("simulated machines", simulated),
-        ("the running kernel", kernel),
-    ] {
-        for line in wrapped(&format!("On {machines}: {}.", counts(tally)), COLUMNS_MAX) {
+    text.push_str("\nyes: reproduced; direction: direction only; no: not reproduced\n");
+    for (machines, name) in Machines::ALL.into_iter().zip([
+        "simulated machines",
+        "the running kernel",
+        "kernel 6.1 with simulated disks",
+    ]) {
+        let counts = counts(tally(&claims, machines));
+        for line in wrapped(&format!("On {name}: {counts}."), COLUMNS_MAX) {
             writeln!(text, "{line}").expect(INFALLIBLE);
         }
     }
@@ -65,11 +66,12 @@ fn by_source(claims: &[Distinct]) -> Vec<(&str, Vec<&Distinct>)> {
     all
 }
 
-fn line(text: &mut String, claim: &str, cells: [String; 5]) {
+fn line(text: &mut String, claim: &str, size: &str, cells: [String; Machines::ALL.len()]) {
     let mut lines = wrapped(claim, CLAIM_COLUMNS).into_iter();
-    let mut first = format!("{:<CLAIM_COLUMNS$}", lines.next().unwrap_or_default());
-    for (cell, columns) in cells.iter().zip(COLUMNS) {
-        write!(first, "  {cell:<columns$}").expect(INFALLIBLE);
+    let head = lines.next().unwrap_or_default();
+    let mut first = format!("{head:<CLAIM_COLUMNS$}  {size:<SIZE_COLUMNS$}");
+    for cell in &cells {
+        write!(first, "  {cell:<VERDICT_COLUMNS$}").expect(INFALLIBLE);
     }
     writeln!(text, "{}", first.trim_end()).expect(INFALLIBLE);
     lines.for_each(|line| writeln!(text, "  {line}").expect(INFALLIBLE));
@@ -90,12 +92,19 @@ pub(super) fn counts(tally: Tally) -> String {
     text
 }
 
-/// Writes the claims as tables in Markdown, one for each source.
+/// Writes the claims as tables in Markdown, one for each source, with a column for each kind of
+/// machines that has a plan.
 pub(super) fn markdown(text: &mut String, claims: &[Distinct]) {
+    let present = present(claims);
+    let heads = present
+        .iter()
+        .map(|machines| format!(" {} | ours |", machines.head()));
+    let heads: String = heads.collect();
+    let rule = "---|---|".repeat(present.len());
     for (source, claims) in by_source(claims) {
         writeln!(
             text,
-            "\n### {source}\n\n| claim | published | simulated | ours | kernel | ours |\n|---|---|---|---|---|---|"
+            "\n### {source}\n\n| claim | published |{heads}\n|---|---|{rule}"
         )
         .expect(INFALLIBLE);
         for claim in claims {
@@ -103,16 +112,13 @@ pub(super) fn markdown(text: &mut String, claims: &[Distinct]) {
                 Some([]) | None => String::new(),
                 Some(others) => format!(" (also: {})", others.join("; ")),
             };
-            let column = |column: &Column| format!("{} | {}", verdict(column), ours(column, true));
-            writeln!(
-                text,
-                "| {}{also} | {} | {} | {} |",
-                claim.text,
-                claim.size.map_or_else(String::new, ratio),
-                column(&claim.simulated),
-                column(&claim.kernel)
-            )
-            .expect(INFALLIBLE);
+            let columns = present.iter().map(|machines| {
+                let column = claim.on(*machines);
+                format!(" {} | {} |", verdict(column), ours(column, true))
+            });
+            let size = claim.size.map_or_else(String::new, ratio);
+            let columns: String = columns.collect();
+            writeln!(text, "| {}{also} | {size} |{columns}", claim.text).expect(INFALLIBLE);
         }
     }
 }
@@ -122,6 +128,18 @@ fn verdict(column: &Column) -> &'static str {
     match column.plan {
         Some(_) => column.verdict.name(),
         None => "",
+    }
+}
+
+/// Returns a verdict in one word; nothing if no plan of this kind has the claim.
+fn short(column: &Column) -> &'static str {
+    match (&column.plan, column.verdict) {
+        (None, _) => "",
+        (_, Verdict::Reproduced) => "yes",
+        (_, Verdict::NotReproduced) => "no",
+        (_, Verdict::DirectionOnly) => "direction",
+        (_, Verdict::NotRun) => "not run",
+        (_, other) => other.name(),
     }
 }
 

@@ -130,11 +130,10 @@ fn the_document_has_the_sum_every_figure_and_every_reason() {
     for part in [
         "**Of 4 claims that were run on simulated machines of the period, 3 (75 %) are reproduced, 3 (75 %) reproduced or explained.**",
         "| simulated, of the period | 4 | 3 | 0 | 0 | 1 | 0 | 0 | 2 |",
-        "| this machine, the running kernel | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 6 |",
         "| [test](#test) | A. Author; B. Author | 3 | 0 | 0 | 1 | 0 | 0 | 2 | +1.00 |",
         "### A. Author",
-        "| elapsed: 1s > 5s | 1.5 | reproduced | 1.5 [1.5, 1.5] |  |  |",
-        "| It takes about two minutes. |  | not reproduced | 20.1 s |  |  |",
+        "| elapsed: 1s > 5s | 1.5 | reproduced | 1.5 [1.5, 1.5] |",
+        "| It takes about two minutes. |  | not reproduced | 20.1 s |",
         "| elapsed, s | 1s | 300 | 30.1 ± 1.91 | 0.10 |",
         "| elapsed, s | never | 100 | not run here |  |",
         "| elapsed, s | 1s > 5s (1.50; 1.50); 1s > 30s (1.51; 1.46) |  |  |  |  |  | 1s > never; 5s > never; 30s > never |",
@@ -263,15 +262,36 @@ fn a_claim_of_two_plans_and_sources_counts_once() {
             ],
             times,
         ),
+        blocks(
+            &[
+                ("NAME", "guest"),
+                (
+                    "TARGET",
+                    "target = \"uml:ext3\"\ndevice = \"sim:atlas-v-18\"",
+                ),
+            ],
+            [10.0, 9.0, 10.0],
+        ),
     ];
     let claims = distinct(&all);
     assert_eq!(claims.len(), 1);
     assert_eq!(claims[0].sources, ["A. Author", "B. Author"]);
-    assert_eq!(claims[0].simulated.verdict, Verdict::Reproduced);
-    assert_eq!(claims[0].kernel.verdict, Verdict::InMemory);
+    assert_eq!(
+        claims[0].on(Machines::Simulated).verdict,
+        Verdict::Reproduced
+    );
+    assert_eq!(claims[0].on(Machines::Kernel).verdict, Verdict::InMemory);
+    assert_eq!(
+        claims[0].on(Machines::Guest).verdict,
+        Verdict::NotReproduced
+    );
     let text = table(&all);
     assert!(
         text.contains("On simulated machines: 1 claims run, 1 reproduced"),
+        "{text}"
+    );
+    assert!(
+        text.contains("On kernel 6.1 with simulated disks: 1 claims run, 0 reproduced"),
         "{text}"
     );
     let widest = text.lines().map(|line| line.chars().count()).max();
@@ -289,4 +309,38 @@ fn the_stamp_follows_the_claims() {
     assert_ne!(stamp([&first.plan]), stamp([&other.plan]));
     let document = document(std::slice::from_ref(&first));
     assert!(document.contains(&format!("Plans and claims: {}.", stamp([&first.plan]))));
+}
+
+#[test]
+fn plans_of_guests_have_a_document_and_a_stamp_of_their_own() {
+    let guest = [
+        ("NAME", "guest"),
+        (
+            "TARGET",
+            "target = \"uml:ext3\"\ndevice = \"sim:atlas-v-18\"",
+        ),
+    ];
+    let times = [10.0, 25.0, 10.0];
+    let all = [blocks(&[], times), blocks(&guest, times)];
+    let [others, guests] = stamps(all.iter().map(|own| &own.plan));
+    let (others, guests) = (others.expect("there is one"), guests.expect("there is one"));
+    let text = document(&all);
+    for part in [
+        others.as_str(),
+        &guests,
+        "were run by kernel 6.1 on simulated disks",
+        "| claim | published | simulated | ours | kernel 6.1, simulated disk | ours |",
+        "| 2 to 3 | reproduced | 2.5 [2.5, 2.5] | reproduced | 2.5 [2.5, 2.5] |",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let text = document(&all[1..]);
+    assert!(
+        text.contains(&guests) && text.contains("--guests"),
+        "{text}"
+    );
+    assert!(
+        !text.contains(&others) && !text.contains("| simulated |"),
+        "{text}"
+    );
 }

@@ -5,7 +5,10 @@ use block::DeviceText;
 
 use super::{Reader, SetupError, check_parts, wrong};
 use crate::file_system::{GuestFileSystem, JournalPlace};
-use crate::plan::key::{GUEST_OPTIONS, GUEST_SCHEDULER, INTERNAL, LOG_PART_PREFIX, NONE};
+use crate::plan::key::{
+    GUEST_DEPTH, GUEST_FLUSH, GUEST_OPTIONS, GUEST_REQUESTS, GUEST_SCHEDULER, GUEST_STREAM,
+    INTERNAL, LOG_PART_PREFIX, NONE, USES,
+};
 use crate::plan::value::{GUEST_PREFIX, Value};
 use crate::system::makers::GUEST_KINDS;
 
@@ -19,9 +22,16 @@ const ENGINE_KEYS: [&str; 5] = [
 ];
 const ENGINE_PREFIXES: [&str; 3] = ["fs.ordered", "fs.log_policy", LOG_PART_PREFIX];
 /// Keys that only the drivers of ext3 and ext4 support.
-const JOURNALING_KEYS: [&str; 4] = ["fs.data", "fs.commit", "fs.barrier", "fs.journal_size"];
+const JOURNALING_KEYS: [&str; 5] = [
+    "fs.data",
+    "fs.commit",
+    "fs.barrier",
+    "fs.journal_size",
+    GUEST_STREAM,
+];
 /// Keys that only the makers of the ext family support.
-const EXT_KEYS: [&str; 5] = [
+const EXT_KEYS: [&str; 6] = [
+    USES,
     "mkfs",
     "fs.block_size",
     "fs.inode_size",
@@ -72,8 +82,15 @@ impl Reader<'_> {
             scheduler: self
                 .is_said(GUEST_SCHEDULER)
                 .then(|| self.text(GUEST_SCHEDULER).to_owned()),
+            depth: self.is_said(GUEST_DEPTH).then(|| self.small(GUEST_DEPTH)),
+            stream: self.is_said(GUEST_STREAM).then(|| self.small(GUEST_STREAM)),
+            has_flushes: self.switch(GUEST_FLUSH),
+            requests: self
+                .is_said(GUEST_REQUESTS)
+                .then(|| self.small(GUEST_REQUESTS)),
             limits: self.limits(),
             is_recorded: false,
+            has_uses: self.switch(USES),
         }))
     }
 

@@ -5,11 +5,12 @@ use block::DeviceText;
 
 use super::{Reader, SetupError, wrong};
 use crate::file_system::{Driver, JournalPlace, MountedSetup};
-use crate::plan::key::LOG_PART_PREFIX;
+use crate::plan::key::{LOG_PART_PREFIX, USES};
 use crate::plan::value::{FUSE_PREFIX, KERNEL_PREFIX, Value};
 
 /// Keys of the engine and of simulated worlds.
-const ENGINE_KEYS: [&str; 5] = [
+const ENGINE_KEYS: [&str; 6] = [
+    USES,
     "host",
     "host_scale_permille",
     "mkfs",

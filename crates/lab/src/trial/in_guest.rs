@@ -9,7 +9,7 @@ use rt::split_mix::SplitMix;
 use sim::HostProfile;
 use uml::guest::Disks;
 use uml::serve::{self, Watcher};
-use uml::{Guest, GuestSetup};
+use uml::{Guest, GuestSetup, Processor};
 use workload::Control;
 
 use super::perturbation::Perturbation;
@@ -57,10 +57,13 @@ pub(super) fn run_in_full(
         kernel: file_system.kernel()?,
         program: program()?,
         memory_bytes: file_system.memory_bytes(),
+        queue_depth: file_system.depth,
         disks: disks(file_system)?,
         job: serde_json::to_string(&job)?,
         seed: numbers.next_u64(),
     };
+    // The guest inherits it. In real time both would run at once.
+    let _processor = file_system.is_simulated().then(Processor::claim);
     // It lives outside the world: a world that fails drops nothing.
     let guest = Arc::new(Guest::start(&setup)?);
     let result = match file_system.is_simulated() {
@@ -95,18 +98,35 @@ fn job(
 ) -> Job {
     let limits = file_system.limits.iter();
     let limits = limits.map(|(name, value)| (format!("/proc/sys/vm/{name}"), value.to_string()));
-    let schedulers = file_system.names().into_iter().filter_map(|device| {
+    let requests = file_system.requests.map(|count| count.to_string());
+    // The scheduler comes first: it resets the number of requests.
+    let cache = (!file_system.has_flushes).then(|| "write through".to_owned());
+    let queue = [
+        ("scheduler", file_system.scheduler.clone()),
+        ("nr_requests", requests),
+        ("write_cache", cache),
+    ];
+    let queues = file_system.names().into_iter().flat_map(|device| {
         let name = device.trim_start_matches("/dev/");
-        let file = format!("/sys/block/{name}/queue/scheduler");
-        Some((file, file_system.scheduler.clone()?))
+        let said = queue
+            .iter()
+            .filter_map(|(file, value)| Some((file, value.clone()?)));
+        said.map(move |(file, value)| (format!("/sys/block/{name}/queue/{file}"), value))
+    });
+    let device = file_system.names()[0];
+    let stream = file_system.stream.map(|blocks| {
+        let name = device.trim_start_matches("/dev/");
+        let file = format!("/sys/fs/ext4/{name}/mb_stream_req");
+        (file, blocks.to_string())
     });
     Job {
         modules: file_system.modules(),
         commands: file_system.commands(seed),
         kind: file_system.kind.to_owned(),
-        device: file_system.names()[0].to_owned(),
+        device: device.to_owned(),
         options: file_system.mount_options(),
-        values: limits.chain(schedulers).collect(),
+        values: limits.chain(queues).collect(),
+        mounted_values: stream.into_iter().collect(),
         pause_ns: perturbation.before_workload.get(),
         host: host.map(ToString::to_string),
         workload: String::new(),
@@ -124,13 +144,15 @@ fn in_virtual_time(
 ) -> Result<JobResult> {
     let texts: Vec<_> = file_system.devices().cloned().collect();
     let (guest, control) = (Arc::clone(guest), Arc::clone(&work.control));
-    let before_mkfs = perturbation.before_mkfs;
+    let (before_mkfs, has_uses) = (perturbation.before_mkfs, file_system.has_uses);
     let world = move || -> Result<JobResult> {
-        let devices = Devices::open(&texts, record)?;
+        let devices = Devices::open(&texts, has_uses, record)?;
         rt::sleep(before_mkfs);
-        let mut listener = Listener::new(control, || Some(devices.read()));
+        let read = |is_running| Some(devices.read(is_running));
+        let mut listener = Listener::new(control, read);
         serve::in_virtual_time(&guest, devices.served(), &mut listener)?;
-        let result = listener.result(&guest.console_tail())?;
+        let mut result = listener.result(&guest.console_tail())?;
+        devices.home.measure_uses(&mut result.measured)?;
         devices.finish()?;
         Ok(result)
     };
@@ -150,13 +172,13 @@ fn in_real_time(
 ) -> Result<JobResult> {
     let control = Arc::clone(control);
     if record.is_none() {
-        let mut listener = Listener::new(control, || None);
+        let mut listener = Listener::new(control, |_| None);
         serve::in_real_time(guest, &mut listener)?;
         return listener.result(&guest.console_tail());
     }
     let texts: Vec<_> = file_system.devices().cloned().collect();
-    let devices = Devices::open(&texts, record)?;
-    let mut listener = Listener::new(control, || Some(devices.read()));
+    let devices = Devices::open(&texts, false, record)?;
+    let mut listener = Listener::new(control, |is_running| Some(devices.read(is_running)));
     serve::disks_in_real_time(guest, devices.served(), &mut listener)?;
     let result = listener.result(&guest.console_tail())?;
     devices.finish()?;
@@ -171,11 +193,15 @@ struct Devices {
 }
 
 impl Devices {
-    fn open(texts: &[DeviceText], record: Option<RecordOutput>) -> Result<Self> {
+    /// Opens the devices; `has_uses` lists the requests to the home by their blocks.
+    fn open(texts: &[DeviceText], has_uses: bool, record: Option<RecordOutput>) -> Result<Self> {
         let mut maker = DeviceMaker::default();
         // The journal's first, as for the engine.
         let mut log = texts.get(1).map(|text| maker.open(text)).transpose()?;
-        let home = maker.open(&texts[0])?;
+        let home = match has_uses {
+            true => maker.open_listed(&texts[0])?,
+            false => maker.open(&texts[0])?,
+        };
         if let Some(log) = &mut log {
             log.leave_out(&home);
         }
@@ -199,7 +225,8 @@ impl Devices {
         own.into_iter().flatten().map(device).collect()
     }
 
-    fn read(&self) -> DevicesReading {
+    fn read(&self, is_running: bool) -> DevicesReading {
+        self.home.list(is_running);
         DevicesReading::of(&self.home, self.log.as_ref())
     }
 
@@ -214,6 +241,7 @@ impl Devices {
 /// Takes the reports of a guest.
 struct Listener<F> {
     control: Arc<Control>,
+    // Reads the counters at the start of the workload, with true, and at its end.
     read: F,
     before: Option<DevicesReading>,
     after: Option<DevicesReading>,
@@ -222,7 +250,7 @@ struct Listener<F> {
     done: u32,
 }
 
-impl<F: Fn() -> Option<DevicesReading>> Listener<F> {
+impl<F: Fn(bool) -> Option<DevicesReading>> Listener<F> {
     fn new(control: Arc<Control>, read: F) -> Self {
         control.begin(u64::from(STEPS));
         Self {
@@ -251,11 +279,11 @@ impl<F: Fn() -> Option<DevicesReading>> Listener<F> {
     }
 }
 
-impl<F: Fn() -> Option<DevicesReading>> Watcher for Listener<F> {
+impl<F: Fn(bool) -> Option<DevicesReading>> Watcher for Listener<F> {
     fn report(&mut self, text: &str) {
         match Report::parse(text) {
-            Some(Report::Begin) => self.before = (self.read)(),
-            Some(Report::End) => self.after = (self.read)(),
+            Some(Report::Begin) => self.before = (self.read)(true),
+            Some(Report::End) => self.after = (self.read)(false),
             Some(Report::Progress(permille)) => {
                 let by = permille.min(STEPS).saturating_sub(self.done);
                 self.done += by;

@@ -20,8 +20,9 @@ pub(super) fn run(
     let mut measured = work.run(instance.target(), instance.counts())?;
     instance.measure(&mut measured)?;
     let closing = rt::monotonic();
-    instance.close()?;
+    let device = instance.close()?;
     let closed = rt::monotonic().saturating_sub(closing);
+    device.measure(&mut measured)?;
     let metrics = &mut measured.metrics;
     metrics.insert("close_time".to_owned(), closed.as_secs_f64());
     if file_system.memory().is_some() {

@@ -70,7 +70,7 @@ fn settings(load: &Load, target: &str, arguments: &GuestArguments) -> Result<Set
     let mut set = |name: &str, value: &str| -> Result<()> {
         let unknown = || anyhow!("--key {name}: no such key; `jext lab keys` lists them");
         let key = Key::named(name).ok_or_else(unknown)?;
-        let value = key.kind.parse(value);
+        let value = key.kind.check_text(value);
         let value = value.map_err(|error| anyhow!("{name}: {error}"))?;
         let spot = Spot {
             file: "--key".into(),

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use lab::Plan;
 use lab::plan::builtin;
 use lab::reproduction::{self, Reproduction};
 
@@ -17,6 +18,9 @@ pub(super) struct Arguments {
     /// File for the document; the default is standard output.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     out: Option<PathBuf>,
+    /// Only the plans that run on the kernel of a guest.
+    #[arg(long)]
+    guests: bool,
     /// Folder of the records.
     #[arg(long, value_name = "FOLDER", default_value = lab::store::FOLDER)]
     results: PathBuf,
@@ -33,10 +37,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let folder = arguments.results.display();
         bail!("{folder}: no such folder of records; `jext lab run` makes them");
     }
-    let all: Vec<Reproduction> = builtin::ALL
-        .iter()
-        .map(|plan| Ok(Reproduction::read(plan.plan()?, &arguments.results)?))
-        .collect::<Result<_>>()?;
+    let plans = builtin::ALL.iter().map(|builtin| builtin.plan());
+    let plans: Vec<Plan> = plans.collect::<Result<_, _>>()?;
+    let wanted = |plan: &Plan| !arguments.guests || plan.has_guests();
+    let all: Vec<Reproduction> = plans
+        .into_iter()
+        .filter(wanted)
+        .map(|plan| Reproduction::read(plan, &arguments.results))
+        .collect::<Result<_, _>>()?;
     if arguments.json {
         output::print_json(&reproduction::json(&all))?;
         return Ok(ExitCode::SUCCESS);

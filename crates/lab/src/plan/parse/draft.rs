@@ -6,9 +6,12 @@
 //! | `[baseline]` | all | if the plan has one; factors that the plan fixes |
 //! | blocks | all, as above | if the plan has blocks, or names one by `base_block` |
 //! | the block of `base_block` | its settings, as if in `[fixed]` and `[factors]` | as there |
-//! | name, question, seed, numbers of trials, published figures, claims | nothing | |
+//! | name, question, seed, numbers of trials | nothing | |
+//! | published figures, claims | nothing: see `claims_of` | |
 
 mod written;
+
+use std::collections::BTreeMap;
 
 use super::{Parser, Setting};
 use crate::plan::builtin;
@@ -148,6 +151,8 @@ impl<'t> Parser<'t, '_> {
             },
             notes: &mut *self.notes,
             bases: [&self.bases[..], &[base.name]].concat(),
+            renamed: BTreeMap::new(),
+            block: None,
         };
         let mut root = parser.root()?;
         let (_, draft) = parser.head_and_draft(&mut root)?;
@@ -239,6 +244,8 @@ impl<'t> Parser<'t, '_> {
                 source: *source,
                 notes: &mut *self.notes,
                 bases: Vec::new(),
+                renamed: BTreeMap::new(),
+                block: None,
             };
             parser.baseline(entry, &mut all)?;
         }

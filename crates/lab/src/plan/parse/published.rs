@@ -40,9 +40,21 @@ impl Parser<'_, '_> {
         let is_compared = section.switch("compare")?.unwrap_or(true);
         let limit = self.limit(&mut section)?;
         let explained = self.explanation(&mut section, blocks)?;
-        let cells = self.figures(&mut section, &base, blocks)?;
-        let absent = self.absent(&mut section, measure.scale)?;
+        let by_factor = section.has("by") && !section.has_text("by", BLOCK);
+        let mut cells = self.figures(&mut section, &base, blocks)?;
+        let mut absent = self.absent(&mut section, measure.scale)?;
         section.finish()?;
+        if !by_factor {
+            let run = absent.extract_if(.., |own| block_of(own, blocks).is_some());
+            cells.extend(run.map(|own| {
+                let cell = Cell {
+                    block: block_of(&own, blocks),
+                    label: own.label,
+                    ..base.clone()
+                };
+                (cell, own.value / measure.scale)
+            }));
+        }
         all.extend(cells.into_iter().map(|(cell, value)| Published {
             cell,
             metric: measure.metric,
@@ -275,7 +287,7 @@ impl Parser<'_, '_> {
         blocks: &[Block],
     ) -> Result<Cell, PlanError> {
         let mut cell = Cell {
-            block: None,
+            block: self.block.clone(),
             at: Vec::new(),
             label: String::new(),
             spot: self.source.spot(section.span()),
@@ -301,14 +313,15 @@ impl Parser<'_, '_> {
     ) -> Result<String, PlanError> {
         cell.spot = self.source.spot(&entry.span);
         if entry.key == BLOCK {
-            let name = entry.value.as_str().unwrap_or_default();
+            let said = entry.value.as_str().unwrap_or_default();
+            let name = self.renamed.get(said).map_or(said, String::as_str);
             if !blocks.iter().any(|block| block.name == name) {
                 let found = describe(&entry.value);
                 let message = format!("there is no block {found}");
                 return Err(self.source.error(&entry.span, message));
             }
             cell.block = Some(name.to_owned());
-            return Ok(name.to_owned());
+            return Ok(said.to_owned());
         }
         let key = self.key(entry)?;
         let own = blocks
@@ -357,6 +370,14 @@ impl Parser<'_, '_> {
                 self.source.error(&entry.span, message)
             })
     }
+}
+
+/// Returns the block that a figure is about which the text says is not run: a plan that takes the
+/// figures of another may have one of that name, apart from capitals.
+fn block_of(absent: &Absent, blocks: &[Block]) -> Option<String> {
+    let mut names = blocks.iter().map(|block| &block.name);
+    let name = names.find(|name| absent.label.eq_ignore_ascii_case(name))?;
+    Some(name.clone())
 }
 
 /// Returns the setting in which two blocks differ, with its value in the second; `None` if they
