@@ -33,10 +33,10 @@ type Decoded<T> = Result<T, &'static str>;
 pub(super) fn frame(body: &[u8]) -> Decoded<Frame> {
     let mut fields = Fields(body);
     match fields.u8()? {
-        DEVICE => return device(fields),
+        DEVICE => device(fields),
         END => {
             let frame = Frame::End(fields.time()?, fields.u64()?);
-            return fields.end().map(|()| frame);
+            fields.end().map(|()| frame)
         }
         kind => {
             let time = fields.time()?;
