@@ -162,7 +162,7 @@ pub trait Instance {
 
 /// The device of a closed file system.
 #[derive(Default)]
-pub struct Closed(Option<devices::Counted>);
+pub struct Closed(Option<Counted>);
 
 impl Closed {
     /// Adds the figures that only a closed file system has.

@@ -8,10 +8,7 @@ use block::file::{FileDevice, OpenOptions, create_sparse};
 use ext::Volume;
 use ext::volume::{FileKind, OpenFlags};
 use layout::InodeNr;
-use layout::feature::ReadOnlyCompatible;
-use layout::superblock::{self, Superblock};
 use testkit::{Loop, Mount, tool};
-use zerocopy::FromBytes;
 
 use crate::cell::{Cell, Journal};
 use crate::model::kind_letter;
