@@ -30,11 +30,11 @@ pub type Results = Vec<Result<Outcome, DeviceError>>;
 #[must_use = "dropping a ticket detaches its requests"]
 pub struct Ticket {
     inner: Inner,
-    /// What `wait` checks the results against; `None` if results are not checked.
+    /// The results that `wait` expects; `None` if results are not checked.
     owed: Option<Owed>,
 }
 
-/// What the results of a batch must be.
+/// The results that a batch must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owed {
     /// One for each request.

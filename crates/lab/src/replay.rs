@@ -47,7 +47,7 @@ pub struct ReplaySetup {
     pub overwrites: bool,
 }
 
-/// What a recording needs.
+/// The needs of a recording.
 struct Needs {
     names: Vec<String>,
     /// The byte after the last one that a request touches, for each device.

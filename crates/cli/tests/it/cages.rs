@@ -14,7 +14,7 @@ use uml::{Guest, GuestError, Kernel, serve};
 use crate::guests::{Reports, guest_of, program, tree, with_image};
 use crate::support::Folder;
 
-/// What a program may try against its host; each success is a line. `FD` is an inherited file.
+/// Attempts of a program against its host; each success is a line. `FD` is an inherited file.
 const ATTACK: &str = "#!/bin/sh
 exec 2>/shm/errors
 won() { echo \"won: $*\"; }
@@ -73,7 +73,7 @@ fn a_hostile_kernel_wins_nothing() {
     );
 }
 
-/// What is mounted below a folder of programs can neither be separated from it nor be written.
+/// A mount below a folder of programs can neither be separated from it nor be written.
 #[test]
 fn mounts_below_programs_are_read_only_too() {
     let folder = with_image();

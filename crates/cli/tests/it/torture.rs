@@ -81,7 +81,7 @@ fn mounts() -> Vec<String> {
     table.lines().map(point).collect()
 }
 
-/// What the guests did.
+/// The deeds of the guests.
 #[derive(Default)]
 struct Tally {
     guests: u64,

@@ -17,3 +17,11 @@ impl Run {
         self.first + u64::from(self.count)
     }
 }
+
+/// Appends an extent to a list, merged with the last one if it follows it.
+pub(crate) fn append(runs: &mut Vec<Run>, run: Run) {
+    match runs.last_mut() {
+        Some(last) if last.end() == run.first => last.count += run.count,
+        _ => runs.push(run),
+    }
+}

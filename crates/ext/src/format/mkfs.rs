@@ -201,7 +201,7 @@ pub fn format(device: &Arc<dyn BlockDevice>, options: &Options) -> Result<Summar
     let image = files::populate(&mut plan, options)?;
     let raw = superblock::superblock(&plan, options, &image);
     write::write(device, &plan, &image, &raw)?;
-    Ok(plan.summary(&image))
+    Ok(image.summary(&plan))
 }
 
 /// Returns the description of the volume that [`format()`] would create on such a device. Writes
@@ -212,7 +212,7 @@ pub fn format(device: &Arc<dyn BlockDevice>, options: &Options) -> Result<Summar
 pub fn preview(device: &block::Geometry, options: &Options) -> Result<Summary> {
     let mut plan = plan::plan(device, options)?;
     let image = files::populate(&mut plan, options)?;
-    Ok(plan.summary(&image))
+    Ok(image.summary(&plan))
 }
 
 /// Creates an empty volume whose journal is on another device, which [`format_journal_device`] has
@@ -246,7 +246,7 @@ pub fn format_with_journal(
     // This comes first, so that a journal in use is refused before anything is lost.
     jbd2::format::add_user(journal, found.block_bytes, plan.uuid)?;
     write::write(device, &plan, &image, &raw)?;
-    Ok(plan.summary(&image))
+    Ok(image.summary(&plan))
 }
 
 impl Summary {

@@ -10,8 +10,8 @@ use layout::{Block, BlockNr, GroupNr, InodeNr};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32};
 
-use super::image::{Image, LOST_FOUND};
-use super::plan::Plan;
+use super::image::Image;
+use super::plan::{LOST_FOUND, Plan};
 use crate::disk::geometry::Geometry;
 use crate::error::Result;
 

@@ -10,8 +10,8 @@ use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32};
 
 use super::extents::Tree;
-use super::image::{Image, LOST_FOUND, NewInode};
-use super::plan::Plan;
+use super::image::{Image, NewInode};
+use super::plan::{LOST_FOUND, Plan};
 use super::{Options, descriptor_room, journal};
 use crate::disk::run::Run;
 use crate::error::Result;

@@ -7,9 +7,8 @@
 
 use layout::{BlockNr, GroupNr};
 
-use super::place::push;
 use crate::disk::geometry::Geometry;
-use crate::disk::run::Run;
+use crate::disk::run::{Run, append};
 use crate::error::{Error, Result};
 
 /// Number of groups whose metadata lies together, as a power of two.
@@ -82,7 +81,7 @@ impl GroupMetadata {
         pieces.sort_unstable_by_key(|run| run.first);
         let mut runs = Vec::new();
         for piece in pieces {
-            push(&mut runs, piece);
+            append(&mut runs, piece);
         }
         Ok(Self { places, runs })
     }

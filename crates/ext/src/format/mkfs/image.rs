@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use layout::inode::{EXTRA_SIZE, Inode, InodeExtra, InodeFlags};
+use layout::superblock::GOOD_OLD_FIRST_INODE;
 use layout::time::InodeTime;
 use layout::{Block, BlockNr, InodeNr};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::Summary;
 use super::place::Places;
 use super::plan::Plan;
 use crate::disk::run::Run;
 use crate::error::Result;
 
-/// The inode of `lost+found`: the first that is not reserved.
-pub(super) const LOST_FOUND: InodeNr = InodeNr::new(11);
 /// Size in bytes of the units in which inodes count blocks.
 const SECTOR: u64 = 512;
 
@@ -106,5 +106,19 @@ impl Image {
     /// Returns the number of blocks of the internal journal.
     pub(super) fn journal_block_count(&self) -> u32 {
         self.journal.iter().map(|run| run.count).sum()
+    }
+
+    /// Returns the description of the new volume.
+    pub(super) fn summary(&self, plan: &Plan) -> Summary {
+        Summary {
+            geometry: plan.geometry.clone(),
+            features: plan.features,
+            reserved_blocks: plan.reserved_blocks,
+            free_blocks: self.free_blocks(plan),
+            free_inodes: plan.geometry.inode_count - GOOD_OLD_FIRST_INODE,
+            journal_blocks: self.journal_block_count(),
+            uuid: plan.uuid,
+            warnings: plan.warnings.clone(),
+        }
     }
 }

@@ -4,7 +4,7 @@ use layout::{BlockNr, GroupNr};
 
 use super::groups::GroupMetadata;
 use crate::disk::geometry::Geometry;
-use crate::disk::run::Run;
+use crate::disk::run::{Run, append};
 use crate::error::{Error, Result};
 
 /// The blocks taken besides the groups' metadata.
@@ -38,7 +38,7 @@ impl Places {
                     count: take,
                 };
                 self.mark(run);
-                push(&mut runs, run);
+                append(&mut runs, run);
                 left -= u64::from(take);
                 at = run.end();
             }
@@ -102,13 +102,5 @@ impl Places {
     /// Returns the number of taken blocks.
     pub(super) fn count(&self) -> u64 {
         self.taken.iter().map(|run| u64::from(run.count)).sum()
-    }
-}
-
-/// Appends an extent, merged with the last one if it follows it.
-pub(super) fn push(runs: &mut Vec<Run>, run: Run) {
-    match runs.last_mut() {
-        Some(last) if last.end() == run.first => last.count += run.count,
-        _ => runs.push(run),
     }
 }

@@ -13,11 +13,10 @@ use layout::{BlockNr, InodeNr};
 use super::defaults::{self, Resolved};
 use super::groups::GroupMetadata;
 use super::sums::Sums;
-use super::{FileSystemType, JournalOption, Options, Profile, Summary};
+use super::{FileSystemType, JournalOption, Options, Profile};
 use crate::disk::geometry::Geometry;
 use crate::disk::superblock::BLOCK_BYTES_MAX;
 use crate::error::{Error, Result};
-use crate::format::mkfs::image::{Image, LOST_FOUND};
 
 /// Size of a page in bytes; the size of a device is rounded down to a multiple of it.
 const PAGE_BYTES: u64 = 4096;
@@ -37,6 +36,9 @@ const LABEL_MAX: usize = 16;
 /// Number of blocks below which a device is rejected without further checks.
 const BLOCKS_MIN: u64 = 16;
 const TOO_SMALL: Error = Error::Invalid("the device is too small for a file system");
+
+/// The inode of `lost+found`: the first that is not reserved.
+pub(super) const LOST_FOUND: InodeNr = InodeNr::new(11);
 
 /// The parameters of the new volume.
 #[derive(Debug, Clone)]
@@ -433,19 +435,5 @@ impl Plan {
     /// Returns true if files are mapped by extents.
     pub(super) fn has_extents(&self) -> bool {
         self.features.incompatible.contains(Incompatible::EXTENTS)
-    }
-
-    /// Returns the description of the new volume.
-    pub(super) fn summary(&self, image: &Image) -> Summary {
-        Summary {
-            geometry: self.geometry.clone(),
-            features: self.features,
-            reserved_blocks: self.reserved_blocks,
-            free_blocks: image.free_blocks(self),
-            free_inodes: self.geometry.inode_count - GOOD_OLD_FIRST_INODE,
-            journal_blocks: image.journal_block_count(),
-            uuid: self.uuid,
-            warnings: self.warnings.clone(),
-        }
     }
 }

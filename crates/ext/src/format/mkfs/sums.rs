@@ -12,7 +12,7 @@ use layout::superblock::Superblock;
 use layout::{GroupNr, InodeNr};
 use zerocopy::IntoBytes;
 
-/// What the volume's checksums are.
+/// The kind of the volume's checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sums {
     None,

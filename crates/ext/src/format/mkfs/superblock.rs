@@ -11,10 +11,10 @@ use zerocopy::FromZeros;
 use zerocopy::little_endian::U32;
 
 use super::groups::FLEX_GROUPS_LOG;
-use super::plan::Plan;
+use super::plan::{LOST_FOUND, Plan};
 use super::{JournalOption, Options, Profile};
 use crate::disk::superblock::split_time;
-use crate::format::mkfs::image::{Image, LOST_FOUND};
+use crate::format::mkfs::image::Image;
 
 /// Returns the superblock as stored in group 0; the backups differ in `s_block_group_nr`.
 pub(super) fn superblock(plan: &Plan, options: &Options, image: &Image) -> Superblock {
