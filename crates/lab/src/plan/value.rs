@@ -104,15 +104,18 @@ impl Kind {
     }
 
     /// Parses a value from the command line: in the syntax of a plan, or a word or size without
-    /// quotes.
+    /// quotes. A word such as 2.00 is a number in TOML.
     ///
     /// # Errors
     /// Fails with a description of the expected value.
     pub fn parse(self, text: &str) -> Result<Value, String> {
         let quoted = DeValue::String(text.into());
         let parsed = DeValue::parse(text).map(toml::Spanned::into_inner);
+        let is_word = matches!(self, Self::Word(_) | Self::WordOr(..));
         match parsed {
-            Ok(given) if self != Self::Text => self.check(&given, &mut Vec::new()),
+            Ok(given) if self != Self::Text && !(is_word && given.as_str().is_none()) => {
+                self.check(&given, &mut Vec::new())
+            }
             _ => self.check(&quoted, &mut Vec::new()),
         }
     }
@@ -381,6 +384,8 @@ mod tests {
             (Kind::Time, "250ms", "250ms"),
             (Kind::Switch, "false", "false"),
             (Kind::Word(&["a"]), "a", "a"),
+            (Kind::Word(&["a", "2.00"]), "2.00", "2.00"),
+            (Kind::Word(&["a", "2.00"]), "\"2.00\"", "2.00"),
             (Kind::Text, "0", "0"),
             (Kind::Text, "0 1", "0 1"),
         ] {
