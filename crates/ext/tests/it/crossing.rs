@@ -115,12 +115,22 @@ fn check_all(writer: Writer, is_external: bool) {
         let blank = writers::blank(*format, is_external, has_metadata_checksums);
         for content in cells {
             let what = format!("{writer:?}, external: {is_external}, {format:?}, {content:?}");
-            let image = writer.dirty(&blank, *format, *content);
+            let image = without_orphans(|| writer.dirty(&blank, *format, *content));
             assert_eq!(log_format::features(&image), format.features(), "{what}");
             content.assert_in(&log_format::inspect(&image), &what);
             check(&image, &what);
         }
     }
+}
+
+/// Returns the first of some images whose log leaves no orphans, which a read-only open does not
+/// finish. The kernel has some for a moment if another process's sync(2) holds an inode while its
+/// file is deleted.
+pub(crate) fn without_orphans(make: impl FnMut() -> Image) -> Image {
+    const ATTEMPTS: usize = 5;
+    let mut images = std::iter::repeat_with(make).take(ATTEMPTS);
+    let image = images.find(|image| !readers::leaves_orphans(image));
+    image.expect("a log without orphans")
 }
 
 /// Number of random operations before a log is left dirty.

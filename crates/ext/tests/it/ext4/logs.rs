@@ -9,6 +9,7 @@ use layout::journal::{JournalIncompatible, JournalSuperblock};
 use testkit::{Shutdown, privilege, tool};
 
 use super::*;
+use crate::crossing::without_orphans;
 use crate::oracle;
 use crate::tree::assert_same;
 
@@ -51,11 +52,14 @@ fn logs_of_the_kernel_are_replayed() {
     ] {
         for how in [Shutdown::FlushesLog, Shutdown::CutsLog] {
             println!("blocks of {block_bytes}, {more}, {how:?}");
-            let image = image(block_bytes, 64 * MIB, more);
-            let mounted = mount(&image);
-            change(mounted.path());
-            mounted.shut_down(how);
-            drop(mounted);
+            let image = without_orphans(|| {
+                let image = image(block_bytes, 64 * MIB, more);
+                let mounted = mount(&image);
+                change(mounted.path());
+                mounted.shut_down(how);
+                drop(mounted);
+                image
+            });
             let is_dirty = |image: &Image| {
                 let features = superblock(image).features();
                 features.incompatible.contains(Incompatible::NEEDS_RECOVERY)
