@@ -125,9 +125,10 @@ fn ext4_is_read_and_changes_are_refused_by_the_names_of_its_features() {
         std::fs::read(&path).unwrap() == before,
         "nothing is written"
     );
+    std::fs::create_dir(folder.path().join("tree")).unwrap();
     for line in [
-        "build -t ext4 made.img file",
-        "mkfs -t ext4 -d file made.img 64M",
+        "build -t ext4 made.img tree",
+        "mkfs -t ext4 -d tree made.img 64M",
     ] {
         let error = folder.bad(line);
         assert!(error.starts_with("made.img: "), "{error}");
