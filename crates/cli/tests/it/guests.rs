@@ -2,7 +2,7 @@
 //! `JEXT_TEST_KERNEL=1`, which `scripts/kernel-suite` sets, the kernel of `jext lab kernel build`
 //! also runs in virtual time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -166,11 +166,11 @@ pub(crate) fn guest_of(image: &Path, commands: &[&str]) -> GuestSetup {
     }
 }
 
-/// Returns size, mode, owner and time of change of every file below some folders, down to a depth.
-pub(crate) fn tree(
-    folders: &[&Path],
-    depth: usize,
-) -> BTreeMap<PathBuf, (u64, u32, u32, i64, i64)> {
+/// Size, mode, owner and time of change of files.
+pub(crate) type Tree = BTreeMap<PathBuf, (u64, u32, u32, i64, i64)>;
+
+/// Returns the facts of every file below some folders, down to a depth.
+pub(crate) fn tree(folders: &[&Path], depth: usize) -> Tree {
     let mut all = BTreeMap::new();
     let mut open: Vec<(PathBuf, usize)> =
         folders.iter().map(|f| (f.to_path_buf(), depth)).collect();
@@ -195,6 +195,17 @@ pub(crate) fn tree(
     all
 }
 
+/// Returns the files that two calls of `tree` found different.
+pub(crate) fn changed(before: &Tree, after: &Tree) -> Vec<PathBuf> {
+    let all = before.keys().chain(after.keys());
+    let different = all.filter(|path| before.get(*path) != after.get(*path));
+    different
+        .cloned()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
+}
+
 #[test]
 fn a_guest_that_deletes_everything_leaves_the_host_as_it_is() {
     let folder = with_image();
@@ -216,13 +227,7 @@ fn a_guest_that_deletes_everything_leaves_the_host_as_it_is() {
     let mut reports = Reports::default();
     serve::in_real_time(&guest, &mut reports).unwrap();
     drop(guest);
-    let after = tree(&watched, 3);
-    let changed: Vec<&PathBuf> = before
-        .keys()
-        .chain(after.keys())
-        .filter(|path| before.get(*path) != after.get(*path))
-        .collect();
-    assert!(changed.is_empty(), "{changed:?}");
+    assert_eq!(changed(&before, &tree(&watched, 3)), Vec::<PathBuf>::new());
     assert!(fs::read(&binary).unwrap() == program_before);
     // The attack ran to its end. The guest then may lack the programs that it needs to say so.
     assert_eq!(folder.read("canary"), b"alive");
