@@ -30,6 +30,9 @@ use clap::Parser;
 
 use cli::Cli;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(commands::mount::helper::arguments(std::env::args_os())) {
         Ok(cli) => cli,

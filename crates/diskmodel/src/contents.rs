@@ -4,7 +4,9 @@
 //! share what they have in common. A page that changes is a new page: nothing is ever changed in
 //! place while it is shared.
 //!
-//! Pages of 4096 bytes are looked up in a pool by their checksum. The pool belongs to the process,
+//! Pages of 4096 bytes are looked up in a pool by the checksum of a sample of their bytes: to read
+//! all of them costs more than all that is saved. Pages that differ outside of the sample alone are
+//! not shared, but for the first. The pool belongs to the process,
 //! because the worlds of trials share nothing else, and holds no page alive: a page goes with the
 //! last device, cache or request that has it. Writes that do not fill pages are stored as they are.
 //! Real devices, and devices in memory outside of simulations, do without it.
@@ -19,6 +21,10 @@ use layout::{Block, SectorNr, checksum};
 const PAGE_BYTES: usize = 4096;
 /// Size of a page in sectors.
 const PAGE_SECTORS: u64 = PAGE_BYTES as u64 / SectorNr::SIZE;
+/// Distance of the samples of a page in bytes.
+const SAMPLE_EVERY: usize = 512;
+/// Size of a sample in bytes: a line of the processor's cache.
+const SAMPLE_BYTES: usize = 64;
 /// Number of locks that the pool's pages are spread over.
 const SHARDS: usize = 64;
 /// Number of pages of a shard below which it is not swept.
@@ -104,7 +110,7 @@ struct Pool {
 
 /// A part of the pool.
 struct Shard {
-    /// One page of each checksum. Pages of the same checksum that differ are not shared.
+    /// One page of each sample. Pages of the same sample that differ are not shared.
     pages: BTreeMap<u32, Weak<Block>>,
     /// Number of entries at which those of pages that are gone are removed.
     swept_at: usize,
@@ -126,7 +132,7 @@ impl Pool {
 
     /// Returns the page with these bytes: that of the pool, or a new one, which others will share.
     fn share(&self, bytes: &[u8], new: impl FnOnce() -> Arc<Block>) -> Arc<Block> {
-        let sum = checksum::crc32c(checksum::START, bytes);
+        let sum = sample(bytes);
         let shard = &self.shards[sum as usize % SHARDS];
         let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
         match shard.pages.get(&sum).and_then(Weak::upgrade) {
@@ -139,6 +145,14 @@ impl Pool {
             }
         }
     }
+}
+
+/// Returns the checksum of a sample of a page.
+fn sample(bytes: &[u8]) -> u32 {
+    let samples = bytes
+        .chunks(SAMPLE_EVERY)
+        .map(|part| &part[..SAMPLE_BYTES.min(part.len())]);
+    samples.fold(checksum::START, checksum::crc32c)
 }
 
 impl Shard {
