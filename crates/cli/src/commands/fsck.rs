@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         output::print(&text(&arguments.image, &checked))?;
     }
-    Ok(if checked.report.is_clean() {
+    Ok(if checked.is_clean() {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(LEFT)
@@ -73,6 +73,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 struct Checked {
     report: Report,
     journal: JournalState,
+}
+
+impl Checked {
+    /// Returns true if nothing is left to mend. A journal that cannot be replayed is left.
+    fn is_clean(&self) -> bool {
+        let is_left = matches!(self.journal, JournalState::Left(_));
+        self.report.is_clean() && !is_left
+    }
 }
 
 /// The state of the journal before the check.
@@ -165,7 +173,7 @@ fn text(image: &str, checked: &Checked) -> String {
         )
         .expect(INFALLIBLE);
     }
-    let state = if report.is_clean() {
+    let state = if checked.is_clean() {
         "clean"
     } else {
         "NOT CLEAN"
@@ -189,7 +197,7 @@ fn to_json(image: &str, checked: &Checked) -> Value {
     let statistics = &report.statistics;
     json!({
         "image": image,
-        "clean": report.is_clean(),
+        "clean": checked.is_clean(),
         "needs_recovery": needs_recovery,
         "replayed_transactions": replayed,
         "unmarked_transactions": statistics.unmarked_transactions,

@@ -1,6 +1,7 @@
 //! Images that were not closed cleanly, or that are in use: readers see the result of a recovery,
 //! and change nothing.
 
+use std::process::Command;
 use std::sync::Arc;
 
 use jext::volume::NewInode;
@@ -171,6 +172,35 @@ fn a_damaged_journal_leaves_fsck_with_what_lies_there() {
     let said =
         String::from_utf8(folder.command("info dirty.img").output().unwrap().stderr).unwrap();
     assert!(said.contains("shown as it lies"), "{said}");
+}
+
+#[test]
+fn a_log_that_cannot_be_replayed_is_not_clean() {
+    const DESCRIPTOR: [u8; 8] = [0xC0, 0x3B, 0x39, 0x98, 0, 0, 0, 1];
+    let folder = Folder::new();
+    // With checksums: a log without them ends where it is damaged.
+    folder.good("mkfs -q -t ext4 -b 1024 dirty.img 16M");
+    folder.write("contents", &[1; 1024]);
+    let commands = "jo -c\njw -b 9000 contents\njw -b 9001 contents\njc\n";
+    folder.write("commands", commands.as_bytes());
+    let debugfs = Command::new("debugfs")
+        .args(["-w", "-f", "commands", "dirty.img"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(debugfs.status.success(), "{}", tool::said(&debugfs));
+    let mut bytes = folder.read("dirty.img");
+    let mut blocks = bytes.chunks_exact_mut(1024);
+    let first = blocks.find(|block| block.starts_with(&DESCRIPTOR));
+    first.expect("the log has transactions")[100] ^= 1;
+    folder.write("dirty.img", &bytes);
+    for (json, word) in [("", "NOT CLEAN"), ("--json", "\"clean\": false")] {
+        let command = format!("fsck {json} dirty.img");
+        let output = folder.command(&command).output().unwrap();
+        let said = tool::said(&output);
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(said.contains(word), "{said}");
+    }
 }
 
 /// An image that another process has open: looked at with a warning, and for the rest refused with
