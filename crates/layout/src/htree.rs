@@ -95,6 +95,14 @@ pub const fn limit(block_size: usize, entries_offset: usize, has_checksum: bool)
     (block_size - entries_offset - tail) / size_of::<Entry>()
 }
 
+/// Returns the offset of the [`Tail`] in an index block whose entries start at `entries_offset`: it
+/// follows the entry that the limit names last. `None` if the block has no room for it.
+pub fn tail_offset(block: &[u8], entries_offset: usize) -> Option<usize> {
+    let (head, _) = CountLimit::ref_from_prefix(block.get(entries_offset..)?).ok()?;
+    let at = entries_offset + usize::from(head.limit.get()) * size_of::<Entry>();
+    (at + size_of::<Tail>() <= block.len()).then_some(at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

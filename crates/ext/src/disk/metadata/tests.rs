@@ -137,6 +137,9 @@ fn descriptors_stay_in_their_group() {
 fn a_damaged_block_is_not_written() {
     let checks = checks(1024);
     let label = Kind::Directory.of_inode(OWNER, 7);
-    let seal = || checks.seal(label, BlockNr::new(9), &Block::zeroed(1024));
+    let seal = || {
+        let mut image = Block::zeroed(1024).into_arc();
+        checks.seal(label, BlockNr::new(9), &mut image);
+    };
     assert!(std::panic::catch_unwind(seal).is_err());
 }
