@@ -22,7 +22,7 @@ use std::sync::Arc;
 use layout::attribute::BlockHeader;
 use layout::checksum::{self, metadata};
 use layout::directory::{EntryTail, TAIL_SIZE};
-use layout::group::{GroupDescriptor, GroupDescriptor64, SIZE_64BIT};
+use layout::group::GroupDescriptor;
 use layout::inode::{BASE_SIZE, Inode, InodeExtra, has_checksum_high};
 use layout::superblock::Superblock as Raw;
 use layout::{Block, BlockNr, GroupNr, InodeNr, extent, htree};
@@ -57,6 +57,10 @@ impl Checksums {
             }
             return;
         }
+        debug_assert!(
+            EntryTail::of_block(image).is_some(),
+            "the entries of directory {inode} leave no room for the tail"
+        );
         let tail = EntryTail::new(metadata::directory_leaf(owner, image));
         put(image, image.len() - TAIL_SIZE, tail.as_bytes());
     }
@@ -95,38 +99,13 @@ impl Checksums {
         }
     }
 
-    /// Stores the checksum of a block bitmap in all bytes of its descriptor, which is sealed
-    /// afterwards. The bitmap has one bit for each block of a whole group.
-    pub(crate) fn store_block_bitmap(self, descriptor: &mut [u8], bitmap: &[u8], bits: u32) {
-        const LOW: usize = offset_of!(GroupDescriptor, block_bitmap_checksum_low);
-        const HIGH: usize = offset_of!(GroupDescriptor64, block_bitmap_checksum_high);
-        self.store_bitmap(descriptor, bitmap, bits, LOW, HIGH);
-    }
-
-    /// Stores the checksum of an inode bitmap in all bytes of its descriptor, which is sealed
-    /// afterwards. The bitmap has one bit for each inode of the group.
-    pub(crate) fn store_inode_bitmap(self, descriptor: &mut [u8], bitmap: &[u8], bits: u32) {
-        const LOW: usize = offset_of!(GroupDescriptor, inode_bitmap_checksum_low);
-        const HIGH: usize = offset_of!(GroupDescriptor64, inode_bitmap_checksum_high);
-        self.store_bitmap(descriptor, bitmap, bits, LOW, HIGH);
-    }
-
-    fn store_bitmap(
-        self,
-        descriptor: &mut [u8],
-        bitmap: &[u8],
-        bits: u32,
-        low: usize,
-        high: usize,
-    ) {
-        let Self::Metadata(seed) = self else { return };
+    /// Returns the checksum of a bitmap with this number of bits, if it has one.
+    pub(crate) fn of_bitmap(self, bitmap: &[u8], bits: u32) -> Option<u32> {
+        let Self::Metadata(seed) = self else {
+            return None;
+        };
         rt::charge(rt::Cost::Checksum(u64::from(bits / 8)));
-        let sum = metadata::bitmap(seed, bitmap, bits);
-        let [first, second, third, fourth] = sum.to_le_bytes();
-        descriptor[low..low + 2].copy_from_slice(&[first, second]);
-        if descriptor.len() >= SIZE_64BIT {
-            descriptor[high..high + 2].copy_from_slice(&[third, fourth]);
-        }
+        Some(metadata::bitmap(seed, bitmap, bits))
     }
 
     /// Seals all bytes of a descriptor.

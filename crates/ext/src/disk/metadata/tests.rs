@@ -55,7 +55,11 @@ fn the_table_is_in_the_order_of_the_kinds() {
 fn directory_blocks_have_entries() {
     let checks = checks(1024);
     let label = Kind::Directory.of_inode(OWNER, 7);
-    let mut block = entry::first_block(1024, OWNER, InodeNr::ROOT, 2);
+    let form = entry::BlockForm {
+        size: 1024,
+        has_tail: false,
+    };
+    let mut block = entry::first_block(form, OWNER, InodeNr::ROOT, 2);
     assert!(checks.verify(label, BLOCK, &block).is_ok());
     entry::set_length(&mut block, 12, 13);
     let found = why(&checks, label, &block);
