@@ -114,4 +114,14 @@ mod tests {
         assert_eq!(limit(4096, ROOT_ENTRIES_OFFSET, true), 507);
         assert_eq!(limit(1024, NODE_ENTRIES_OFFSET, true), 126);
     }
+
+    #[test]
+    fn a_tail_follows_the_last_possible_entry() {
+        let mut block = [0; 1024];
+        for (limit, at) in [(126, Some(1016)), (127, None), (100, Some(808))] {
+            block[8] = limit;
+            assert_eq!(tail_offset(&block, NODE_ENTRIES_OFFSET), at);
+        }
+        assert_eq!(tail_offset(&block[..10], NODE_ENTRIES_OFFSET), None);
+    }
 }

@@ -285,6 +285,37 @@ mod tests {
     }
 
     #[test]
+    fn sums_and_flags_are_stored_in_both_halves() {
+        let uninit = Uninit {
+            block_bitmap: true,
+            inode_bitmap: false,
+            inodes: 0x0001_2345,
+        };
+        let sums = BitmapSums {
+            blocks: Some(0x1234_5678),
+            inodes: Some(0x9ABC_DEF0),
+        };
+        for size in [SIZE, SIZE_64BIT] {
+            let mut bytes = vec![0; size];
+            bytes[0x12] = 5;
+            uninit.store(&mut bytes);
+            sums.store(&mut bytes);
+            assert_eq!(bytes[0x12], 6, "INODE_ZEROED stays");
+            let decoded = GroupDescriptor::decode(&bytes);
+            assert!(decoded.uninit.block_bitmap && !decoded.uninit.inode_bitmap);
+            assert!(decoded.sums.has_blocks(0x1234_5678));
+            assert!(decoded.sums.has_inodes(0x9ABC_DEF0));
+            let is_long = size == SIZE_64BIT;
+            assert_eq!(decoded.sums.has_blocks(0x5678), !is_long);
+            let unused = if is_long { 0x0001_2345 } else { 0x2345 };
+            assert_eq!(decoded.uninit.inodes, unused);
+            let before = bytes.clone();
+            BitmapSums::default().store(&mut bytes);
+            assert_eq!(bytes, before);
+        }
+    }
+
+    #[test]
     fn large_counts_need_the_long_form() {
         let counts = GroupCounts {
             free_blocks: 0x0001_0002,

@@ -17,9 +17,10 @@ const SEQUENCES: u64 = 3;
 /// Average number of operations between remounts.
 const REMOUNT_ONE_IN: u64 = 120;
 /// Size of the volumes in bytes: small, so that they fill up now and then.
-const VOLUME_BYTES: u64 = 24 << 20;
+pub const VOLUME_BYTES: u64 = 24 << 20;
 
-fn sequences() -> u64 {
+/// Returns the number of sequences in each cell.
+pub fn sequences() -> u64 {
     match std::env::var("JEXT_TEST_SEQUENCES") {
         Ok(count) => count.parse().expect("JEXT_TEST_SEQUENCES is a number"),
         Err(_) => SEQUENCES,
@@ -41,9 +42,13 @@ fn run_cell(cell: Cell) {
 }
 
 fn run_sequence(cell: Cell, seed: u64) {
+    run_on(&Image::by_mke2fs(cell, VOLUME_BYTES), cell, seed);
+}
+
+/// Runs a sequence on an image.
+pub fn run_on(image: &Image, cell: Cell, seed: u64) {
     println!("cell: {cell}; seed {seed}");
     let mut random = Random::new(seed ^ u64::from(cell.block_bytes) << 32);
-    let image = Image::by_mke2fs(cell, VOLUME_BYTES);
     let mut volume = image.open(&cell);
     let lost_found = volume
         .lookup(InodeNr::ROOT, b"lost+found")
@@ -52,7 +57,7 @@ fn run_sequence(cell: Cell, seed: u64) {
     for _ in 0..OPERATIONS {
         if random.below(REMOUNT_ONE_IN) == 0 {
             volume.close().expect("close");
-            assert_all_agree(&image, &cell, &model, "after a remount");
+            assert_all_agree(image, &cell, &model, "after a remount");
             volume = image.open(&cell);
         }
         let block_bytes = cell.block_bytes;
@@ -65,7 +70,7 @@ fn run_sequence(cell: Cell, seed: u64) {
         .step();
     }
     volume.close().expect("close");
-    assert_all_agree(&image, &cell, &model, "at the end");
+    assert_all_agree(image, &cell, &model, "at the end");
 }
 
 /// Asserts that `e2fsck` finds nothing, and that the volume itself, the kernel and `ext4-view` read
