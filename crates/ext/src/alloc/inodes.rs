@@ -153,7 +153,14 @@ impl Core {
         let mut filed_table = None;
         loop {
             let mut maps = group.maps.lock();
-            let map = match group.inodes(&mut maps, &bitmap) {
+            // What a bitmap that was never used has is known only until it is used.
+            let known = match &blocks {
+                Some(blocks) => group
+                    .blocks(&mut maps, blocks, self.space.zones())
+                    .map(drop),
+                None => Ok(()),
+            };
+            let map = match known.and_then(|()| group.inodes(&mut maps, &bitmap)) {
                 Ok(map) => map,
                 Err(damage) => {
                     drop(maps);

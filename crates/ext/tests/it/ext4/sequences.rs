@@ -2,16 +2,13 @@
 //! at random, then read by all readers. The volumes lie on garbage, so that a structure used before
 //! it is initialised does not go unnoticed.
 
-use std::sync::Arc;
-
-use block::BlockDevice;
-use ext::mkfs::{FeatureEdits, FileSystemType, JournalOption, Options};
 use ext::options::DataMode;
-use testkit::privilege;
+use layout::InodeNr;
+use testkit::{privilege, tool};
 
 use crate::cell::{Cell, Journal};
 use crate::image::Image;
-use crate::sequences::{VOLUME_BYTES, run_on, sequences};
+use crate::sequences::{Turn, VOLUME_BYTES, run_on, sequences};
 
 /// The features of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,14 +24,14 @@ enum Format {
 }
 
 impl Format {
-    /// Makes an image of the cell. mke2fs makes no volume with `64bit` and without extents.
+    /// Makes an image of the cell.
     fn image(self, cell: Cell) -> Image {
         let is_external = matches!(cell.journal, Journal::External(_));
         let mut features = match self {
             Self::Sums => "^extent,^64bit",
             Self::Seed => "^extent,^64bit,^flex_bg,metadata_csum_seed",
             Self::Crc16 => "^extent,^64bit,^metadata_csum,uninit_bg",
-            Self::Long => return made(cell),
+            Self::Long => return long(cell),
         }
         .to_owned();
         if cell.journal == Journal::None {
@@ -45,26 +42,36 @@ impl Format {
     }
 }
 
-/// Makes an image with descriptors of 64 bytes.
-fn made(cell: Cell) -> Image {
-    let image = Image::empty("ext4", cell.block_bytes, VOLUME_BYTES, false);
-    std::fs::write(&image.path, vec![0xA5; VOLUME_BYTES as usize]).unwrap();
-    let device: Arc<dyn BlockDevice> = image.device();
-    let (features, journal) = match cell.journal {
-        Journal::None => ("^extent,^has_journal", JournalOption::Default),
-        _ => ("^extent", JournalOption::Blocks(1024)),
-    };
-    let options = Options {
-        file_system: FileSystemType::Ext4,
-        block_bytes: Some(cell.block_bytes),
-        blocks_per_group: Some(2048),
-        inode_count: Some(6000),
-        features: FeatureEdits::parse(features).unwrap(),
-        journal,
-        ..Options::default()
-    };
-    ext::mkfs::format(&device, &options).unwrap();
+/// Makes an image with descriptors of 64 bytes, whose files have block maps.
+fn long(cell: Cell) -> Image {
+    let more = ["-O", "^has_journal,64bit", "-g", "2048", "-N", "6000"];
+    let image = Image::over_garbage("ext4", cell.block_bytes, VOLUME_BYTES, false, &more);
+    let mut requests = vec!["feature -extent".to_owned()];
+    for inode in [InodeNr::ROOT.get(), 11] {
+        let blocks = debugfs(&image, &format!("blocks <{inode}>"));
+        let blocks = blocks.split_whitespace().chain(std::iter::repeat("0"));
+        requests.push(format!("sif <{inode}> flags 0"));
+        for (index, block) in blocks.take(12).enumerate() {
+            requests.push(format!("sif <{inode}> block[{index}] {block}"));
+        }
+        for word in ["IND", "DIND", "TIND"] {
+            requests.push(format!("sif <{inode}> block[{word}] 0"));
+        }
+    }
+    for request in &requests {
+        debugfs(&image, request);
+    }
+    if cell.journal != Journal::None {
+        let size = format!("size={}", cell.block_bytes / 1024);
+        let path = image.path.to_str().unwrap();
+        tool::run_well("tune2fs", &["-j", "-J", &size, path]);
+    }
     image
+}
+
+fn debugfs(image: &Image, request: &str) -> String {
+    let path = image.path.to_str().unwrap();
+    tool::run_well("debugfs", &["-w", "-R", request, path])
 }
 
 fn run(cell: Cell, format: Format) {
@@ -73,7 +80,14 @@ fn run(cell: Cell, format: Format) {
         return;
     }
     for seed in 0..sequences() {
-        run_on(&format.image(cell), cell, seed);
+        let image = format.image(cell);
+        // The tools take 64bit without extents for damage.
+        let turn = |turn| match (format, turn) {
+            (Format::Long, Turn::Engine) => drop(debugfs(&image, "feature -extent")),
+            (Format::Long, Turn::Others) => drop(debugfs(&image, "feature extent")),
+            _ => {}
+        };
+        run_on(&image, cell, seed, &turn);
     }
 }
 
