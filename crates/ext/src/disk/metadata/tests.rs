@@ -227,7 +227,7 @@ fn entries_in_the_place_of_a_tail_are_not_sealed() {
         size: 1024,
         has_tail: false,
     };
-    let mut image = entry::packed(form, &[]).into_arc();
+    let mut image = entry::first_block(form, OWNER, InodeNr::ROOT, 2).into_arc();
     let label = Kind::Directory.of_inode(OWNER, 7);
     let seal = core::panic::AssertUnwindSafe(|| summed().seal(label, BLOCK, &mut image));
     assert!(std::panic::catch_unwind(seal).is_err());
