@@ -99,8 +99,8 @@ pub fn create(log: &Location, options: &LogOptions) -> Result<()> {
     Ok(log.device.flush()?)
 }
 
-/// Adds features to an empty log that its file system wants: block numbers of 64 bits, and checksums
-/// v3. A log that has them is not written.
+/// Adds features that the file system requires to an empty log: block numbers of 64 bits, and
+/// checksums v3. A log that has them is not written.
 ///
 /// # Errors
 /// - [`Error::NotRecovered`] if the log is not empty, and the errors of the device.

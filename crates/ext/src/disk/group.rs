@@ -54,9 +54,9 @@ pub(crate) struct StoredSums {
 /// Checksums of bitmaps that have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct BitmapSums {
-    /// That of the block bitmap, if it has changed.
+    /// The block bitmap's, if it has changed.
     pub(crate) blocks: Option<u32>,
-    /// That of the inode bitmap, if it has changed.
+    /// The inode bitmap's, if it has changed.
     pub(crate) inodes: Option<u32>,
 }
 
