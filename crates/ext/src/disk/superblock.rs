@@ -39,10 +39,11 @@ const HASH_VERSION_MAX: u8 = 5;
 /// Offset of the hash versions that treat the bytes of names as unsigned.
 const HASH_UNSIGNED: u8 = 3;
 /// The known incompatible features.
-const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE.union(Incompatible::NEEDS_RECOVERY);
+const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE
+    .union(Incompatible::NEEDS_RECOVERY)
+    .union(Incompatible::EXTENTS);
 /// The incompatible features that can be read, and not written.
-const INCOMPATIBLE_READ: Incompatible = Incompatible::EXTENTS
-    .union(Incompatible::IS_64BIT)
+const INCOMPATIBLE_READ: Incompatible = Incompatible::IS_64BIT
     .union(Incompatible::FLEX_BG)
     .union(Incompatible::METADATA_CSUM_SEED);
 /// The known read-only compatible features.

@@ -21,7 +21,7 @@ use super::client::Client;
 use super::replay::replay;
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::CREDITS_MAX;
+use crate::core::handle::{CREDITS_MAX, CREDITS_MAX_EXTENTS};
 use crate::disk::log::LOG_BLOCKS_MAX;
 use crate::disk::metadata::Checks;
 use crate::disk::superblock::{self, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
@@ -64,7 +64,11 @@ pub(crate) fn open(
     let inside = log.as_ref().filter(|_| superblock.journal_inode.is_some());
     let log_extents = inside.map_or_else(Vec::new, |log| log.extents.clone());
     if let Some(log) = &log {
-        jbd2::format::check_room(log, CREDITS_MAX)?;
+        let largest = match superblock.has_extents() {
+            true => CREDITS_MAX_EXTENTS,
+            false => CREDITS_MAX,
+        };
+        jbd2::format::check_room(log, largest)?;
     }
     super::host_space::reserve_log(log.as_ref(), &options)?;
     let was_clean = report.replayed_transactions == 0 && superblock.is_clean();
