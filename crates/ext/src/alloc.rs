@@ -32,7 +32,9 @@ use crate::tuning::AllocationProfile;
 /// dirty for each group it touches: bitmap, descriptor, superblock.
 pub(crate) const CREDITS_PER_GROUP: u32 = 3;
 /// Number of journal blocks that allocating or freeing an inode may dirty: inode bitmap,
-/// descriptor, superblock, inode table.
+/// descriptor, superblock, inode table. The first inode of a group that was never used gives the
+/// group a block bitmap, too: it takes the credit for the superblock, which every caller has again
+/// for the blocks that it allocates.
 pub(crate) const CREDITS_INODE: u32 = 4;
 
 /// A request to the block allocator.

@@ -13,6 +13,8 @@
 //! | any | no | yes | linear; the first change clears the flag |
 //! | several blocks | any | no | always linear |
 //!
+//! With `metadata_csum` a change that would clear the flag is refused as damage, as in Linux.
+//!
 //! A directory of one block on a volume with `dir_index` becomes an htree when the block is full.
 //!
 //! A damaged block is read up to its first damage, and is not changed.
@@ -46,7 +48,7 @@ use crate::cache::buffers::Refused;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::handle::Handle;
-use crate::disk::entry::{self, Bad, Entry, NewEntry};
+use crate::disk::entry::{self, Bad, BlockForm, Entry, NewEntry};
 use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::disk::metadata::{Kind, Label};
@@ -151,7 +153,7 @@ pub(crate) fn add(
     if let Some(tree) = htree::open(core, directory, state)? {
         return htree::add(core, handle, directory, state, &tree, new);
     }
-    state.flags.remove(InodeFlags::INDEX);
+    drop_index(core, directory, state)?;
     if linear::add_in_place(core, handle, directory, state, new)? {
         return Ok(());
     }
@@ -214,7 +216,7 @@ pub(crate) fn initialise(
     let start = FileBlock::new(0);
     let (run, _) = FileMap::of(state).find_or_allocate(core, handle, directory, state, start, 1)?;
     let type_byte = type_byte(core, FileKind::Directory);
-    let image = entry::first_block(core.block_bytes(), directory.nr, parent, type_byte);
+    let image = entry::first_block(block_form(core), directory.nr, parent, type_byte);
     let buffer = core.buffers.get_new(run.first, label(directory, state));
     handle.replace(&buffer, image.into_arc())?;
     state.size = core.block_bytes() as u64;
@@ -314,8 +316,22 @@ fn place_of(
 /// be trusted later.
 fn drop_unusable_index(core: &Core, directory: &Inode, state: &mut InodeState) -> Result<()> {
     if state.flags.contains(InodeFlags::INDEX) && htree::open(core, directory, state)?.is_none() {
-        state.flags.remove(InodeFlags::INDEX);
+        drop_index(core, directory, state)?;
     }
+    Ok(())
+}
+
+/// Clears the index flag of a directory whose index is unusable. With checksums the index has to be
+/// repaired instead: a linear directory has no index blocks, whose checksums are of another form.
+fn drop_index(core: &Core, directory: &Inode, state: &mut InodeState) -> Result<()> {
+    if !state.flags.contains(InodeFlags::INDEX) {
+        return Ok(());
+    }
+    if core.superblock.checksums.has_tails() {
+        let (offset, why) = (0, "the index is unusable");
+        return Err(Bad { offset, why }.at(core, directory.nr, FileBlock::new(0)));
+    }
+    state.flags.remove(InodeFlags::INDEX);
     Ok(())
 }
 
@@ -324,6 +340,14 @@ fn type_byte(core: &Core, kind: FileKind) -> u8 {
         kind.entry_type().raw()
     } else {
         0
+    }
+}
+
+/// Returns the form of the directory blocks that are no index blocks.
+fn block_form(core: &Core) -> BlockForm {
+    BlockForm {
+        size: core.block_bytes(),
+        has_tail: core.superblock.checksums.has_tails(),
     }
 }
 

@@ -54,6 +54,8 @@ use crate::error::{Error, Result};
 
 /// Largest link count of an inode.
 const LINKS_MAX: u16 = 32_000;
+/// Largest link count of an inode with `dir_nlink`.
+const LINKS_MAX_EXT4: u16 = 65_000;
 /// Length of the longest name in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -166,11 +168,51 @@ fn check_name_changes(state: &InodeState) -> Result<()> {
     }
 }
 
-/// Increments the link count for a new subdirectory.
-fn gain_subdirectory(handle: &mut Handle<'_>, state: &mut InodeState) {
-    if state.links != LINKS_UNCOUNTED {
-        state.claims(handle).links += 1;
+/// Returns the largest link count of an inode.
+fn links_max(core: &Core) -> u16 {
+    if core.superblock.has_dir_nlink() {
+        LINKS_MAX_EXT4
+    } else {
+        LINKS_MAX
     }
+}
+
+/// Checks that an inode that is no directory may have one more link.
+fn check_takes_link(core: &Core, state: &InodeState) -> Result<()> {
+    if state.links < links_max(core) {
+        Ok(())
+    } else {
+        Err(Error::TooManyLinks)
+    }
+}
+
+/// Checks that a directory may have one more subdirectory.
+fn check_takes_subdirectory(core: &Core, state: &InodeState) -> Result<()> {
+    if stops_counting(core, state) {
+        return Ok(());
+    }
+    check_takes_link(core, state)
+}
+
+/// Returns true if the directory's links are counted no more once they are too many: with
+/// `dir_nlink`, if it is indexed.
+fn stops_counting(core: &Core, state: &InodeState) -> bool {
+    core.superblock.has_dir_nlink() && state.flags.contains(InodeFlags::INDEX)
+}
+
+/// Increments the link count for a new subdirectory, or ends the count of a directory that has too
+/// many.
+fn gain_subdirectory(core: &Core, handle: &mut Handle<'_>, state: &mut InodeState) {
+    if state.links == LINKS_UNCOUNTED {
+        return;
+    }
+    let is_last = state.links >= links_max(core) && stops_counting(core, state);
+    let links = if is_last {
+        LINKS_UNCOUNTED
+    } else {
+        state.links + 1
+    };
+    state.claims(handle).links = links;
 }
 
 /// Decrements the link count for a removed subdirectory. A wrong count on a damaged volume never

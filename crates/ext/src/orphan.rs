@@ -84,12 +84,10 @@ fn set_next(
     table: &Arc<Buffer>,
     next: u32,
 ) -> Result<()> {
-    let (_, offset) = core.inode_location(nr)?;
-    let mut bytes = handle.write(table)?;
-    let (base, _) =
-        Base::mut_from_prefix(&mut bytes[offset..]).expect("an inode lies in its block");
-    base.deletion_time.set(next);
-    Ok(())
+    core.change_in_table(handle, nr, table, |bytes| {
+        let (base, _) = Base::mut_from_prefix(bytes).expect("an inode has at least its base");
+        base.deletion_time.set(next);
+    })
 }
 
 /// Reads the list when a volume is opened. Returns its inodes, newest first.
@@ -146,14 +144,16 @@ fn read_chain(core: &Core) -> Result<Vec<(InodeNr, Arc<Buffer>)>> {
             return Err(corrupt("the list runs in a circle"));
         }
         let (buffer, offset) = core.table_of(nr)?;
-        let bytes = buffer.read();
-        let (base, _) =
-            Base::ref_from_prefix(&bytes[offset..]).expect("an inode lies in its block");
+        let block = buffer.read();
+        let bytes = &block[offset..offset + usize::from(core.geometry().inode_bytes)];
+        let sealed = core.superblock.checksums.check_inode(nr, bytes);
+        sealed.map_err(|damage| core.damaged(damage))?;
+        let (base, _) = Base::ref_from_prefix(bytes).expect("an inode has at least its base");
         if base.mode.get() == 0 {
             return Err(corrupt("the inode is free"));
         }
         next = base.deletion_time.get();
-        drop(bytes);
+        drop(block);
         chain.push((nr, buffer));
     }
     Ok(chain)

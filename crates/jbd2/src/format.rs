@@ -99,6 +99,23 @@ pub fn create(log: &Location, options: &LogOptions) -> Result<()> {
     Ok(log.device.flush()?)
 }
 
+/// Adds features to an empty log that its file system wants: block numbers of 64 bits, and checksums
+/// v3. A log that has them is not written.
+///
+/// # Errors
+/// - [`Error::NotRecovered`] if the log is not empty, and the errors of the device.
+pub fn add_features(log: &Location, is_64bit: bool, has_checksums: bool) -> Result<()> {
+    let mut superblock = Superblock::load(log)?;
+    if !superblock.add_features(is_64bit, has_checksums) {
+        return Ok(());
+    }
+    if superblock.start().is_some() {
+        return Err(Error::NotRecovered);
+    }
+    log.device.request(superblock.requests(log)).wait_all()?;
+    Ok(log.device.flush()?)
+}
+
 fn new_superblock(
     block_bytes: u32,
     blocks: u32,

@@ -273,14 +273,47 @@ impl Superblock {
 
     /// Allows revoke blocks; a log of version 1 becomes one of version 2.
     pub(crate) fn enable_revoke(&mut self) {
+        self.set_version_2();
+        let features = self.raw.incompatible() | JournalIncompatible::REVOKE;
+        self.raw.incompatible_bits = features.bits().into();
+    }
+
+    /// Adds block numbers of 64 bits, and checksums v3 in the place of any others, if they are
+    /// wanted; a log of version 1 becomes one of version 2. Returns true if anything has changed.
+    pub(crate) fn add_features(&mut self, is_64bit: bool, has_checksums: bool) -> bool {
+        let (mut compatible, mut incompatible) = match self.version() {
+            1 => Default::default(),
+            _ => (self.raw.compatible(), self.raw.incompatible()),
+        };
+        let before = (compatible, incompatible);
+        if is_64bit {
+            incompatible.insert(JournalIncompatible::IS_64BIT);
+        }
+        if has_checksums {
+            compatible.remove(JournalCompatible::CHECKSUM);
+            incompatible.remove(JournalIncompatible::CHECKSUM_V2);
+            incompatible.insert(JournalIncompatible::CHECKSUM_V3);
+        }
+        if (compatible, incompatible) == before {
+            return false;
+        }
+        self.set_version_2();
+        self.raw.compatible_bits = compatible.bits().into();
+        self.raw.incompatible_bits = incompatible.bits().into();
+        if has_checksums {
+            self.raw.checksum_type = ChecksumType::Crc32c.raw();
+            self.checksums = Checksums::V3;
+        }
+        true
+    }
+
+    fn set_version_2(&mut self) {
         if self.version() == 1 {
             let sequence = self.raw.header.sequence.get();
             self.raw.header = Header::new(BlockType::SuperblockV2, sequence);
             clear_after_version_1(&mut self.raw);
             self.raw.user_count = 1.into();
         }
-        let features = self.raw.incompatible() | JournalIncompatible::REVOKE;
-        self.raw.incompatible_bits = features.bits().into();
     }
 
     /// Returns the UUIDs of the file systems that use the journal.

@@ -95,6 +95,14 @@ pub const fn limit(block_size: usize, entries_offset: usize, has_checksum: bool)
     (block_size - entries_offset - tail) / size_of::<Entry>()
 }
 
+/// Returns the offset of the [`Tail`] in an index block whose entries start at `entries_offset`: it
+/// follows the entry that the limit names last. `None` if the block has no room for it.
+pub fn tail_offset(block: &[u8], entries_offset: usize) -> Option<usize> {
+    let (head, _) = CountLimit::ref_from_prefix(block.get(entries_offset..)?).ok()?;
+    let at = entries_offset + usize::from(head.limit.get()) * size_of::<Entry>();
+    (at + size_of::<Tail>() <= block.len()).then_some(at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,5 +113,15 @@ mod tests {
         assert_eq!(limit(4096, NODE_ENTRIES_OFFSET, false), 511);
         assert_eq!(limit(4096, ROOT_ENTRIES_OFFSET, true), 507);
         assert_eq!(limit(1024, NODE_ENTRIES_OFFSET, true), 126);
+    }
+
+    #[test]
+    fn a_tail_follows_the_last_possible_entry() {
+        let mut block = [0; 1024];
+        for (limit, at) in [(126, Some(1016)), (127, None), (100, Some(808))] {
+            block[8] = limit;
+            assert_eq!(tail_offset(&block, NODE_ENTRIES_OFFSET), at);
+        }
+        assert_eq!(tail_offset(&block[..10], NODE_ENTRIES_OFFSET), None);
     }
 }

@@ -167,13 +167,18 @@ impl Core {
                 return Err(Error::NoSpace);
             }
             let start = plan.take.start;
-            if !bitmap::set_in_bytes(&mut handle.write(&bitmap)?, start, count) {
+            self.begin_block_bitmap(handle, group, &bitmap)?;
+            let mut bytes = handle.write(&bitmap)?;
+            if !bitmap::set_in_bytes(&mut bytes, start, count) {
+                drop(bytes);
                 drop(maps);
                 self.space.unclaim(count);
                 let number = group.first.get() + u64::from(start);
                 let damage = group.damage(number, "a block to allocate is marked taken");
                 return Err(self.damaged(damage));
             }
+            let sum = group.sum_of_blocks(&bytes);
+            drop(bytes);
             map.marked.set(start, count);
             map.taken.set(start, count);
             map.reserved.unset(start, count);
@@ -184,7 +189,7 @@ impl Core {
             self.space
                 .free_blocks
                 .fetch_sub(u64::from(count), Ordering::Relaxed);
-            group.store_counts(&mut handle.write(descriptor)?);
+            group.store(&mut handle.write(descriptor)?, sum);
             let run = Run {
                 first: group.first + u64::from(start),
                 count,
@@ -192,6 +197,22 @@ impl Core {
             debug_assert!(self.is_data_run(run), "{run:?} of the volume's own blocks");
             return Ok(Some((run, plan.window_end.max(start + count))));
         }
+    }
+
+    /// Gives a group's block bitmap its first contents, if it was never used. The caller holds the
+    /// group's lock, and changes and stores the bitmap next.
+    pub(super) fn begin_block_bitmap(
+        &self,
+        handle: &mut Handle<'_>,
+        group: &Group,
+        bitmap: &Arc<Buffer>,
+    ) -> Result<()> {
+        if group.lacks_block_bitmap.load(Ordering::Relaxed) {
+            let first = group.first_block_bitmap(self.space.zones(), self.block_bytes());
+            handle.replace(bitmap, first.into_arc())?;
+            group.lacks_block_bitmap.store(false, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     fn free_in(
@@ -229,6 +250,7 @@ impl Core {
                 Err(error)
             };
         }
+        let sum = group.sum_of_blocks(&bytes);
         drop(bytes);
         if self.options.discard && rt::mutant!("discard/before-commit") {
             let run = FreedRun {
@@ -243,7 +265,7 @@ impl Core {
         self.space
             .free_blocks
             .fetch_add(u64::from(count), Ordering::Relaxed);
-        group.store_counts(&mut handle.write(descriptor)?);
+        group.store(&mut handle.write(descriptor)?, sum);
         let freed_by = handle.tid();
         match freed_by.filter(|_| !rt::mutant!("free/reused-while-uncommitted")) {
             Some(tid) => self.space.freed.lock().add(

@@ -12,13 +12,18 @@
 //! Source: G. V. Orlov's allocator as described for 4.4BSD FFS by I. Dowse and M. K. McKusick, and
 //! by A. Viro's and T. Ts'o's comments on its use in ext2 and ext3.
 
-use layout::{GroupNr, InodeNr};
+use std::sync::Arc;
+
+use jbd2::Buffer;
+use layout::{Block, GroupNr, InodeNr};
 use rt::atomic::{AtomicU32, Ordering};
 
 use crate::cache::space::bitmap;
 use crate::cache::space::group::Group;
 use crate::core::Core;
 use crate::core::handle::Handle;
+use crate::disk::group::BitmapSums;
+use crate::disk::metadata::Kind;
 use crate::error::{Corrupt, Error, Result};
 use crate::options::OnError;
 use crate::tuning::AllocationProfile;
@@ -96,7 +101,9 @@ impl Core {
         let counts_it = !is_directory
             || load(&group.directories) > 0
             || rt::mutant!("space/directories-below-zero");
-        if !counts_it || !bitmap::clear_in_bytes(&mut handle.write(&bitmap)?, index, 1) {
+        let mut bytes = handle.write(&bitmap)?;
+        if !counts_it || !bitmap::clear_in_bytes(&mut bytes, index, 1) {
+            drop(bytes);
             drop(maps);
             let why = if counts_it {
                 "an inode that is freed is free already"
@@ -110,6 +117,8 @@ impl Core {
                 Err(error)
             };
         }
+        let sum = group.sum_of_inodes(&bytes);
+        drop(bytes);
         map.taken.unset(index, 1);
         map.first_free = match self.tuning.reuses_inodes {
             true => index,
@@ -121,7 +130,7 @@ impl Core {
             group.directories.fetch_sub(1, Ordering::Relaxed);
             self.space.directories.fetch_sub(1, Ordering::Relaxed);
         }
-        group.store_counts(&mut handle.write(descriptor)?);
+        group.store(&mut handle.write(descriptor)?, sum);
         Ok(())
     }
 
@@ -135,13 +144,23 @@ impl Core {
             return Ok(None);
         }
         let bitmap = self.inode_bitmap(group)?;
+        let is_first = group.lacks_inode_bitmap.load(Ordering::Relaxed);
+        let blocks = is_first.then(|| self.block_bitmap(group)).transpose()?;
         let descriptor = self.space.descriptor(group.nr);
         let first_nr = group.nr.get() * group.inode_count + 1;
         let reserved = self.geometry().first_inode.get().saturating_sub(first_nr);
         let mut is_filed = !self.may_writes_wait();
+        let mut filed_table = None;
         loop {
             let mut maps = group.maps.lock();
-            let map = match group.inodes(&mut maps, &bitmap) {
+            // What a bitmap that was never used has is known only until it is used.
+            let known = match &blocks {
+                Some(blocks) => group
+                    .blocks(&mut maps, blocks, self.space.zones())
+                    .map(drop),
+                None => Ok(()),
+            };
+            let map = match known.and_then(|()| group.inodes(&mut maps, &bitmap)) {
                 Ok(map) => map,
                 Err(damage) => {
                     drop(maps);
@@ -156,11 +175,20 @@ impl Core {
             let Some(index) = index else {
                 return Ok(None);
             };
-            if !is_filed {
+            let table = self.unused_table_block(group, index);
+            let has_table = table.as_ref().map(|table| table.nr()) == filed_table;
+            if !is_filed || self.may_writes_wait() && !has_table {
                 drop(maps);
-                drop(handle.write(&bitmap)?);
-                drop(handle.write(descriptor)?);
+                let table = table.as_ref();
+                for buffer in [&bitmap, descriptor]
+                    .into_iter()
+                    .chain(&blocks)
+                    .chain(table)
+                {
+                    drop(handle.write(buffer)?);
+                }
                 is_filed = true;
+                filed_table = table.map(|table| table.nr());
                 continue;
             }
             let nr = first_nr + index;
@@ -169,11 +197,28 @@ impl Core {
                 let why = "a directory is made in a group whose descriptor counts no other inodes";
                 return Err(self.damaged(group.damage(u64::from(nr), why)));
             }
-            if !bitmap::set_in_bytes(&mut handle.write(&bitmap)?, index, 1) {
+            let first = match &blocks {
+                Some(blocks) => self.begin_inode_bitmap(handle, group, &bitmap, blocks)?,
+                None => BitmapSums::default(),
+            };
+            let mut bytes = handle.write(&bitmap)?;
+            if !bitmap::set_in_bytes(&mut bytes, index, 1) {
+                drop(bytes);
                 drop(maps);
                 let damage = group.damage(u64::from(nr), "an inode to allocate is marked taken");
                 return Err(self.damaged(damage));
             }
+            let sum = BitmapSums {
+                blocks: first.blocks,
+                ..group.sum_of_inodes(&bytes)
+            };
+            drop(bytes);
+            if let Some(table) = &table {
+                let zeroes = Block::zeroed(self.block_bytes()).into_arc();
+                handle.replace(table, zeroes)?;
+            }
+            let unused = group.inode_count - (index + 1).max(group.used_inodes());
+            group.unused_inodes.store(unused, Ordering::Relaxed);
             map.taken.set(index, 1);
             map.first_free = index + 1;
             group.free_inodes.fetch_sub(1, Ordering::Relaxed);
@@ -182,9 +227,49 @@ impl Core {
                 group.directories.fetch_add(1, Ordering::Relaxed);
                 self.space.directories.fetch_add(1, Ordering::Relaxed);
             }
-            group.store_counts(&mut handle.write(descriptor)?);
+            group.store(&mut handle.write(descriptor)?, sum);
             return Ok(Some(InodeNr::new(nr)));
         }
+    }
+
+    /// Gives a group's inode bitmap its first contents, if it was never used, and the block bitmap,
+    /// too: e2fsck accepts no group with inodes whose block bitmap was never used. Returns the
+    /// checksum of the latter. The caller holds the group's lock, and changes and stores the inode
+    /// bitmap next.
+    fn begin_inode_bitmap(
+        &self,
+        handle: &mut Handle<'_>,
+        group: &Group,
+        inodes: &Arc<Buffer>,
+        blocks: &Arc<Buffer>,
+    ) -> Result<BitmapSums> {
+        if !group.lacks_inode_bitmap.load(Ordering::Relaxed) {
+            return Ok(BitmapSums::default());
+        }
+        let first = group.first_inode_bitmap(self.block_bytes());
+        handle.replace(inodes, first.into_arc())?;
+        group
+            .unused_inodes
+            .store(group.inode_count, Ordering::Relaxed);
+        group.lacks_inode_bitmap.store(false, Ordering::Relaxed);
+        if !group.lacks_block_bitmap.load(Ordering::Relaxed) {
+            return Ok(BitmapSums::default());
+        }
+        self.begin_block_bitmap(handle, group, blocks)?;
+        Ok(group.sum_of_blocks(&blocks.read()))
+    }
+
+    /// Returns the block of the inode table that gets its first inode with this one, if its
+    /// contents on the device are not valid: no inode in it was ever used. The caller holds the
+    /// group's lock. The block is not read, so that the lock is held for memory work only; another
+    /// thread stores an inode of the block only after this lock.
+    fn unused_table_block(&self, group: &Group, index: u32) -> Option<Arc<Buffer>> {
+        let geometry = self.geometry();
+        let per_block = geometry.block_bytes / u32::from(geometry.inode_bytes);
+        let is_unused = index - index % per_block >= group.used_inodes();
+        let block = group.inode_table + u64::from(index / per_block);
+        let label = Kind::InodeTable.of_group(group.nr);
+        is_unused.then(|| self.buffers.get_new(block, label))
     }
 
     /// Returns the parent's group, or one at a distance that doubles, with free inodes and at least

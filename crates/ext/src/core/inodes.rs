@@ -156,12 +156,10 @@ impl InodeState {
         if !table::fits(&core.superblock, self) {
             return Err(Error::FileTooLarge);
         }
-        let (buffer, offset) = core.table_of(nr)?;
-        {
-            let mut bytes = handle.write(&buffer)?;
-            let end = offset + usize::from(core.geometry().inode_bytes);
-            table::encode(&core.superblock, self, &mut bytes[offset..end]);
-        }
+        let (buffer, _) = core.table_of(nr)?;
+        core.change_in_table(handle, nr, &buffer, |bytes| {
+            table::encode(&core.superblock, self, bytes);
+        })?;
         self.is_fresh = false;
         self.discard(handle);
         if let Some(tid) = handle.tid() {

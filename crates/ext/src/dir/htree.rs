@@ -22,11 +22,13 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::index::{self, Form, Pair};
 use super::leaf::{self, Hashed};
 use super::search::Search;
-use super::{Place, Readable, allocate_behind, block, block_count, label, linear, readable};
+use super::{
+    Place, Readable, allocate_behind, block, block_count, block_form, label, linear, readable,
+};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::handle::Handle;
-use crate::disk::entry::{self, Bad, NewEntry};
+use crate::disk::entry::{self, Bad, BlockForm, NewEntry};
 use crate::disk::inode::InodeState;
 use crate::error::{Error, Result};
 
@@ -228,7 +230,7 @@ pub(super) fn add(
     let hasher = |name: &[u8]| tree.hash_of(core, name);
     let mut entries = leaf::hashed(&leaf.image(), &hasher).map_err(bad_leaf)?;
     entries.push(owned(new, hash, minor));
-    let packed = leaf::compacted(core.block_bytes(), &entries);
+    let packed = leaf::compacted(block_form(core), &entries);
     if let Some(packed) = packed.filter(|_| !rt::mutant!("directory/scattered-leaf-split")) {
         return handle.replace(&leaf, packed.into_arc());
     }
@@ -281,7 +283,7 @@ fn split_leaf(
 ) -> Result<()> {
     let block_bytes = core.block_bytes();
     let has_tail = core.superblock.checksums.has_tails();
-    let split = leaf::split(block_bytes, entries);
+    let split = leaf::split(block_form(core), entries);
     let end = FileBlock::new(block_count(core, state));
     let change = plan(
         core,
@@ -428,14 +430,19 @@ pub(super) fn convert_and_add(
     let type_byte = entries[0].type_byte;
     let (hash, minor) = tree.hash_of(core, new.name);
     entries.push(owned(new, hash, minor));
-    if let Some(packed) = leaf::compacted(block_bytes, &entries) {
+    if let Some(packed) = leaf::compacted(block_form(core), &entries) {
         return handle.replace(&first, packed.into_arc());
     }
     entries.drain(..2);
-    let split = leaf::split(block_bytes, entries);
+    let split = leaf::split(block_form(core), entries);
     let blocks = allocate_behind(core, handle, directory, state, 2)?;
     let of_directory = label(directory, state);
-    let mut root = entry::first_block(block_bytes, directory.nr, parent, type_byte);
+    // The tail of an index is not that of a leaf: to the entries the root has none.
+    let plain = BlockForm {
+        has_tail: false,
+        ..block_form(core)
+    };
+    let mut root = entry::first_block(plain, directory.nr, parent, type_byte);
     let form = Form::root(core.superblock.checksums.has_tails());
     write_root(&mut root, form, version.raw_on_disk(), split.hash);
     handle.replace(

@@ -2,7 +2,7 @@
 
 use layout::{Block, InodeNr};
 
-use crate::disk::entry::{self, Bad, NewEntry, size_of_name};
+use crate::disk::entry::{self, Bad, BlockForm, NewEntry, size_of_name};
 
 /// A directory entry with its hash and an owned name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,9 +68,9 @@ pub(super) fn sound(
 
 /// Returns a block with all of these entries, if they fit: the free room of a full block may be too
 /// scattered for one more entry.
-pub(super) fn compacted(block_bytes: usize, entries: &[Hashed]) -> Option<Block> {
+pub(super) fn compacted(form: BlockForm, entries: &[Hashed]) -> Option<Block> {
     let sizes = entries.iter().map(|entry| size_of_name(entry.name.len()));
-    (sizes.sum::<usize>() <= block_bytes).then(|| pack(block_bytes, entries))
+    (sizes.sum::<usize>() <= form.end()).then(|| pack(form, entries))
 }
 
 /// Splits entries (the new one among them) over two blocks, at half of their bytes, in hash order.
@@ -80,7 +80,7 @@ pub(super) fn compacted(block_bytes: usize, entries: &[Hashed]) -> Option<Block>
 ///
 /// # Panics
 /// Panics with fewer than two entries, which always fit one block: see [`compacted`].
-pub(super) fn split(block_bytes: usize, mut entries: Vec<Hashed>) -> Split {
+pub(super) fn split(form: BlockForm, mut entries: Vec<Hashed>) -> Split {
     entries.sort_by(|a, b| (a.hash, a.minor, &a.name).cmp(&(b.hash, b.minor, &b.name)));
     let total: usize = entries
         .iter()
@@ -100,12 +100,12 @@ pub(super) fn split(block_bytes: usize, mut entries: Vec<Hashed>) -> Split {
     let continues = u32::from(lower[at - 1].hash == upper[0].hash);
     Split {
         hash: upper[0].hash | continues,
-        lower: pack(block_bytes, lower),
-        upper: pack(block_bytes, upper),
+        lower: pack(form, lower),
+        upper: pack(form, upper),
     }
 }
 
-fn pack(block_bytes: usize, entries: &[Hashed]) -> Block {
+fn pack(form: BlockForm, entries: &[Hashed]) -> Block {
     let entries: Vec<NewEntry<'_>> = entries
         .iter()
         .map(|entry| NewEntry {
@@ -114,12 +114,17 @@ fn pack(block_bytes: usize, entries: &[Hashed]) -> Block {
             type_byte: entry.type_byte,
         })
         .collect();
-    entry::packed(block_bytes, &entries)
+    entry::packed(form, &entries)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const FORM: BlockForm = BlockForm {
+        size: 1024,
+        has_tail: true,
+    };
 
     fn entries(count: u32, hash: impl Fn(u32) -> u32, name_bytes: usize) -> Vec<Hashed> {
         (0..count)
@@ -135,7 +140,7 @@ mod tests {
 
     #[test]
     fn halves_are_in_hash_order_and_hold_everything() {
-        let split = split(1024, entries(85, |i| (i * 7919) % 1000 * 2, 4));
+        let split = split(FORM, entries(85, |i| (i * 7919) % 1000 * 2, 4));
         let plain = |_: &[u8]| (0, 0);
         let lower = hashed(&split.lower, &plain).expect("sound").len();
         let upper = hashed(&split.upper, &plain).expect("sound").len();
@@ -145,13 +150,13 @@ mod tests {
 
     #[test]
     fn equal_hashes_on_both_sides_are_marked() {
-        assert_eq!(split(1024, entries(10, |_| 40, 90)).hash, 41);
-        assert_eq!(split(1024, entries(10, |i| i * 2, 90)).hash & 1, 0);
+        assert_eq!(split(FORM, entries(10, |_| 40, 90)).hash, 41);
+        assert_eq!(split(FORM, entries(10, |i| i * 2, 90)).hash & 1, 0);
     }
 
     #[test]
     fn the_longest_names_fit_the_smallest_block() {
-        let split = split(1024, entries(4, |i| i * 2, 255));
+        let split = split(FORM, entries(4, |i| i * 2, 255));
         let plain = |_: &[u8]| (0, 0);
         assert_eq!(hashed(&split.lower, &plain).expect("sound").len(), 2);
         assert_eq!(hashed(&split.upper, &plain).expect("sound").len(), 2);

@@ -5,7 +5,9 @@ use core::ops::Range;
 use layout::FileBlock;
 
 use super::search::Search;
-use super::{Place, Readable, Visit, allocate_behind, block, block_count, label, readable};
+use super::{
+    Place, Readable, Visit, allocate_behind, block, block_count, block_form, label, readable,
+};
 use crate::cache::inode::Inode;
 use crate::cache::names_index::{Hint, NamesIndex};
 use crate::core::Core;
@@ -157,10 +159,8 @@ pub(super) fn append(
 ) -> Result<()> {
     let blocks = allocate_behind(core, handle, directory, state, 1)?;
     let buffer = core.buffers.get_new(blocks[0], label(directory, state));
-    handle.replace(
-        &buffer,
-        entry::packed(core.block_bytes(), &[new]).into_arc(),
-    )?;
+    let image = entry::packed(block_form(core), &[new]);
+    handle.replace(&buffer, image.into_arc())?;
     state.size += core.block_bytes() as u64;
     let bytes = buffer.read();
     let mut index = directory.names_index.lock();

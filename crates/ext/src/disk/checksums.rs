@@ -1,4 +1,5 @@
-//! Verification of the checksums that structures of ext4 carry.
+//! The checksums that structures of ext4 carry: their verification, and in [`seal`] how they are
+//! stored.
 //!
 //! | features | checksums |
 //! |---|---|
@@ -10,6 +11,8 @@
 //! cover the whole block, and those of a leaf end before its tail. The tail alone shows nothing:
 //! the root of an index keeps the form of the tail that it had as a leaf. A block in neither form
 //! has lost its checksum, which is a mismatch, too.
+
+mod seal;
 
 use layout::checksum::{self, metadata};
 use layout::directory::{EntryHeader, EntryTail};

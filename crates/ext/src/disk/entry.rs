@@ -2,11 +2,15 @@
 //!
 //! Every walk checks what it reads: an entry's length is a multiple of 4, covers its name, and ends
 //! inside the block.
+//!
+//! With `metadata_csum` a block of entries ends with the tail of its checksum. A walk sees the tail
+//! as an unused entry, which has no room. The root of an index has none, although it starts with
+//! entries: the second one reaches to the end of the block.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use layout::directory::{EntryHeader, HEADER_SIZE};
+use layout::directory::{EntryHeader, EntryTail, HEADER_SIZE, TAIL_KIND, TAIL_SIZE};
 use layout::{Block, InodeNr};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -30,6 +34,31 @@ impl Entry {
     /// Returns the name as an [`OsStr`], for `Path::join`.
     pub fn file_name(&self) -> &OsStr {
         OsStr::from_bytes(&self.name)
+    }
+}
+
+/// The size of a directory block, and its form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlockForm {
+    /// Size in bytes.
+    pub(crate) size: usize,
+    /// True if the block ends with the tail of a checksum.
+    pub(crate) has_tail: bool,
+}
+
+impl BlockForm {
+    /// Returns the end of the entries.
+    pub(crate) fn end(self) -> usize {
+        self.size - if self.has_tail { TAIL_SIZE } else { 0 }
+    }
+
+    /// Returns a block without entries; its checksum is stored later.
+    fn empty(self) -> Block {
+        let mut block = Block::zeroed(self.size);
+        if self.has_tail {
+            block[self.end()..].copy_from_slice(EntryTail::new(0).as_bytes());
+        }
+        block
     }
 }
 
@@ -70,9 +99,17 @@ impl RawEntry<'_> {
         }
     }
 
+    /// Returns true if this is the tail of a checksum: no unused entry has such a type.
+    fn is_tail(&self) -> bool {
+        let has_form = self.inode == 0 && self.name.is_empty() && self.length == TAIL_SIZE;
+        has_form && self.type_byte == TAIL_KIND
+    }
+
     /// Returns the number of free bytes after (or, if the entry is unused, in) the entry.
     fn room(&self) -> usize {
-        if self.inode == 0 {
+        if self.is_tail() {
+            0
+        } else if self.inode == 0 {
             self.length
         } else {
             self.length - size_of_name(self.name.len())
@@ -238,9 +275,10 @@ pub(crate) fn point_to(bytes: &mut [u8], offset: usize, inode: InodeNr, type_byt
     header.file_type = type_byte;
 }
 
-/// Returns the first block of a directory: `.` and `..`, the latter extending to the block's end.
-pub(crate) fn first_block(size: usize, own: InodeNr, parent: InodeNr, type_byte: u8) -> Block {
-    let mut block = Block::zeroed(size);
+/// Returns the first block of a directory: `.` and `..`, the latter extending to the end of the
+/// entries.
+pub(crate) fn first_block(form: BlockForm, own: InodeNr, parent: InodeNr, type_byte: u8) -> Block {
+    let mut block = form.empty();
     let dot = size_of_name(1);
     write(
         &mut block,
@@ -255,7 +293,7 @@ pub(crate) fn first_block(size: usize, own: InodeNr, parent: InodeNr, type_byte:
     write(
         &mut block,
         dot,
-        size - dot,
+        form.end() - dot,
         NewEntry {
             name: b"..",
             inode: parent,
@@ -265,14 +303,14 @@ pub(crate) fn first_block(size: usize, own: InodeNr, parent: InodeNr, type_byte:
     block
 }
 
-/// Returns a block with these entries, packed; the last extends to the block's end.
-pub(crate) fn packed(size: usize, entries: &[NewEntry<'_>]) -> Block {
-    let mut block = Block::zeroed(size);
+/// Returns a block with these entries, packed; the last extends to the end of the entries.
+pub(crate) fn packed(form: BlockForm, entries: &[NewEntry<'_>]) -> Block {
+    let mut block = form.empty();
     let mut offset = 0;
     for (index, entry) in entries.iter().enumerate() {
         let is_last = index + 1 == entries.len();
         let length = if is_last {
-            size - offset
+            form.end() - offset
         } else {
             size_of_name(entry.name.len())
         };
@@ -280,7 +318,7 @@ pub(crate) fn packed(size: usize, entries: &[NewEntry<'_>]) -> Block {
         offset += length;
     }
     if entries.is_empty() {
-        set_length(&mut block, 0, size);
+        set_length(&mut block, 0, form.end());
     }
     block
 }
@@ -321,6 +359,11 @@ fn header_mut(bytes: &mut [u8], offset: usize) -> &mut EntryHeader {
 mod tests {
     use super::*;
 
+    const PLAIN: BlockForm = BlockForm {
+        size: 1024,
+        has_tail: false,
+    };
+
     fn new(name: &[u8], inode: u32) -> NewEntry<'_> {
         NewEntry {
             name,
@@ -338,7 +381,7 @@ mod tests {
 
     #[test]
     fn entries_are_inserted_found_and_erased() {
-        let mut block = first_block(1024, InodeNr::new(12), InodeNr::new(2), 2);
+        let mut block = first_block(PLAIN, InodeNr::new(12), InodeNr::new(2), 2);
         for name in [b"a".as_slice(), b"file", b"longer-name"] {
             let at = find_room(&block, name.len(), &mut 0);
             let at = at.expect("sound").expect("room");
@@ -377,15 +420,40 @@ mod tests {
 
     #[test]
     fn a_block_fills_to_its_last_byte() {
-        let mut block = packed(1024, &[]);
-        let mut count = 0u32;
-        while let Some(at) = find_room(&block, 4, &mut 0).expect("sound") {
-            count += 1;
-            let name = format!("{count:04}");
-            insert(&mut block, at, new(name.as_bytes(), count));
+        for has_tail in [false, true] {
+            let form = BlockForm { has_tail, ..PLAIN };
+            let mut block = packed(form, &[]);
+            let mut count = 0u32;
+            while let Some(at) = find_room(&block, 4, &mut 0).expect("sound") {
+                count += 1;
+                let name = format!("{count:04}");
+                insert(&mut block, at, new(name.as_bytes(), count));
+            }
+            assert_eq!(count, form.end() as u32 / 12);
+            assert_eq!(names(&block).len(), if has_tail { 84 } else { 85 });
+            assert_eq!(EntryTail::of_block(&block).is_some(), has_tail);
         }
-        assert_eq!(count, 1024 / 12);
-        assert_eq!(names(&block).len(), 85);
+    }
+
+    #[test]
+    fn a_tail_has_no_room_for_the_shortest_name() {
+        let form = BlockForm {
+            has_tail: true,
+            ..PLAIN
+        };
+        let mut block = packed(form, &[new(b"long-enough", 20)]);
+        set_length(&mut block, 0, 20);
+        set_length(&mut block, 20, form.end() - 20);
+        write(&mut block, 20, form.end() - 20, new(&[b'x'; 255], 21));
+        while let Some(at) = find_room(&block, 255, &mut 0).expect("sound") {
+            insert(&mut block, at, new(&[b'y'; 255], 22));
+        }
+        while let Some(at) = find_room(&block, 1, &mut 0).expect("sound") {
+            insert(&mut block, at, new(b"z", 23));
+        }
+        assert!(EntryTail::of_block(&block).is_some());
+        assert_eq!(summary(&block).expect("sound").room, 8);
+        assert!(entries(&block[..form.end()]).all(|entry| entry.is_ok()));
     }
 
     #[test]
@@ -397,7 +465,7 @@ mod tests {
             (6, 0xFF, "a name does not fit its entry"),
         ];
         for (offset, value, why) in cases {
-            let mut block = first_block(1024, InodeNr::new(12), InodeNr::new(2), 2);
+            let mut block = first_block(PLAIN, InodeNr::new(12), InodeNr::new(2), 2);
             if offset == 6 {
                 block[6] = 0xFF;
             } else {

@@ -1,9 +1,9 @@
 //! Group descriptors of both sizes: 32 bytes, or 64 with the feature `64bit`, which adds the upper
 //! halves of the fields after the lower ones.
 
-use layout::group::{GroupDescriptor as Low, GroupDescriptor64 as Whole, SIZE_64BIT};
+use layout::group::{GroupDescriptor as Low, GroupDescriptor64 as Whole, GroupFlags, SIZE_64BIT};
 use layout::{BlockNr, GroupNr};
-use zerocopy::{FromBytes, FromZeros};
+use zerocopy::FromBytes;
 
 use super::checksums::Checksums;
 use super::geometry::Geometry;
@@ -17,6 +17,10 @@ pub(crate) struct GroupDescriptor {
     /// The first block of the inode table.
     pub(crate) inode_table: BlockNr,
     pub(crate) counts: GroupCounts,
+    /// Valid if descriptors have checksums.
+    pub(crate) uninit: Uninit,
+    /// Valid if bitmaps have checksums.
+    pub(crate) sums: StoredSums,
 }
 
 /// Counts of a group.
@@ -27,41 +31,132 @@ pub(crate) struct GroupCounts {
     pub(crate) directories: u32,
 }
 
+/// The parts of a group that were never initialised, by the flags of its descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Uninit {
+    /// True if the block bitmap is among them.
+    pub(crate) block_bitmap: bool,
+    /// True if the inode bitmap is among them.
+    pub(crate) inode_bitmap: bool,
+    /// Number of inodes at the end of the table that were never used.
+    pub(crate) inodes: u32,
+}
+
+/// The checksums of a group's bitmaps that its descriptor has: 16 bits of each, or 32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct StoredSums {
+    blocks: u32,
+    inodes: u32,
+    /// The bits that are stored.
+    mask: u32,
+}
+
+/// Checksums of bitmaps that have changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct BitmapSums {
+    /// That of the block bitmap, if it has changed.
+    pub(crate) blocks: Option<u32>,
+    /// That of the inode bitmap, if it has changed.
+    pub(crate) inodes: Option<u32>,
+}
+
+impl StoredSums {
+    /// Returns true if the block bitmap has this checksum.
+    pub(crate) fn has_blocks(self, sum: u32) -> bool {
+        self.blocks == sum & self.mask
+    }
+
+    /// Returns true if the inode bitmap has this checksum.
+    pub(crate) fn has_inodes(self, sum: u32) -> bool {
+        self.inodes == sum & self.mask
+    }
+}
+
+impl BitmapSums {
+    /// Writes the checksums into all the bytes of a descriptor.
+    ///
+    /// # Panics
+    /// Panics if there are fewer than 32 bytes.
+    pub(crate) fn store(self, bytes: &mut [u8]) {
+        if let Some(sum) = self.blocks {
+            low_of(bytes).block_bitmap_checksum_low.set(sum as u16);
+            if let Some(whole) = whole_of(bytes) {
+                whole.block_bitmap_checksum_high.set((sum >> 16) as u16);
+            }
+        }
+        if let Some(sum) = self.inodes {
+            low_of(bytes).inode_bitmap_checksum_low.set(sum as u16);
+            if let Some(whole) = whole_of(bytes) {
+                whole.inode_bitmap_checksum_high.set((sum >> 16) as u16);
+            }
+        }
+    }
+}
+
+impl Uninit {
+    /// Writes flags and count into all the bytes of a descriptor. Other flags stay.
+    ///
+    /// # Panics
+    /// Panics if there are fewer than 32 bytes.
+    pub(crate) fn store(self, bytes: &mut [u8]) {
+        let low = low_of(bytes);
+        let mut flags = low.flags();
+        flags.set(GroupFlags::BLOCK_UNINIT, self.block_bitmap);
+        flags.set(GroupFlags::INODE_UNINIT, self.inode_bitmap);
+        low.flag_bits.set(flags.bits());
+        low.unused_inodes_count_low.set(self.inodes as u16);
+        if let Some(whole) = whole_of(bytes) {
+            whole
+                .unused_inodes_count_high
+                .set((self.inodes >> 16) as u16);
+        }
+    }
+}
+
+fn low_of(bytes: &mut [u8]) -> &mut Low {
+    let (low, _) = Low::mut_from_prefix(bytes).expect("a block has room for its descriptors");
+    low
+}
+
+/// Returns the longer form of a descriptor, if it has it.
+fn whole_of(bytes: &mut [u8]) -> Option<&mut Whole> {
+    Whole::mut_from_prefix(bytes).ok().map(|(whole, _)| whole)
+}
+
 impl GroupDescriptor {
     /// Decodes a descriptor from all of its bytes.
     ///
     /// # Panics
     /// Panics if there are fewer than 32.
     pub(crate) fn decode(bytes: &[u8]) -> Self {
-        let raw = match Whole::read_from_prefix(bytes) {
-            Ok((raw, _)) => raw,
-            Err(_) => Whole {
-                base: Low::read_from_prefix(bytes)
-                    .expect("a block has room for its descriptors")
-                    .0,
-                ..Whole::new_zeroed()
-            },
-        };
-        let block = |low: u32, high: u32| BlockNr::new(u64::from(high) << 32 | u64::from(low));
-        let count = |low: u16, high: u16| u32::from(high) << 16 | u32::from(low);
-        let low = &raw.base;
+        assert!(
+            bytes.len() >= size_of::<Low>(),
+            "a block has room for its descriptors"
+        );
+        let raw = Whole::read(bytes);
+        let flags = raw.flags();
         Self {
-            block_bitmap: block(low.block_bitmap_low.get(), raw.block_bitmap_high.get()),
-            inode_bitmap: block(low.inode_bitmap_low.get(), raw.inode_bitmap_high.get()),
-            inode_table: block(low.inode_table_low.get(), raw.inode_table_high.get()),
+            block_bitmap: BlockNr::new(raw.block_bitmap()),
+            inode_bitmap: BlockNr::new(raw.inode_bitmap()),
+            inode_table: BlockNr::new(raw.inode_table()),
             counts: GroupCounts {
-                free_blocks: count(
-                    low.free_blocks_count_low.get(),
-                    raw.free_blocks_count_high.get(),
-                ),
-                free_inodes: count(
-                    low.free_inodes_count_low.get(),
-                    raw.free_inodes_count_high.get(),
-                ),
-                directories: count(
-                    low.directories_count_low.get(),
-                    raw.directories_count_high.get(),
-                ),
+                free_blocks: raw.free_blocks_count(),
+                free_inodes: raw.free_inodes_count(),
+                directories: raw.directories_count(),
+            },
+            uninit: Uninit {
+                block_bitmap: flags.contains(GroupFlags::BLOCK_UNINIT),
+                inode_bitmap: flags.contains(GroupFlags::INODE_UNINIT),
+                inodes: raw.unused_inodes_count(),
+            },
+            sums: StoredSums {
+                blocks: raw.block_bitmap_checksum(),
+                inodes: raw.inode_bitmap_checksum(),
+                mask: if bytes.len() >= SIZE_64BIT {
+                    u32::MAX
+                } else {
+                    u16::MAX.into()
+                },
             },
         }
     }
@@ -79,11 +174,11 @@ impl GroupCounts {
             is_whole || u16::try_from(most).is_ok(),
             "a group of a volume without 64bit has at most 65,535 blocks and inodes"
         );
-        let (low, _) = Low::mut_from_prefix(bytes).expect("a block has room for its descriptors");
+        let low = low_of(bytes);
         low.free_blocks_count_low.set(self.free_blocks as u16);
         low.free_inodes_count_low.set(self.free_inodes as u16);
         low.directories_count_low.set(self.directories as u16);
-        if let Ok((whole, _)) = Whole::mut_from_prefix(bytes) {
+        if let Some(whole) = whole_of(bytes) {
             whole
                 .free_blocks_count_high
                 .set((self.free_blocks >> 16) as u16);
@@ -186,6 +281,37 @@ mod tests {
             assert_eq!(decoded.inode_table, BlockNr::new(place));
             let changed = bytes.iter().filter(|byte| **byte != 0x5A).count();
             assert_eq!(changed, if size == SIZE { 6 } else { 12 });
+        }
+    }
+
+    #[test]
+    fn sums_and_flags_are_stored_in_both_halves() {
+        let uninit = Uninit {
+            block_bitmap: true,
+            inode_bitmap: false,
+            inodes: 0x0001_2345,
+        };
+        let sums = BitmapSums {
+            blocks: Some(0x1234_5678),
+            inodes: Some(0x9ABC_DEF0),
+        };
+        for size in [SIZE, SIZE_64BIT] {
+            let mut bytes = vec![0; size];
+            bytes[0x12] = 5;
+            uninit.store(&mut bytes);
+            sums.store(&mut bytes);
+            assert_eq!(bytes[0x12], 6, "INODE_ZEROED stays");
+            let decoded = GroupDescriptor::decode(&bytes);
+            assert!(decoded.uninit.block_bitmap && !decoded.uninit.inode_bitmap);
+            assert!(decoded.sums.has_blocks(0x1234_5678));
+            assert!(decoded.sums.has_inodes(0x9ABC_DEF0));
+            let is_long = size == SIZE_64BIT;
+            assert_eq!(decoded.sums.has_blocks(0x5678), !is_long);
+            let unused = if is_long { 0x0001_2345 } else { 0x2345 };
+            assert_eq!(decoded.uninit.inodes, unused);
+            let before = bytes.clone();
+            BitmapSums::default().store(&mut bytes);
+            assert_eq!(bytes, before);
         }
     }
 

@@ -17,9 +17,12 @@
 //! the block would verify again.
 //!
 //! On a volume with `metadata_csum` the checksums of directory, extent and attribute blocks are
-//! checked first, since nothing in a block with a wrong one can be trusted. Such a volume is not
-//! written, so that no block is sealed with one. A descriptor's checksum is checked by the table of
-//! groups, and an inode's when it is loaded.
+//! checked first, since nothing in a block with a wrong one can be trusted, and these blocks get
+//! their checksums when they are sealed: a change need not know that there are any. Inodes,
+//! descriptors and bitmaps are checked when they are used, and get theirs at each change; the
+//! reasons are in [`super::checksums`].
+
+use std::sync::Arc;
 
 use layout::attribute::{BlockHeader, MAGIC, REFCOUNT_MAX};
 use layout::{Block, BlockNr, GroupNr, InodeNr};
@@ -145,7 +148,24 @@ impl Checks {
     }
 
     /// Completes a block that will be frozen for a commit, or written without a journal.
-    pub(crate) fn seal(&self, label: Label, block: BlockNr, image: &Block) {
+    pub(crate) fn seal(&self, label: Label, block: BlockNr, image: &mut Arc<Block>) {
+        let (kind, _) = TABLE[usize::from(label.kind)];
+        let (inode, generation) = (InodeNr::new(label.owner), label.generation);
+        match kind {
+            Kind::Superblock => {
+                let (_, offset) = self.geometry.superblock_place();
+                self.checksums.seal_superblock(image, offset);
+            }
+            Kind::Directory => self.checksums.seal_directory(inode, generation, image),
+            Kind::Extents => self.checksums.seal_extents(inode, generation, image),
+            Kind::Attributes => self.checksums.seal_attributes(block, image),
+            Kind::Contents
+            | Kind::Descriptors
+            | Kind::BlockBitmap
+            | Kind::InodeBitmap
+            | Kind::InodeTable
+            | Kind::Indirect => {}
+        }
         debug_assert!(
             self.verify(label, block, image).is_ok(),
             "block {block} ({label:?}) is damaged before it is written: {:?}",

@@ -7,10 +7,11 @@
 //! |---|---|
 //! | compatible | all; an unknown one is harmless by definition |
 //! | incompatible | `filetype`, `needs_recovery`; `journal_dev` has its own message |
-//! | incompatible, for reading | `extent`, `64bit`, `flex_bg`, `metadata_csum_seed` |
+//! | incompatible, of ext4 | `64bit`, `flex_bg`, `metadata_csum_seed` |
+//! | incompatible, for reading | `extent` |
 //! | read-only compatible | `sparse_super`, `large_file` |
-//! | read-only compatible, for reading | `huge_file`, `uninit_bg`, `dir_nlink`, `extra_isize` |
-//! | read-only compatible, for reading | `metadata_csum` |
+//! | read-only compatible, of ext4 | `huge_file`, `uninit_bg`, `dir_nlink`, `extra_isize` |
+//! | read-only compatible, of ext4 | `metadata_csum` |
 //!
 //! A volume with features for reading is not opened for writing. Any other read-only compatible
 //! feature opens it read-only.
@@ -39,18 +40,20 @@ const HASH_VERSION_MAX: u8 = 5;
 /// Offset of the hash versions that treat the bytes of names as unsigned.
 const HASH_UNSIGNED: u8 = 3;
 /// The known incompatible features.
-const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE
-    .union(Incompatible::NEEDS_RECOVERY)
-    .union(Incompatible::EXTENTS);
-/// The incompatible features that can be read, and not written.
-const INCOMPATIBLE_READ: Incompatible = Incompatible::IS_64BIT
+const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE.union(Incompatible::NEEDS_RECOVERY);
+/// The known incompatible features of ext4.
+const INCOMPATIBLE_EXT4: Incompatible = INCOMPATIBLE_READ
+    .union(Incompatible::EXTENTS)
+    .union(Incompatible::IS_64BIT)
     .union(Incompatible::FLEX_BG)
     .union(Incompatible::METADATA_CSUM_SEED);
+/// The incompatible features that can be read, and not written: none at present.
+const INCOMPATIBLE_READ: Incompatible = Incompatible::empty();
 /// The known read-only compatible features.
 const READ_ONLY_COMPATIBLE: ReadOnlyCompatible =
     ReadOnlyCompatible::SPARSE_SUPER.union(ReadOnlyCompatible::LARGE_FILE);
-/// The read-only compatible features that are known for reading.
-const READ_ONLY_COMPATIBLE_READ: ReadOnlyCompatible = ReadOnlyCompatible::HUGE_FILE
+/// The known read-only compatible features of ext4.
+const READ_ONLY_COMPATIBLE_EXT4: ReadOnlyCompatible = ReadOnlyCompatible::HUGE_FILE
     .union(ReadOnlyCompatible::UNINIT_BG)
     .union(ReadOnlyCompatible::DIR_NLINK)
     .union(ReadOnlyCompatible::EXTRA_ISIZE)
@@ -116,7 +119,7 @@ impl Superblock {
         let unknown = features
             .read_only_compatible
             .difference(READ_ONLY_COMPATIBLE)
-            .difference(READ_ONLY_COMPATIBLE_READ)
+            .difference(READ_ONLY_COMPATIBLE_EXT4)
             .bits();
         let has_dir_index = features.compatible.contains(Compatible::DIR_INDEX);
         Ok(Self {
@@ -151,6 +154,12 @@ impl Superblock {
     pub fn has_huge_file(&self) -> bool {
         let words = self.features.read_only_compatible;
         words.contains(ReadOnlyCompatible::HUGE_FILE)
+    }
+
+    /// Returns true if the links of directories need not be counted.
+    pub fn has_dir_nlink(&self) -> bool {
+        let words = self.features.read_only_compatible;
+        words.contains(ReadOnlyCompatible::DIR_NLINK)
     }
 
     /// Returns true if files may be mapped by extents.
@@ -188,7 +197,7 @@ fn check_features(features: Features) -> Result<()> {
             "this is a journal device; open the file system that it belongs to".to_owned(),
         ));
     }
-    let known = INCOMPATIBLE.union(INCOMPATIBLE_READ);
+    let known = INCOMPATIBLE.union(INCOMPATIBLE_EXT4);
     let unknown = features.incompatible.difference(known).bits();
     if unknown != 0 {
         let names = word_names(Word::Incompatible, unknown).join(", ");
@@ -211,9 +220,16 @@ fn check_features(features: Features) -> Result<()> {
 /// Returns the names of the features with which the volume can be read, and not written.
 pub(crate) fn read_only_features(features: Features) -> Option<String> {
     let incompatible = features.incompatible.intersection(INCOMPATIBLE_READ);
+    let names = word_names(Word::Incompatible, incompatible.bits());
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+/// Returns the names of the features of ext4; `None` if there are none.
+pub(crate) fn ext4_features(features: Features) -> Option<String> {
+    let incompatible = features.incompatible.intersection(INCOMPATIBLE_EXT4);
     let compatible = features
         .read_only_compatible
-        .intersection(READ_ONLY_COMPATIBLE_READ);
+        .intersection(READ_ONLY_COMPATIBLE_EXT4);
     let mut names = word_names(Word::Incompatible, incompatible.bits());
     names.extend(word_names(Word::ReadOnlyCompatible, compatible.bits()));
     (!names.is_empty()).then(|| names.join(", "))

@@ -15,6 +15,16 @@ pub enum Sealed {
         /// The group.
         group: GroupNr,
     },
+    /// A group's block bitmap.
+    BlockBitmap {
+        /// The group.
+        group: GroupNr,
+    },
+    /// A group's inode bitmap.
+    InodeBitmap {
+        /// The group.
+        group: GroupNr,
+    },
     /// An inode of the table.
     Inode {
         /// The inode.
@@ -48,7 +58,11 @@ impl Sealed {
             Self::Inode { inode } | Self::Directory { inode, .. } | Self::Extents { inode, .. } => {
                 Some(*inode)
             }
-            Self::Superblock | Self::Descriptor { .. } | Self::Attributes { .. } => None,
+            Self::Superblock
+            | Self::Descriptor { .. }
+            | Self::BlockBitmap { .. }
+            | Self::InodeBitmap { .. }
+            | Self::Attributes { .. } => None,
         }
     }
 
@@ -58,7 +72,11 @@ impl Sealed {
             Self::Directory { block, .. }
             | Self::Extents { block, .. }
             | Self::Attributes { block } => Some(*block),
-            Self::Superblock | Self::Descriptor { .. } | Self::Inode { .. } => None,
+            Self::Superblock
+            | Self::Descriptor { .. }
+            | Self::BlockBitmap { .. }
+            | Self::InodeBitmap { .. }
+            | Self::Inode { .. } => None,
         }
     }
 }
@@ -68,6 +86,8 @@ impl fmt::Display for Sealed {
         match self {
             Self::Superblock => f.write_str("superblock"),
             Self::Descriptor { group } => write!(f, "group {group}: descriptor"),
+            Self::BlockBitmap { group } => write!(f, "group {group}: block bitmap"),
+            Self::InodeBitmap { group } => write!(f, "group {group}: inode bitmap"),
             Self::Inode { inode } => write!(f, "inode {inode}"),
             Self::Directory { inode, block } => write!(f, "directory {inode}: block {block}"),
             Self::Extents { inode, block } => {

@@ -48,6 +48,8 @@ pub(crate) fn lay_out(
     let _table = core.hold_table(inode.nr)?;
     let _superblock = hold_for_large_file(core, size)?;
     let mut handle = core.begin(Credits::default())?;
+    // The checksums of the block map's blocks include it.
+    state.generation = restored.generation;
     let laid_out = allocate(core, &mut handle, inode, &mut state, size);
     core.discard_window(&inode.window);
     if laid_out.is_ok() {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use block::BlockDevice;
 use layout::superblock as disk;
 
-use crate::disk::superblock::{Superblock, split_time};
+use crate::disk::superblock::{Superblock, ext4_features, split_time};
 use crate::error::{Error, Result};
 use crate::format::mkfs::superblock_block;
 use features::{Removal, clear_indexes};
@@ -128,10 +128,10 @@ fn check(
     journal: Option<&Arc<dyn BlockDevice>>,
     changes: &Changes,
 ) -> Result<()> {
-    let known = superblock.read_only_features.as_ref();
-    if let Some(features) = known.or(superblock.unknown_read_only_features.as_ref()) {
+    let known = ext4_features(superblock.features);
+    if let Some(features) = known.or_else(|| superblock.unknown_read_only_features.clone()) {
         let text =
-            format!("features that can only be read: {features}; tune2fs tunes such a volume");
+            format!("features that cannot be tuned: {features}; tune2fs tunes such a volume");
         return Err(Error::Unsupported(text));
     }
     if superblock.needs_recovery || !superblock.is_clean() {

@@ -8,7 +8,10 @@ use layout::device::DeviceNumber;
 use layout::inode_flags::InodeFlags;
 use rt::RwLockWriteGuard;
 
-use super::{LINKS_MAX, check_new_name, check_takes_names, delete_if_unused, gain_subdirectory};
+use super::{
+    check_new_name, check_takes_names, check_takes_subdirectory, delete_if_unused,
+    gain_subdirectory,
+};
 use crate::alloc::shortage::with_space;
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -144,7 +147,7 @@ pub(super) fn make(
             return Err(error);
         }
         if kind == FileKind::Directory {
-            gain_subdirectory(&mut handle, &mut parent_state);
+            gain_subdirectory(core, &mut handle, &mut parent_state);
         }
         parent_state.mtime = now();
         parent_state.ctime = parent_state.mtime;
@@ -177,10 +180,10 @@ fn check_takes(
     if dir::find(core, directory, state, name)?.is_some() {
         return Err(Error::Exists);
     }
-    if kind == FileKind::Directory && state.links >= LINKS_MAX {
-        return Err(Error::TooManyLinks);
+    match kind {
+        FileKind::Directory => check_takes_subdirectory(core, state),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Allocates an inode, which no other thread can reach yet.

@@ -4,7 +4,7 @@ use jbd2::Credits;
 use layout::InodeNr;
 
 use super::create::credits_to_name;
-use super::{LINKS_MAX, check_name_changes, check_new_name, check_takes_names};
+use super::{check_name_changes, check_new_name, check_takes_link, check_takes_names};
 use crate::alloc::shortage::with_space;
 use crate::core::Core;
 use crate::disk::inode::now;
@@ -38,9 +38,7 @@ pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Re
         if state.links == 0 {
             return Err(Error::NotFound);
         }
-        if state.links >= LINKS_MAX {
-            return Err(Error::TooManyLinks);
-        }
+        check_takes_link(core, &state)?;
         let _held = core.hold_for_names(&[parent, nr])?;
         let credits = Credits {
             blocks: credits_to_name(FileMap::of(&parent_state)) + 1,

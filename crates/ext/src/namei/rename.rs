@@ -26,8 +26,8 @@ use rt::RwLockWriteGuard;
 use super::create::{credits_to_name, publish, undo_inode};
 use super::unlink::{CREDITS_UNLINK, drop_directory, drop_link, end_removal, find_child};
 use super::{
-    LINKS_MAX, check_loses_names, check_name_changes, check_new_name, check_old_name,
-    check_takes_names, gain_subdirectory, lose_subdirectory, whiteout,
+    check_loses_names, check_name_changes, check_new_name, check_old_name, check_takes_names,
+    check_takes_subdirectory, gain_subdirectory, lose_subdirectory, whiteout,
 };
 use crate::alloc::shortage::with_space;
 use crate::cache::inode::Inode;
@@ -320,8 +320,8 @@ fn replace(
         held.push(dir::hold_parent(core, moved, &state)?);
     }
     let gains_link = changes_parent && existing.is_none();
-    if gains_link && directories.target_ref().links >= LINKS_MAX {
-        return Err(Error::TooManyLinks);
+    if gains_link {
+        check_takes_subdirectory(core, directories.target_ref())?;
     }
     let mut handle = core.begin(Credits {
         blocks: credits_to_rename(FileMap::of(directories.target_ref())),
@@ -382,7 +382,7 @@ fn replace(
         let up = target.directory.nr;
         dir::set(core, t, moved, &mut state, b"..", up, FileKind::Directory)?;
         lose_subdirectory(t, directories.source());
-        gain_subdirectory(t, directories.target());
+        gain_subdirectory(core, t, directories.target());
     }
     if let (Some(existing), Some(existing_state)) = (existing, &mut existing_state) {
         if is_directory {
@@ -449,7 +449,7 @@ fn exchange(
     check_name_changes(&state)?;
     check_name_changes(&other)?;
     let (kind, other_kind) = (state.kind, other.kind);
-    check_gain(directories, kind, other_kind)?;
+    check_gain(core, directories, kind, other_kind)?;
     let inodes = [Some(moved), Some(existing)];
     let mut held = hold(core, source, target, directories, &inodes)?;
     for (inode, state) in [(moved, &state), (existing, &other)] {
@@ -487,7 +487,7 @@ fn exchange(
             let up = target.directory.nr;
             dir::set(core, t, moved, &mut state, b"..", up, FileKind::Directory)?;
             lose_subdirectory(t, directories.source());
-            gain_subdirectory(t, directories.target());
+            gain_subdirectory(core, t, directories.target());
         }
         if other_kind == FileKind::Directory {
             let up = source.directory.nr;
@@ -501,7 +501,7 @@ fn exchange(
                 FileKind::Directory,
             )?;
             lose_subdirectory(t, directories.target());
-            gain_subdirectory(t, directories.source());
+            gain_subdirectory(core, t, directories.source());
         }
     }
     state.ctime = now();
@@ -517,21 +517,17 @@ fn exchange(
 /// Checks that the directory that gets another subdirectory by an exchange, if there is one, may
 /// have one more.
 fn check_gain(
+    core: &Core,
     directories: &mut Directories<'_>,
     kind: FileKind,
     other_kind: FileKind,
 ) -> Result<()> {
     let is_directory = |kind| kind == FileKind::Directory;
-    let links = match (is_directory(kind), is_directory(other_kind)) {
-        _ if directories.is_same() => return Ok(()),
-        (true, false) => directories.target_ref().links,
-        (false, true) => directories.source().links,
-        _ => return Ok(()),
-    };
-    if links >= LINKS_MAX {
-        Err(Error::TooManyLinks)
-    } else {
-        Ok(())
+    match (is_directory(kind), is_directory(other_kind)) {
+        _ if directories.is_same() => Ok(()),
+        (true, false) => check_takes_subdirectory(core, directories.target_ref()),
+        (false, true) => check_takes_subdirectory(core, directories.source()),
+        _ => Ok(()),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Opening and closing.
 //!
 //! The order matters: decode the superblock, decide if the volume will be changed at all, find the
-//! log, replay it, read the superblock again (recovery may have changed it), mark the volume as in
-//! use on the device (`needs_recovery`, durable, before the first commit can be acknowledged), open
-//! the journal, and complete the operations on the orphan list.
+//! log, replay it, read the superblock again (recovery may have changed it), give the log the
+//! features that Linux gives it (64-bit numbers with `64bit`, checksums v3 with `metadata_csum`),
+//! mark the volume as in use on the device (`needs_recovery`, durable, before the first commit can
+//! be acknowledged), open the journal, and complete the operations on the orphan list.
 //!
 //! Without a journal, the state "clean" is cleared until the close. The table in `replay` has the
 //! treatment of a log.
@@ -25,6 +26,7 @@ use crate::core::handle::{CREDITS_MAX, CREDITS_MAX_EXTENTS};
 use crate::disk::log::LOG_BLOCKS_MAX;
 use crate::disk::metadata::Checks;
 use crate::disk::superblock::{self, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
+use crate::disk::tables::Tables;
 use crate::error::{Corrupt, Error, Result};
 use crate::map::FileMap;
 use crate::options::MountOptions;
@@ -63,7 +65,10 @@ pub(crate) fn open(
     // the block map of the journal's inode is damaged, the files that it points into are intact.
     let inside = log.as_ref().filter(|_| superblock.journal_inode.is_some());
     let log_extents = inside.map_or_else(Vec::new, |log| log.extents.clone());
+    check_descriptors(&device, &superblock)?;
     if let Some(log) = &log {
+        let has_checksums = superblock.checksums.has_tails();
+        jbd2::format::add_features(log, superblock.is_64bit(), has_checksums)?;
         let largest = match superblock.has_extents() {
             true => CREDITS_MAX_EXTENTS,
             false => CREDITS_MAX,
@@ -162,6 +167,15 @@ fn decide_read_only(
         });
     }
     Ok(false)
+}
+
+/// Checks the checksums of all group descriptors. A volume is not changed while the places of a
+/// group's metadata are not known.
+fn check_descriptors(device: &Arc<dyn BlockDevice>, superblock: &Superblock) -> Result<()> {
+    if superblock.checksums.has_group_flags() {
+        Tables::open(device, superblock)?;
+    }
+    Ok(())
 }
 
 /// Finds the log: the blocks of the journal inode, or the external device.

@@ -44,7 +44,7 @@ impl Volume {
     }
 
     /// Sets the fields of an inode to those of its original, in one step. An access control list is
-    /// left as it is.
+    /// left as it is, and with `metadata_csum` the generation of an inode that has blocks.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] if the inode does not exist.
@@ -59,7 +59,12 @@ impl Volume {
             blocks: 1,
             revokes: 0,
         })?;
+        let generation = state.generation;
         state.restore(restored);
+        // The checksums of its blocks contain the generation.
+        if self.core.superblock.checksums.has_tails() && state.sectors > 0 {
+            state.generation = generation;
+        }
         state.store(&self.core, &mut handle, nr, false)?;
         handle.finish().map(drop)
     }

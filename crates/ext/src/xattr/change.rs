@@ -145,16 +145,15 @@ impl Change {
         let Some(set) = &self.inode else {
             return Ok(());
         };
-        let (buffer, offset) = core.table_of(nr)?;
-        let mut bytes = handle.write(&buffer)?;
-        let inode = &mut bytes[offset..offset + usize::from(core.geometry().inode_bytes)];
-        let extra = crate::disk::inode::extra_size(inode);
-        let tail = &mut inode[BASE_SIZE + extra..];
-        tail.fill(0);
-        if !set.is_empty() {
-            tail[..INODE_HEADER_SIZE].copy_from_slice(&MAGIC.to_le_bytes());
-            set.encode(&mut tail[INODE_HEADER_SIZE..], 0, false);
-        }
-        Ok(())
+        let (buffer, _) = core.table_of(nr)?;
+        core.change_in_table(handle, nr, &buffer, |inode| {
+            let extra = crate::disk::inode::extra_size(inode);
+            let tail = &mut inode[BASE_SIZE + extra..];
+            tail.fill(0);
+            if !set.is_empty() {
+                tail[..INODE_HEADER_SIZE].copy_from_slice(&MAGIC.to_le_bytes());
+                set.encode(&mut tail[INODE_HEADER_SIZE..], 0, false);
+            }
+        })
     }
 }

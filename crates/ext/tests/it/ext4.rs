@@ -1,11 +1,14 @@
-//! Images of ext4, which are read and not written: trees made by the kernel, compared with the
-//! kernel, `ext4-view` and `debugfs`; logs that the kernel left; checksums that do not match.
+//! Images of ext4, which are read: trees made by the kernel, compared with the kernel, `ext4-view`
+//! and `debugfs`; logs that the kernel left; checksums that do not match. Images without extents,
+//! which are written, too.
 
 mod damaged;
 mod logs;
 mod mapped;
 mod mutations;
+mod sequences;
 mod trees;
+mod written;
 
 use std::path::Path;
 use std::sync::Arc;

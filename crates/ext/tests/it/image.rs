@@ -48,11 +48,31 @@ impl Image {
         more: &[&str],
     ) -> Self {
         let image = Self::empty(kind, block_bytes, size_bytes, is_external);
-        let path = image.path.to_str().expect("UTF-8");
-        let block_bytes = block_bytes.to_string();
-        let mut arguments = vec!["-q", "-F", "-t", kind, "-b", &block_bytes];
+        image.run_mke2fs(more);
+        image
+    }
+
+    /// Creates an image as [`with_arguments`](Self::with_arguments) does, on a device full of
+    /// garbage: what mke2fs does not write has no valid contents.
+    pub fn over_garbage(
+        kind: &'static str,
+        block_bytes: u32,
+        size_bytes: u64,
+        is_external: bool,
+        more: &[&str],
+    ) -> Self {
+        let image = Self::empty(kind, block_bytes, size_bytes, is_external);
+        std::fs::write(&image.path, vec![0xA5; size_bytes as usize]).expect("room for the image");
+        image.run_mke2fs(&[more, &["-E", "nodiscard,lazy_itable_init=1"]].concat());
+        image
+    }
+
+    fn run_mke2fs(&self, more: &[&str]) {
+        let path = self.path.to_str().expect("UTF-8");
+        let block_bytes = self.block_bytes.to_string();
+        let mut arguments = vec!["-q", "-F", "-t", self.kind, "-b", &block_bytes];
         arguments.extend(more);
-        let journal_loop = image.journal_path.as_ref().map(|journal| {
+        let journal_loop = self.journal_path.as_ref().map(|journal| {
             let file = journal.to_str().expect("UTF-8");
             let arguments = ["-q", "-F", "-O", "journal_dev", "-b", &block_bytes, file];
             tool::run_well("mke2fs", &arguments);
@@ -66,10 +86,10 @@ impl Image {
         }
         arguments.push(path);
         tool::run_well("mke2fs", &arguments);
-        image
     }
 
-    fn empty(kind: &'static str, block_bytes: u32, size_bytes: u64, is_external: bool) -> Self {
+    /// Creates an image without a file system.
+    pub fn empty(kind: &'static str, block_bytes: u32, size_bytes: u64, is_external: bool) -> Self {
         let directory = tempfile::tempdir().expect("a directory for the image");
         let path = directory.path().join("image");
         create_sparse(&path, size_bytes).expect("a sparse image");

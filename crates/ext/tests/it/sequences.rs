@@ -17,9 +17,10 @@ const SEQUENCES: u64 = 3;
 /// Average number of operations between remounts.
 const REMOUNT_ONE_IN: u64 = 120;
 /// Size of the volumes in bytes: small, so that they fill up now and then.
-const VOLUME_BYTES: u64 = 24 << 20;
+pub const VOLUME_BYTES: u64 = 24 << 20;
 
-fn sequences() -> u64 {
+/// Returns the number of sequences in each cell.
+pub fn sequences() -> u64 {
     match std::env::var("JEXT_TEST_SEQUENCES") {
         Ok(count) => count.parse().expect("JEXT_TEST_SEQUENCES is a number"),
         Err(_) => SEQUENCES,
@@ -41,9 +42,22 @@ fn run_cell(cell: Cell) {
 }
 
 fn run_sequence(cell: Cell, seed: u64) {
+    run_on(&Image::by_mke2fs(cell, VOLUME_BYTES), cell, seed, &|_| {});
+}
+
+/// A moment at which an image changes hands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// The engine opens it next.
+    Engine,
+    /// Others read it next.
+    Others,
+}
+
+/// Runs a sequence on an image. `turn` is called when the image changes hands.
+pub fn run_on(image: &Image, cell: Cell, seed: u64, turn: &dyn Fn(Turn)) {
     println!("cell: {cell}; seed {seed}");
     let mut random = Random::new(seed ^ u64::from(cell.block_bytes) << 32);
-    let image = Image::by_mke2fs(cell, VOLUME_BYTES);
     let mut volume = image.open(&cell);
     let lost_found = volume
         .lookup(InodeNr::ROOT, b"lost+found")
@@ -52,7 +66,7 @@ fn run_sequence(cell: Cell, seed: u64) {
     for _ in 0..OPERATIONS {
         if random.below(REMOUNT_ONE_IN) == 0 {
             volume.close().expect("close");
-            assert_all_agree(&image, &cell, &model, "after a remount");
+            assert_all_agree(image, &cell, &model, "after a remount", turn);
             volume = image.open(&cell);
         }
         let block_bytes = cell.block_bytes;
@@ -65,21 +79,23 @@ fn run_sequence(cell: Cell, seed: u64) {
         .step();
     }
     volume.close().expect("close");
-    assert_all_agree(&image, &cell, &model, "at the end");
+    assert_all_agree(image, &cell, &model, "at the end", turn);
 }
 
 /// Asserts that `e2fsck` finds nothing, and that the volume itself, the kernel and `ext4-view` read
 /// the contents of the model.
-fn assert_all_agree(image: &Image, cell: &Cell, model: &Model, when: &str) {
+fn assert_all_agree(image: &Image, cell: &Cell, model: &Model, when: &str, turn: &dyn Fn(Turn)) {
+    turn(Turn::Others);
     oracle::assert_fsck_clean(image, when);
     let expected = model.tree();
-    let volume = image.open(cell);
-    assert_same(&expected, &image.own_tree(&volume), "the volume itself");
-    volume.close().expect("close");
     assert_same(&expected, &oracle::view_tree(image), "ext4-view");
     if let Some(tree) = oracle::kernel_tree(image) {
         assert_same(&expected, &tree, "the kernel");
     }
+    turn(Turn::Engine);
+    let volume = image.open(cell);
+    assert_same(&expected, &image.own_tree(&volume), "the volume itself");
+    volume.close().expect("close");
 }
 
 /// One test for each block size and place of the journal, so that they run in parallel.

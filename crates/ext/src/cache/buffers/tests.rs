@@ -202,7 +202,11 @@ fn a_damaged_block_stays_outside_and_one_of_another_kind_is_refused() {
         assert!(cache.peek(block).is_none());
     }
     let shared: &dyn BlockDevice = &*device;
-    let sound = crate::disk::entry::packed(BYTES as usize, &[]).into_arc();
+    let form = crate::disk::entry::BlockForm {
+        size: BYTES as usize,
+        has_tail: false,
+    };
+    let sound = crate::disk::entry::packed(form, &[]).into_arc();
     let written = shared.write_blocks(5 * u64::from(BYTES), vec![sound]);
     written.expect("in range");
     let found = cache.get(block, directory(12)).expect("it is sound");

@@ -87,6 +87,15 @@ impl Bitmap {
         self.first_clear(start, start + count).is_none()
     }
 
+    /// Returns true if all bits in `from..to` are clear.
+    pub(crate) fn all_clear(&self, from: u32, to: u32) -> bool {
+        let view = View {
+            taken: self,
+            avoided: None,
+        };
+        view.first_set(from, to).is_none()
+    }
+
     fn change(&mut self, start: u32, count: u32, change: impl Fn(&mut u64, u64)) {
         assert!(
             start + count <= self.bits,

@@ -4,15 +4,16 @@
 use core::ops::Range;
 
 use jbd2::Buffer;
-use layout::{BlockNr, GroupNr};
-use rt::atomic::{AtomicU32, Ordering};
+use layout::{Block, BlockNr, GroupNr};
+use rt::atomic::{AtomicBool, AtomicU32, Ordering};
 use rt::{Mutex, MutexGuard};
 
 use super::bitmap::{self, Bitmap};
 use super::zones::{Holder, SystemZones};
-use crate::disk::group::GroupCounts;
+use crate::disk::checksums::Checksums;
+use crate::disk::group::{BitmapSums, GroupCounts, StoredSums, Uninit};
 use crate::disk::run::Run;
-use crate::error::Corrupt;
+use crate::error::{Corrupt, Sealed};
 
 /// A block group.
 pub(crate) struct Group {
@@ -35,6 +36,21 @@ pub(crate) struct Group {
     pub(crate) usable_blocks: AtomicU32,
     pub(crate) free_inodes: AtomicU32,
     pub(crate) directories: AtomicU32,
+    /// True until the block bitmap is used for the first time: what it has is not valid, and all
+    /// blocks but those of metadata are free. Changes once, under the group's lock.
+    pub(crate) lacks_block_bitmap: AtomicBool,
+    /// True until the inode bitmap is used for the first time: all inodes are free. Changes once,
+    /// under the group's lock.
+    pub(crate) lacks_inode_bitmap: AtomicBool,
+    /// Number of inodes at the end of the table that were never used: what the table has there is
+    /// not valid. Changes under the group's lock.
+    pub(crate) unused_inodes: AtomicU32,
+    /// The checksums of descriptor and bitmaps.
+    pub(crate) checksums: Checksums,
+    /// The checksums of the bitmaps when the volume was opened.
+    pub(crate) sums: StoredSums,
+    /// Number of bits that the checksum of a block bitmap covers.
+    pub(crate) blocks_per_group: u32,
     /// Index of the goal for the next new file.
     pub(crate) next_goal: AtomicU32,
     /// The lock held while its bitmaps and its descriptor change. // [group]
@@ -98,10 +114,15 @@ impl Group {
 
     /// Returns true if the bytes of the bitmap show the group's part of an extent as taken.
     fn is_marked(&self, bytes: &[u8], run: Run) -> bool {
+        let (start, count) = self.part_of(run);
+        bitmap::all_set_in_bytes(bytes, start, count)
+    }
+
+    /// Returns the group's part of an extent: its index and count.
+    fn part_of(&self, run: Run) -> (u32, u32) {
         let first = run.first.max(self.first);
         let count = run.end().min(self.run().end()).get() - first.get();
-        let start = (first.get() - self.first.get()) as u32;
-        bitmap::all_set_in_bytes(bytes, start, count as u32)
+        ((first.get() - self.first.get()) as u32, count as u32)
     }
 
     /// Returns the map of blocks, created from the bitmap's block on first use. The group's zones
@@ -113,14 +134,24 @@ impl Group {
         zones: &SystemZones,
     ) -> Result<&'m mut BlockMap, Corrupt> {
         if maps.blocks.is_none() {
-            let bytes = bitmap.read();
-            let taken = Bitmap::from_bytes(&bytes, self.block_count);
+            let read = bitmap.read();
+            let first;
+            let bytes: &[u8] = if self.lacks_block_bitmap.load(Ordering::Relaxed) {
+                first = self.first_block_bitmap(zones, read.len());
+                &first
+            } else {
+                self.check_sum(&read, self.blocks_per_group, StoredSums::has_blocks, || {
+                    Sealed::BlockBitmap { group: self.nr }
+                })?;
+                &read
+            };
+            let taken = Bitmap::from_bytes(bytes, self.block_count);
             for (holder, why) in [
                 (Holder::Metadata, "the group's own metadata is marked free"),
                 (Holder::Log, "the journal is marked free"),
             ] {
                 let mut own = zones.among(self.nr, self.run());
-                if !own.all(|zone| zone.holder != holder || self.is_marked(&bytes, zone.run)) {
+                if !own.all(|zone| zone.holder != holder || self.is_marked(bytes, zone.run)) {
                     return Err(self.damage(self.block_bitmap.get(), why));
                 }
             }
@@ -148,7 +179,29 @@ impl Group {
         bitmap: &Buffer,
     ) -> Result<&'m mut InodeMap, Corrupt> {
         if maps.inodes.is_none() {
-            let taken = Bitmap::from_bytes(&bitmap.read(), self.inode_count);
+            let taken = if self.lacks_inode_bitmap.load(Ordering::Relaxed) {
+                Bitmap::clear(self.inode_count)
+            } else {
+                let bytes = bitmap.read();
+                self.check_sum(&bytes, self.inode_count, StoredSums::has_inodes, || {
+                    Sealed::InodeBitmap { group: self.nr }
+                })?;
+                Bitmap::from_bytes(&bytes, self.inode_count)
+            };
+            if !taken.all_clear(self.used_inodes(), self.inode_count) {
+                return Err(self.damage(
+                    self.inode_bitmap.get(),
+                    "an inode that the descriptor counts as never used is marked taken",
+                ));
+            }
+            let is_root_free =
+                self.lacks_inode_bitmap.load(Ordering::Relaxed) && self.nr == GroupNr::new(0);
+            if is_root_free {
+                return Err(self.damage(
+                    self.inode_bitmap.get(),
+                    "the inode of the root directory is marked free",
+                ));
+            }
             if taken.count_clear() != self.free_inodes.load(Ordering::Relaxed) {
                 return Err(self.damage(
                     self.inode_bitmap.get(),
@@ -181,14 +234,83 @@ impl Group {
         }
     }
 
-    /// Stores the counts in the descriptor's block. The caller holds the group's lock.
-    pub(crate) fn store_counts(&self, bytes: &mut [u8]) {
+    /// Checks the checksum of a bitmap that was read.
+    fn check_sum(
+        &self,
+        bytes: &[u8],
+        bits: u32,
+        has: fn(StoredSums, u32) -> bool,
+        sealed: impl FnOnce() -> Sealed,
+    ) -> Result<(), Corrupt> {
+        match self.checksums.of_bitmap(bytes, bits) {
+            Some(sum) if !has(self.sums, sum) => Err(Corrupt::Checksum(sealed())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the contents of the block bitmap at its first use: the metadata in the group is
+    /// taken, and so are the bits after the end of the group.
+    pub(crate) fn first_block_bitmap(&self, zones: &SystemZones, block_bytes: usize) -> Block {
+        let mut block = padded(self.block_count, block_bytes);
+        for zone in zones.among(self.nr, self.run()) {
+            if zone.holder == Holder::Metadata {
+                let (start, count) = self.part_of(zone.run);
+                bitmap::set_in_bytes(&mut block, start, count);
+            }
+        }
+        block
+    }
+
+    /// Returns the contents of the inode bitmap at its first use.
+    pub(crate) fn first_inode_bitmap(&self, block_bytes: usize) -> Block {
+        padded(self.inode_count, block_bytes)
+    }
+
+    /// Returns the number of inodes from the start of the table among which those in use are.
+    pub(crate) fn used_inodes(&self) -> u32 {
+        if self.lacks_inode_bitmap.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let unused = self.unused_inodes.load(Ordering::Relaxed);
+        self.inode_count.saturating_sub(unused)
+    }
+
+    /// Returns the checksum of the changed block bitmap, for [`store`](Self::store).
+    pub(crate) fn sum_of_blocks(&self, bitmap: &[u8]) -> BitmapSums {
+        BitmapSums {
+            blocks: self.checksums.of_bitmap(bitmap, self.blocks_per_group),
+            inodes: None,
+        }
+    }
+
+    /// Returns the checksum of the changed inode bitmap, for [`store`](Self::store).
+    pub(crate) fn sum_of_inodes(&self, bitmap: &[u8]) -> BitmapSums {
+        BitmapSums {
+            blocks: None,
+            inodes: self.checksums.of_bitmap(bitmap, self.inode_count),
+        }
+    }
+
+    /// Stores the counts and the checksums of changed bitmaps in the descriptor's block, and seals
+    /// the descriptor. The caller holds the group's lock.
+    pub(crate) fn store(&self, bytes: &mut [u8], changed: BitmapSums) {
         let counts = GroupCounts {
             free_blocks: self.free_blocks.load(Ordering::Relaxed),
             free_inodes: self.free_inodes.load(Ordering::Relaxed),
             directories: self.directories.load(Ordering::Relaxed),
         };
-        counts.store(&mut bytes[self.descriptor.clone()]);
+        let bytes = &mut bytes[self.descriptor.clone()];
+        counts.store(bytes);
+        if self.checksums.has_group_flags() {
+            let uninit = Uninit {
+                block_bitmap: self.lacks_block_bitmap.load(Ordering::Relaxed),
+                inode_bitmap: self.lacks_inode_bitmap.load(Ordering::Relaxed),
+                inodes: self.unused_inodes.load(Ordering::Relaxed),
+            };
+            uninit.store(bytes);
+            changed.store(bytes);
+            self.checksums.seal_descriptor(self.nr, bytes);
+        }
     }
 
     /// Returns the damage of a bitmap of this group.
@@ -199,4 +321,12 @@ impl Group {
             why,
         }
     }
+}
+
+/// Returns a bitmap's block with all bits clear and those beyond the end set.
+fn padded(bits: u32, block_bytes: usize) -> Block {
+    let mut block = Block::zeroed(block_bytes);
+    let all = (block_bytes * 8) as u32;
+    bitmap::set_in_bytes(&mut block, bits, all - bits);
+    block
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jbd2::{Buffer, LogExtent};
 use layout::inode::Inode;
 use layout::{BlockNr, GroupNr, InodeNr};
-use rt::atomic::{AtomicU32, AtomicU64, Ordering};
+use rt::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use rt::{Condvar, Mutex};
 use zerocopy::FromBytes;
 
@@ -18,7 +18,7 @@ use super::zones::{Holder, SystemZones};
 use crate::cache::buffers::{BufferCache, Refused};
 use crate::disk::checksums::Checksums;
 use crate::disk::geometry::Geometry;
-use crate::disk::group::{GroupCounts, GroupDescriptor};
+use crate::disk::group::{GroupCounts, GroupDescriptor, Uninit};
 use crate::disk::metadata::{Kind, Label};
 use crate::disk::run::Run;
 use crate::disk::superblock::Superblock;
@@ -174,6 +174,10 @@ fn group(
             GroupCounts::default()
         }
     };
+    let uninit = match checksums.has_group_flags() {
+        true => raw.uninit,
+        false => Uninit::default(),
+    };
     Group {
         nr,
         first: geometry.first_block_of(nr),
@@ -188,6 +192,12 @@ fn group(
         usable_blocks: AtomicU32::new(counts.free_blocks),
         free_inodes: AtomicU32::new(counts.free_inodes),
         directories: AtomicU32::new(counts.directories),
+        lacks_block_bitmap: AtomicBool::new(uninit.block_bitmap),
+        lacks_inode_bitmap: AtomicBool::new(uninit.inode_bitmap),
+        unused_inodes: AtomicU32::new(uninit.inodes),
+        checksums,
+        sums: raw.sums,
+        blocks_per_group: geometry.blocks_per_group,
         next_goal: AtomicU32::new(0),
         maps: Mutex::new(Maps::default()),
     }

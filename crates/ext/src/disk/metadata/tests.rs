@@ -55,7 +55,11 @@ fn the_table_is_in_the_order_of_the_kinds() {
 fn directory_blocks_have_entries() {
     let checks = checks(1024);
     let label = Kind::Directory.of_inode(OWNER, 7);
-    let mut block = entry::first_block(1024, OWNER, InodeNr::ROOT, 2);
+    let form = entry::BlockForm {
+        size: 1024,
+        has_tail: false,
+    };
+    let mut block = entry::first_block(form, OWNER, InodeNr::ROOT, 2);
     assert!(checks.verify(label, BLOCK, &block).is_ok());
     entry::set_length(&mut block, 12, 13);
     let found = why(&checks, label, &block);
@@ -137,6 +141,94 @@ fn descriptors_stay_in_their_group() {
 fn a_damaged_block_is_not_written() {
     let checks = checks(1024);
     let label = Kind::Directory.of_inode(OWNER, 7);
-    let seal = || checks.seal(label, BlockNr::new(9), &Block::zeroed(1024));
+    let seal = || {
+        let mut image = Block::zeroed(1024).into_arc();
+        checks.seal(label, BlockNr::new(9), &mut image);
+    };
+    assert!(std::panic::catch_unwind(seal).is_err());
+}
+
+/// Returns the checks of a volume with checksums of all metadata.
+fn summed() -> Checks {
+    let checksums = Checksums::Metadata(0x1234_5678);
+    Checks::new(&geometry(1024), checksums, 4096 * 1024)
+}
+
+/// Asserts that a block is refused before it is sealed, and accepted afterwards; that sealing it
+/// again leaves it alone; and that it belongs to its owner.
+fn assert_seals(label: Label, block: Block) {
+    let checks = summed();
+    let mut image = block.into_arc();
+    assert!(checks.verify(label, BLOCK, &image).is_err(), "{label:?}");
+    checks.seal(label, BLOCK, &mut image);
+    assert!(checks.verify(label, BLOCK, &image).is_ok(), "{label:?}");
+    let shared = Arc::clone(&image);
+    checks.seal(label, BLOCK, &mut image);
+    assert!(Arc::ptr_eq(&shared, &image), "it is not copied");
+    let (other_block, other_label) = match label.generation {
+        0 => (BLOCK + 1, label),
+        generation => (
+            BLOCK,
+            Label {
+                generation: generation + 1,
+                ..label
+            },
+        ),
+    };
+    assert!(checks.verify(other_label, other_block, &image).is_err());
+}
+
+#[test]
+fn blocks_are_sealed_by_their_kind() {
+    let directory = Kind::Directory.of_inode(OWNER, 7);
+    let form = entry::BlockForm {
+        size: 1024,
+        has_tail: true,
+    };
+    assert_seals(directory, entry::first_block(form, OWNER, InodeNr::ROOT, 2));
+    assert_seals(directory, entry::packed(form, &[]));
+    let plain = entry::BlockForm {
+        has_tail: false,
+        ..form
+    };
+    let mut root = entry::first_block(plain, OWNER, InodeNr::ROOT, 2);
+    root[29] = layout::htree::ROOT_INFO_LENGTH;
+    root[32..36].copy_from_slice(&[123, 0, 2, 0]);
+    assert_seals(directory, root);
+    let mut node = Block::zeroed(1024);
+    entry::set_length(&mut node, 0, 1024);
+    node[8..12].copy_from_slice(&[126, 0, 1, 0]);
+    assert_seals(directory, node);
+
+    let mut extents = Block::zeroed(1024);
+    let header = layout::extent::Header {
+        magic: layout::extent::MAGIC.into(),
+        entry_max: layout::extent::capacity(1024).into(),
+        ..Default::default()
+    };
+    extents[..12].copy_from_slice(header.as_bytes());
+    assert_seals(Kind::Extents.of_inode(OWNER, 7), extents);
+
+    let mut attributes = Block::zeroed(1024);
+    let header = BlockHeader {
+        magic: MAGIC.into(),
+        reference_count: 1.into(),
+        block_count: 1.into(),
+        ..BlockHeader::default()
+    };
+    attributes[..BLOCK_HEADER_SIZE].copy_from_slice(header.as_bytes());
+    assert_seals(Kind::Attributes.of_volume(), attributes);
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn entries_in_the_place_of_a_tail_are_not_sealed() {
+    let form = entry::BlockForm {
+        size: 1024,
+        has_tail: false,
+    };
+    let mut image = entry::packed(form, &[]).into_arc();
+    let label = Kind::Directory.of_inode(OWNER, 7);
+    let seal = core::panic::AssertUnwindSafe(|| summed().seal(label, BLOCK, &mut image));
     assert!(std::panic::catch_unwind(seal).is_err());
 }

@@ -28,7 +28,7 @@ fn change(root: &Path) {
 }
 
 /// Returns the features of the log.
-fn log_features(image: &Image) -> JournalIncompatible {
+pub fn log_features(image: &Image) -> JournalIncompatible {
     let volume = open(&in_memory(image)).unwrap();
     let block = volume.blocks_of(layout::InodeNr::JOURNAL).unwrap()[0].first;
     volume.close().unwrap();

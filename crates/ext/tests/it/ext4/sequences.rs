@@ -1,0 +1,140 @@
+//! Seeded random sequences on volumes with features of ext4, whose files have block maps: remounted
+//! at random, then read by all readers. The volumes lie on garbage, so that a structure used before
+//! it is initialised does not go unnoticed.
+
+use ext::options::DataMode;
+use layout::InodeNr;
+use testkit::{privilege, tool};
+
+use crate::cell::{Cell, Journal};
+use crate::image::Image;
+use crate::sequences::{Turn, VOLUME_BYTES, run_on, sequences};
+
+/// The features of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    /// Checksums of all metadata.
+    Sums,
+    /// The same, from a seed of their own, in groups without `flex_bg`.
+    Seed,
+    /// crc16 of group descriptors.
+    Crc16,
+    /// Checksums of all metadata, and descriptors of 64 bytes.
+    Long,
+}
+
+impl Format {
+    /// Makes an image of the cell.
+    fn image(self, cell: Cell) -> Image {
+        let is_external = matches!(cell.journal, Journal::External(_));
+        let mut features = match self {
+            Self::Sums => "^extent,^64bit",
+            Self::Seed => "^extent,^64bit,^flex_bg,metadata_csum_seed",
+            Self::Crc16 => "^extent,^64bit,^metadata_csum,uninit_bg",
+            Self::Long => return long(cell),
+        }
+        .to_owned();
+        if cell.journal == Journal::None {
+            features.push_str(",^has_journal");
+        }
+        let more = ["-O", &features, "-g", "2048", "-N", "6000"];
+        Image::over_garbage("ext4", cell.block_bytes, VOLUME_BYTES, is_external, &more)
+    }
+}
+
+/// Makes an image with descriptors of 64 bytes, whose files have block maps.
+fn long(cell: Cell) -> Image {
+    let more = ["-O", "^has_journal,64bit", "-g", "2048", "-N", "6000"];
+    let image = Image::over_garbage("ext4", cell.block_bytes, VOLUME_BYTES, false, &more);
+    let mut requests = vec!["feature -extent".to_owned()];
+    for inode in [InodeNr::ROOT.get(), 11] {
+        let blocks = debugfs(&image, &format!("blocks <{inode}>"));
+        let blocks = blocks.split_whitespace().chain(std::iter::repeat("0"));
+        requests.push(format!("sif <{inode}> flags 0"));
+        for (index, block) in blocks.take(12).enumerate() {
+            requests.push(format!("sif <{inode}> block[{index}] {block}"));
+        }
+        for word in ["IND", "DIND", "TIND"] {
+            requests.push(format!("sif <{inode}> block[{word}] 0"));
+        }
+    }
+    for request in &requests {
+        debugfs(&image, request);
+    }
+    if cell.journal != Journal::None {
+        let size = format!("size={}", cell.block_bytes / 1024);
+        let path = image.path.to_str().unwrap();
+        tool::run_well("tune2fs", &["-j", "-J", &size, path]);
+    }
+    image
+}
+
+fn debugfs(image: &Image, request: &str) -> String {
+    let path = image.path.to_str().unwrap();
+    tool::run_well("debugfs", &["-w", "-R", request, path])
+}
+
+fn run(cell: Cell, format: Format) {
+    // mke2fs accepts only a block device for an external journal.
+    if matches!(cell.journal, Journal::External(_)) && !privilege::is_granted() {
+        return;
+    }
+    for seed in 0..sequences() {
+        let image = format.image(cell);
+        // The tools take 64bit without extents for damage.
+        let turn = |turn| match (format, turn) {
+            (Format::Long, Turn::Engine) => drop(debugfs(&image, "feature -extent")),
+            (Format::Long, Turn::Others) => drop(debugfs(&image, "feature extent")),
+            _ => {}
+        };
+        run_on(&image, cell, seed, &turn);
+    }
+}
+
+macro_rules! cells {
+    ($($name:ident: $block_bytes:expr, $journal:expr, $format:expr;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                let cell = Cell {
+                    block_bytes: $block_bytes,
+                    journal: $journal,
+                };
+                run(cell, $format);
+            }
+        )*
+    };
+}
+
+const NONE: Journal = Journal::None;
+const ORDERED: Journal = Journal::Internal(DataMode::Ordered);
+const WRITEBACK: Journal = Journal::Internal(DataMode::Writeback);
+const JOURNALED: Journal = Journal::Internal(DataMode::Journal);
+const EXTERNAL_ORDERED: Journal = Journal::External(DataMode::Ordered);
+const EXTERNAL_WRITEBACK: Journal = Journal::External(DataMode::Writeback);
+const EXTERNAL_JOURNALED: Journal = Journal::External(DataMode::Journal);
+
+cells! {
+    sums_1k_no_journal: 1024, NONE, Format::Sums;
+    sums_1k_ordered: 1024, ORDERED, Format::Sums;
+    sums_1k_writeback: 1024, WRITEBACK, Format::Sums;
+    sums_1k_journal: 1024, JOURNALED, Format::Sums;
+    sums_1k_external_ordered: 1024, EXTERNAL_ORDERED, Format::Sums;
+    sums_1k_external_writeback: 1024, EXTERNAL_WRITEBACK, Format::Sums;
+    sums_1k_external_journal: 1024, EXTERNAL_JOURNALED, Format::Sums;
+    sums_4k_no_journal: 4096, NONE, Format::Sums;
+    sums_4k_ordered: 4096, ORDERED, Format::Sums;
+    sums_4k_writeback: 4096, WRITEBACK, Format::Sums;
+    sums_4k_journal: 4096, JOURNALED, Format::Sums;
+    sums_4k_external_ordered: 4096, EXTERNAL_ORDERED, Format::Sums;
+    sums_4k_external_writeback: 4096, EXTERNAL_WRITEBACK, Format::Sums;
+    sums_4k_external_journal: 4096, EXTERNAL_JOURNALED, Format::Sums;
+    seed_1k_ordered: 1024, ORDERED, Format::Seed;
+    seed_4k_no_journal: 4096, NONE, Format::Seed;
+    crc16_1k_no_journal: 1024, NONE, Format::Crc16;
+    crc16_1k_ordered: 1024, ORDERED, Format::Crc16;
+    crc16_4k_external_journal: 4096, EXTERNAL_JOURNALED, Format::Crc16;
+    long_1k_no_journal: 1024, NONE, Format::Long;
+    long_1k_ordered: 1024, ORDERED, Format::Long;
+    long_4k_journal: 4096, JOURNALED, Format::Long;
+}
