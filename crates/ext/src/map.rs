@@ -21,6 +21,7 @@ use layout::{BlockNr, FileBlock};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::handle::Handle;
+use crate::disk::file_size;
 use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Error, Result};
@@ -30,8 +31,21 @@ use crate::error::{Corrupt, Error, Result};
 pub(crate) enum Mapped {
     /// An extent of mapped blocks.
     Run(Run),
+    /// An extent of allocated blocks that read as zeroes.
+    Unwritten(Run),
     /// A hole of at least this number of blocks.
     Hole(u64),
+}
+
+impl Mapped {
+    /// Returns the number of blocks that read as zeroes; none for an extent of data.
+    pub(crate) fn zeroes(self) -> Option<u64> {
+        match self {
+            Self::Run(_) => None,
+            Self::Unwritten(run) => Some(run.count.into()),
+            Self::Hole(count) => Some(count),
+        }
+    }
 }
 
 /// The form of a file's block map.
@@ -39,28 +53,59 @@ pub(crate) enum Mapped {
 pub(crate) enum FileMap {
     /// Direct pointers and trees of indirect blocks.
     Indirect,
-    /// A tree of extents. It is read only: a volume that may have one is not opened for writing.
-    Extents,
+    /// A tree of extents.
+    Extents {
+        /// Number of levels below the root, which credits depend on.
+        depth: u16,
+    },
 }
 
-/// The credits of changes that are refused.
-const NO_CREDITS: Credits = Credits {
-    blocks: 0,
-    revokes: 0,
-};
+/// Blocks allocated for the block map itself, and not yet part of it.
+#[must_use = "the blocks are used or freed in the same handle"]
+#[derive(Debug, Default)]
+pub(crate) struct Spare {
+    nodes: Vec<BlockNr>,
+}
+
+impl Spare {
+    /// Frees the blocks in the handle that allocated them.
+    pub(crate) fn free(self, core: &Core, handle: &mut Handle<'_>) -> Result<()> {
+        extents::free_spare(core, handle, &self.nodes)
+    }
+}
+
+/// Sizes.
+impl FileMap {
+    /// The deepest tree of extents, for constants.
+    pub(crate) const DEEPEST: Self = Self::Extents {
+        depth: layout::extent::DEPTH_MAX,
+    };
+
+    /// Returns the size in bytes of the largest file with such a block map.
+    pub(crate) fn size_max(self, core: &Core) -> u64 {
+        let block_bytes = core.geometry().block_bytes;
+        match self {
+            Self::Indirect => file_size::size_max(block_bytes),
+            Self::Extents { .. } => {
+                file_size::size_max_of_extents(block_bytes, core.superblock.has_huge_file())
+            }
+        }
+    }
+}
 
 /// Operations.
 impl FileMap {
     /// Returns the form of an inode's block map.
     pub(crate) fn of(state: &InodeState) -> Self {
         match state.flags.contains(InodeFlags::EXTENTS) {
-            true => Self::Extents,
+            true => Self::Extents {
+                depth: extents::depth_of(state),
+            },
             false => Self::Indirect,
         }
     }
 
-    /// Looks up at most `count_max` blocks from `from` on: one extent or one hole. An unwritten
-    /// extent reads as zeroes, and is a hole here.
+    /// Looks up at most `count_max` blocks from `from` on: one extent or one hole.
     pub(crate) fn find(
         self,
         core: &Core,
@@ -71,7 +116,7 @@ impl FileMap {
     ) -> Result<Mapped> {
         match self {
             Self::Indirect => indirect::find(core, inode, state, from, count_max),
-            Self::Extents => extents::find(core, inode, state, from, count_max),
+            Self::Extents { .. } => extents::find(core, inode, state, from, count_max),
         }
     }
 
@@ -96,7 +141,54 @@ impl FileMap {
             Self::Indirect => {
                 indirect::find_or_allocate(core, handle, inode, state, from, count_max)
             }
-            Self::Extents => Err(Error::ReadOnly),
+            Self::Extents { .. } => {
+                extents::find_or_allocate(core, handle, inode, state, from, count_max)
+            }
+        }
+    }
+
+    /// Returns true if the block map can have unwritten extents.
+    pub(crate) fn has_unwritten(self) -> bool {
+        match self {
+            Self::Indirect => false,
+            Self::Extents { .. } => true,
+        }
+    }
+
+    /// Allocates up to `count_max` unwritten blocks from `from` on. Returns the number of blocks
+    /// from there on that are allocated now, or were before. Changes `state` as
+    /// [`find_or_allocate`](Self::find_or_allocate) does, and fails as it.
+    pub(crate) fn allocate_unwritten(
+        self,
+        core: &Core,
+        handle: &mut Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        from: FileBlock,
+        count_max: u32,
+    ) -> Result<u32> {
+        match self {
+            Self::Indirect => Err(none_unwritten()),
+            Self::Extents { .. } => {
+                extents::allocate_unwritten(core, handle, inode, state, from, count_max)
+            }
+        }
+    }
+
+    /// Makes blocks that [`find`](Self::find) has just found unwritten: they read as zeroes and
+    /// stay allocated. The caller has dropped their pages. After an error no change remains.
+    pub(crate) fn mark_unwritten(
+        self,
+        core: &Core,
+        handle: &mut Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        from: FileBlock,
+        run: Run,
+    ) -> Result<()> {
+        match self {
+            Self::Indirect => Err(none_unwritten()),
+            Self::Extents { .. } => extents::mark_unwritten(core, handle, inode, state, from, run),
         }
     }
 
@@ -116,7 +208,7 @@ impl FileMap {
     ) -> Result<Vec<BlockNr>> {
         match self {
             Self::Indirect => indirect::allocate_each(core, handle, inode, state, from, count),
-            Self::Extents => Err(Error::ReadOnly),
+            Self::Extents { .. } => extents::allocate_each(core, handle, inode, state, from, count),
         }
     }
 
@@ -133,8 +225,29 @@ impl FileMap {
     ) -> Result<Vec<Arc<Buffer>>> {
         match self {
             Self::Indirect => indirect::hold_for_unmap(core, inode, state, from, run),
-            Self::Extents => Err(Error::ReadOnly),
+            Self::Extents { .. } => extents::hold_for_unmap(core, inode, state, from, run),
         }
+    }
+
+    /// Allocates the blocks of the map that [`unmap`](Self::unmap) will need, before the caller
+    /// drops the pages of the extent.
+    ///
+    /// # Errors
+    /// - [`Error::NoSpace`](crate::Error::NoSpace); nothing has changed then.
+    pub(crate) fn prepare_unmap(
+        self,
+        core: &Core,
+        handle: &mut Handle<'_>,
+        inode: &Inode,
+        state: &InodeState,
+        from: FileBlock,
+        run: Run,
+    ) -> Result<Spare> {
+        let nodes = match self {
+            Self::Indirect => Vec::new(),
+            Self::Extents { .. } => extents::prepare_unmap(core, handle, inode, state, from, run)?,
+        };
+        Ok(Spare { nodes })
     }
 
     /// Frees an extent that [`find`](Self::find) has just found, and leaves a hole. Changes the
@@ -148,15 +261,19 @@ impl FileMap {
         state: &mut InodeState,
         from: FileBlock,
         run: Run,
+        spare: Spare,
     ) -> Result<()> {
         match self {
             Self::Indirect => indirect::unmap(core, handle, inode, state, from, run),
-            Self::Extents => Err(Error::ReadOnly),
+            Self::Extents { .. } => {
+                extents::unmap(core, handle, inode, state, from, run, spare.nodes)
+            }
         }
     }
 
     /// Frees the blocks of the map on the path to a block of the file that map nothing any more.
-    /// Changes `state` (words, sectors), which the caller stores.
+    /// Changes `state` (words, sectors), which the caller stores. An extent tree has none after
+    /// [`unmap`](Self::unmap).
     ///
     /// If it fails, empty blocks of the map may be left, which are harmless, and the block map is
     /// consistent.
@@ -170,7 +287,7 @@ impl FileMap {
     ) -> Result<()> {
         match self {
             Self::Indirect => indirect::free_empty_maps(core, handle, inode, state, from),
-            Self::Extents => Err(Error::ReadOnly),
+            Self::Extents { .. } => Ok(()),
         }
     }
 
@@ -188,7 +305,22 @@ impl FileMap {
     ) -> Result<()> {
         match self {
             Self::Indirect => indirect::free_from(core, handle, inode, state, from),
-            Self::Extents => Err(Error::ReadOnly),
+            Self::Extents { .. } => extents::free_from(core, handle, inode, state, from),
+        }
+    }
+
+    /// Returns true if the file may have blocks from a block of the file on that lies beyond its
+    /// end. Only files with extents do, preallocated ones.
+    pub(crate) fn has_blocks_from(
+        self,
+        core: &Core,
+        inode: &Inode,
+        state: &InodeState,
+        from: FileBlock,
+    ) -> Result<bool> {
+        match self {
+            Self::Indirect => Ok(false),
+            Self::Extents { .. } => extents::has_blocks_from(core, inode, state, from),
         }
     }
 
@@ -199,11 +331,12 @@ impl FileMap {
         self,
         core: &Core,
         handle: &mut Handle<'_>,
+        inode: &Inode,
         state: &mut InodeState,
     ) -> Result<()> {
         match self {
             Self::Indirect => indirect::free_first(core, handle, state),
-            Self::Extents => Err(Error::ReadOnly),
+            Self::Extents { .. } => extents::free_first(core, handle, inode, state),
         }
     }
 
@@ -222,7 +355,7 @@ impl FileMap {
     ) -> Result<()> {
         match self {
             Self::Indirect => indirect::walk(core, inode, state, visit),
-            Self::Extents => extents::walk(core, inode, state, visit),
+            Self::Extents { .. } => extents::walk(core, inode, state, visit),
         }
     }
 }
@@ -234,7 +367,7 @@ impl FileMap {
     pub(crate) const fn credits_to_map(self) -> u32 {
         match self {
             Self::Indirect => indirect::CREDITS_MAP,
-            Self::Extents => 0,
+            Self::Extents { depth } => extents::credits_to_map(depth),
         }
     }
 
@@ -243,7 +376,7 @@ impl FileMap {
     pub(crate) const fn credits_to_map_entry(self) -> u32 {
         match self {
             Self::Indirect => indirect::CREDITS_ENTRY,
-            Self::Extents => 0,
+            Self::Extents { depth } => extents::credits_to_map_entry(depth),
         }
     }
 
@@ -252,7 +385,7 @@ impl FileMap {
     pub(crate) const fn credits_to_unmap(self, count: u32) -> Credits {
         match self {
             Self::Indirect => indirect::credits_to_unmap(count),
-            Self::Extents => NO_CREDITS,
+            Self::Extents { depth } => extents::credits_to_unmap(depth, count),
         }
     }
 
@@ -261,9 +394,13 @@ impl FileMap {
     pub(crate) const fn credits_to_free(self) -> Credits {
         match self {
             Self::Indirect => indirect::CREDITS_FREE,
-            Self::Extents => NO_CREDITS,
+            Self::Extents { depth } => extents::credits_to_free(depth),
         }
     }
+}
+
+fn none_unwritten() -> Error {
+    Error::Unsupported("a map of indirect blocks has no unwritten extents".to_owned())
 }
 
 /// Checks that an extent may belong to the file: the journal has the blocks of the log, all other

@@ -70,6 +70,25 @@ pub struct Extent {
 const _: () = assert!(size_of::<Extent>() == ENTRY_SIZE);
 
 impl Extent {
+    /// Creates an extent of `count` blocks from block `start` of the device on.
+    ///
+    /// # Panics
+    /// Panics if it is empty or longer than an extent of its kind can be.
+    pub fn new(file_block: u32, count: u32, start: u64, is_unwritten: bool) -> Self {
+        let count_max = count_max(is_unwritten);
+        assert!(
+            (1..=count_max).contains(&count),
+            "an extent of {count} blocks"
+        );
+        let mark = if is_unwritten { LENGTH_MAX } else { 0 };
+        Self {
+            file_block: U32::new(file_block),
+            length: U16::new(count as u16 + mark),
+            start_high: U16::new((start >> 32) as u16),
+            start_low: U32::new(start as u32),
+        }
+    }
+
     /// Returns the first block on the device.
     pub fn start(&self) -> u64 {
         join(self.start_low, self.start_high)
@@ -107,6 +126,16 @@ pub struct Index {
 const _: () = assert!(size_of::<Index>() == ENTRY_SIZE);
 
 impl Index {
+    /// Creates the entry of the node in a block, which covers the file from `file_block` on.
+    pub fn new(file_block: u32, node: u64) -> Self {
+        Self {
+            file_block: U32::new(file_block),
+            leaf_low: U32::new(node as u32),
+            leaf_high: U16::new((node >> 32) as u16),
+            unused: U16::ZERO,
+        }
+    }
+
     /// Returns the block of the node.
     pub fn node(&self) -> u64 {
         join(self.leaf_low, self.leaf_high)
@@ -128,6 +157,11 @@ const _: () = assert!(size_of::<Tail>() == 4);
 /// always leaves room for a [`Tail`].
 pub const fn capacity(node_bytes: usize) -> u16 {
     (node_bytes / ENTRY_SIZE - 1) as u16
+}
+
+/// Returns the largest number of blocks of an extent.
+pub const fn count_max(is_unwritten: bool) -> u32 {
+    LENGTH_MAX as u32 - is_unwritten as u32
 }
 
 fn join(low: U32, high: U16) -> u64 {
@@ -178,5 +212,24 @@ mod tests {
             ..Index::default()
         };
         assert_eq!(index.node(), 0xFFFF_0000_0005);
+    }
+
+    #[test]
+    fn entries_are_read_as_they_were_made() {
+        for (count, is_unwritten) in [(1, false), (32768, false), (1, true), (32767, true)] {
+            for start in [7, 0xFFFF_FFFF, 0x1_0000_0000, 0xFEDC_BA98_7654] {
+                let extent = Extent::new(u32::MAX - 1, count, start, is_unwritten);
+                assert_eq!(u32::from(extent.block_count()), count);
+                assert_eq!(extent.is_unwritten(), is_unwritten);
+                assert_eq!(extent.start(), start);
+                assert_eq!(Index::new(9, start).node(), start);
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "32768 blocks")]
+    fn an_unwritten_extent_has_a_block_less() {
+        Extent::new(0, 32768, 1, true);
     }
 }

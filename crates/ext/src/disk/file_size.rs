@@ -2,6 +2,8 @@
 
 use layout::inode::DIRECT_BLOCKS;
 
+use super::extents::FILE_BLOCKS;
+
 /// Number of direct pointers.
 const DIRECT: u64 = DIRECT_BLOCKS as u64;
 
@@ -19,6 +21,18 @@ pub(crate) fn size_max(block_bytes: u32) -> u64 {
     } else {
         (countable - map_blocks(countable, per_block)) * bytes
     }
+}
+
+/// Returns the size in bytes of the largest file that extents can map with blocks of this size. The
+/// limit is the 32-bit number of a file block, or without `huge_file` the 32-bit count of 512-byte
+/// units, from which Linux does not subtract the blocks of the tree.
+pub(crate) fn size_max_of_extents(block_bytes: u32, has_huge_file: bool) -> u64 {
+    let bytes = u64::from(block_bytes);
+    let countable = match has_huge_file {
+        true => u64::MAX,
+        false => u64::from(u32::MAX) / (bytes / 512),
+    };
+    FILE_BLOCKS.min(countable) * bytes
 }
 
 /// Returns the number of indirect blocks of a file with this number of blocks and no holes.
@@ -43,5 +57,14 @@ mod tests {
         assert_eq!(size_max(1024), 17_247_252_480);
         assert_eq!(size_max(2048), 275_415_851_008);
         assert_eq!(size_max(4096), 2_196_873_666_560);
+    }
+
+    /// The limits of Linux's ext4, without and with `huge_file`.
+    #[test]
+    fn extents_reach_further() {
+        assert_eq!(size_max_of_extents(1024, false), ((1 << 31) - 1) << 10);
+        assert_eq!(size_max_of_extents(4096, false), ((1 << 29) - 1) << 12);
+        assert_eq!(size_max_of_extents(1024, true), ((1 << 32) - 1) << 10);
+        assert_eq!(size_max_of_extents(4096, true), ((1 << 32) - 1) << 12);
     }
 }

@@ -155,6 +155,22 @@ impl InodeState {
         }
     }
 
+    /// Maps a new inode, which has no blocks, by an extent tree.
+    pub(crate) fn use_extents(&mut self) {
+        assert!(self.is_fresh, "only a new inode has no blocks");
+        self.flags |= InodeFlags::EXTENTS;
+        self.claims.words = Words::empty_tree();
+    }
+
+    /// Forgets the block map of an inode that is deleted: all of its blocks are free. A number that
+    /// is used again for a device or a short link must not look like an extent tree.
+    pub(crate) fn forget_map(&mut self, step: &mut impl AsMut<Unstored>) {
+        if self.flags.contains(InodeFlags::EXTENTS) {
+            self.flags.remove(InodeFlags::EXTENTS);
+            self.claims(step).words = Words::default();
+        }
+    }
+
     /// Checks that the inode has not been deleted. An inode that the caller knows by number only
     /// may have been deleted, and its number reused.
     ///

@@ -43,11 +43,12 @@ const HASH_UNSIGNED: u8 = 3;
 const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE.union(Incompatible::NEEDS_RECOVERY);
 /// The known incompatible features of ext4.
 const INCOMPATIBLE_EXT4: Incompatible = INCOMPATIBLE_READ
+    .union(Incompatible::EXTENTS)
     .union(Incompatible::IS_64BIT)
     .union(Incompatible::FLEX_BG)
     .union(Incompatible::METADATA_CSUM_SEED);
-/// The incompatible features that can be read, and not written.
-const INCOMPATIBLE_READ: Incompatible = Incompatible::EXTENTS;
+/// The incompatible features that can be read, and not written: none at present.
+const INCOMPATIBLE_READ: Incompatible = Incompatible::empty();
 /// The known read-only compatible features.
 const READ_ONLY_COMPATIBLE: ReadOnlyCompatible =
     ReadOnlyCompatible::SPARSE_SUPER.union(ReadOnlyCompatible::LARGE_FILE);

@@ -7,7 +7,10 @@
 //! | character or block device | the device number |
 
 use layout::device::DeviceNumber;
+use layout::extent::{Header, MAGIC, ROOT_ENTRIES_MAX};
 use layout::inode::MAP_WORDS;
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::U16;
 
 /// The words, which have a meaning only together with the inode's kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,6 +47,27 @@ impl Words {
             raw.copy_from_slice(&word.to_le_bytes());
         }
         bytes
+    }
+
+    /// Creates the words from their bytes, of which the root of an extent tree has as many.
+    pub(crate) fn from_bytes(bytes: &[u8; MAP_WORDS * 4]) -> Self {
+        let mut words = [0; MAP_WORDS];
+        for (word, raw) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+            *word = u32::from_le_bytes([raw[0], raw[1], raw[2], raw[3]]);
+        }
+        Self { words }
+    }
+
+    /// Creates the root of an extent tree without extents.
+    pub(crate) fn empty_tree() -> Self {
+        let header = Header {
+            magic: U16::new(MAGIC),
+            entry_max: U16::new(ROOT_ENTRIES_MAX),
+            ..Header::default()
+        };
+        let mut bytes = [0; MAP_WORDS * 4];
+        bytes[..size_of::<Header>()].copy_from_slice(header.as_bytes());
+        Self::from_bytes(&bytes)
     }
 
     /// Returns the number of a device.

@@ -23,7 +23,7 @@ use crate::cache::folio::Backing;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::credits::Step;
-use crate::core::handle::{CREDITS_MAX, Handle};
+use crate::core::handle::{CREDITS_MAX, CREDITS_MAX_EXTENTS, Handle};
 use crate::disk::inode::{InodeState, now};
 use crate::disk::metadata::Kind;
 use crate::disk::run::Run;
@@ -40,6 +40,7 @@ const CHUNK_RUNS: usize = 8;
 /// inode and the superblock.
 const CREDITS_BASE: u32 = 2;
 const _: () = assert!(FileMap::Indirect.credits_to_map() + CREDITS_BASE < CREDITS_MAX);
+const _: () = assert!(FileMap::DEEPEST.credits_to_map() + CREDITS_BASE < CREDITS_MAX_EXTENTS);
 
 /// Writes through the cache. The caller holds the inode lock exclusively.
 pub(super) fn buffered(

@@ -87,7 +87,12 @@ fn write_piece(
 }
 
 /// Writes the dirty pages in a range of blocks and drops the range from the cache.
-fn drop_range(core: &Core, inode: &Arc<Inode>, first: FileBlock, count: u64) -> Result<()> {
+pub(super) fn drop_range(
+    core: &Core,
+    inode: &Arc<Inode>,
+    first: FileBlock,
+    count: u64,
+) -> Result<()> {
     let last = first + (count - 1);
     write_file(core, inode, Which::Range(first, last)).map_err(|cause| Error::DataLost {
         inode: inode.nr,

@@ -13,7 +13,6 @@ use layout::FileBlock;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::handle::Handle;
-use crate::disk::file_size::size_max;
 use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
@@ -38,17 +37,19 @@ pub(crate) fn lay_out(
     if !core.options.is_being_made || core.journal.is_some() {
         return Err(Error::Invalid("the volume is not just being made"));
     }
-    if size > size_max(core.geometry().block_bytes) {
-        return Err(Error::FileTooLarge);
-    }
     let mut state = inode.state.write();
     check_live(&state)?;
+    if size > FileMap::of(&state).size_max(core) {
+        return Err(Error::FileTooLarge);
+    }
     if state.size > 0 {
         return Err(Error::Invalid("the file is not empty"));
     }
     let _table = core.hold_table(inode.nr)?;
     let _superblock = hold_for_large_file(core, size)?;
     let mut handle = core.begin(Credits::default())?;
+    // The checksums of the block map's blocks include it.
+    state.generation = restored.generation;
     let laid_out = allocate(core, &mut handle, inode, &mut state, size);
     core.discard_window(&inode.window);
     if laid_out.is_ok() {

@@ -1,5 +1,4 @@
-//! Allocating, punching and zeroing ranges of a file: fallocate, as far as block maps without
-//! unwritten extents allow.
+//! Allocating, punching and zeroing ranges of a file: fallocate.
 //!
 //! | operation | in a hole | on blocks | beyond the end |
 //! |---|---|---|---|
@@ -7,35 +6,36 @@
 //! | zero | blocks with zeroes | zeroes | the same |
 //! | punch | nothing | freed; parts of blocks become zeroes | nothing |
 //!
-//! Allocating beyond the end grows the file; with the size kept, it is refused.
+//! Allocating beyond the end grows the file, unless the size is kept.
 //!
-//! An ext3 block map has no unwritten extents, so allocating writes zeroes. Nor may it have blocks
-//! beyond the end of the file, which e2fsck reports as damage.
+//! A file with extents gets unwritten ones (`preallocate`). A map of indirect blocks has none, so
+//! that allocating writes zeroes. Nor may it have blocks beyond the end of the file, which e2fsck
+//! reports as damage: with the size kept, that is refused.
+//!
+//! To punch a hole into an extent may need a node of the tree. If the volume has no block for it,
+//! the blocks stay and get zeroes.
+
+mod preallocate;
+mod punch;
 
 use std::sync::Arc;
 
-use jbd2::Credits;
 use layout::FileBlock;
 use layout::inode_flags::InodeFlags;
 
 use super::truncate::{finish_cut, grow};
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::Handle;
-use crate::disk::file_size::size_max;
-use crate::disk::inode::{InodeState, now};
+use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::file::buffered::buffered;
 use crate::file::live::check_live;
 use crate::map::{FileMap, Mapped};
-use crate::writeback::pages::wait_written;
 use crate::writeback::{self, memory};
 
 /// Number of bytes changed under one hold of the inode lock.
 const STEP_BYTES: u64 = 1 << 20;
-/// Number of blocks that one transaction frees: each may need a revoke.
-const FREED_MAX: u32 = 64;
 
 /// A change of a range of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,13 +71,15 @@ pub(crate) fn change_range(
     keeps_size: bool,
 ) -> Result<()> {
     core.check_writable()?;
-    let size = {
+    let (size, has_unwritten) = {
         let state = inode.state.read();
         check(core, &state, range, what)?;
-        state.size
+        (state.size, FileMap::of(&state).has_unwritten())
     };
     if what == RangeChange::PunchHole {
-        punch(core, inode, range)?;
+        punch::punch(core, inode, range)?;
+    } else if has_unwritten {
+        preallocate::change(core, inode, range, what, keeps_size)?;
     } else if keeps_size && range.end > size {
         return Err(Error::Unsupported(
             "ext3 has no blocks behind the end of a file".to_owned(),
@@ -104,7 +106,7 @@ fn check(core: &Core, state: &InodeState, range: ByteRange, what: RangeChange) -
         return Err(Error::Invalid("a range has a length"));
     }
     let is_growing = what != RangeChange::PunchHole;
-    if is_growing && range.end > size_max(core.geometry().block_bytes) {
+    if is_growing && range.end > FileMap::of(state).size_max(core) {
         return Err(Error::FileTooLarge);
     }
     Ok(())
@@ -154,6 +156,7 @@ fn part(core: &Core, inode: &Inode, state: &InodeState, range: ByteRange) -> Res
     let found = FileMap::of(state).find(core, inode, state, first, count as u32)?;
     let (blocks, is_hole) = match found {
         Mapped::Run(run) => (u64::from(run.count), false),
+        Mapped::Unwritten(run) => (u64::from(run.count), true),
         Mapped::Hole(count) => (count, true),
     };
     let end = range.end.min((first + blocks).get() * block_bytes);
@@ -173,47 +176,6 @@ fn grow_to(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -
     grow(core, inode, state, size)
 }
 
-/// Frees whole blocks, and zeroes the rest of the range.
-fn punch(core: &Core, inode: &Arc<Inode>, range: ByteRange) -> Result<()> {
-    let block_bytes = u64::from(core.geometry().block_bytes);
-    let mut state = inode.state.write();
-    check_live(&state)?;
-    super::ahead::settle(inode);
-    let end = range.end.min(state.size);
-    let first = range.start.div_ceil(block_bytes);
-    let last = if end == state.size {
-        end.div_ceil(block_bytes)
-    } else {
-        end / block_bytes
-    };
-    let head = ByteRange {
-        start: range.start,
-        end: end.min(first * block_bytes),
-    };
-    let tail = ByteRange {
-        start: range.start.max(last * block_bytes),
-        end,
-    };
-    zero_part(core, inode, &mut state, head)?;
-    if last >= first {
-        zero_part(core, inode, &mut state, tail)?;
-    }
-    let mut block = FileBlock::new(first);
-    while block.get() < last {
-        let count = u32::try_from(last - block.get())
-            .unwrap_or(u32::MAX)
-            .min(FREED_MAX);
-        match FileMap::of(&state).find(core, inode, &state, block, count)? {
-            Mapped::Run(run) => {
-                give_back(core, inode, &mut state, block, run)?;
-                block = block + u64::from(run.count);
-            }
-            Mapped::Hole(count) => block = block + count,
-        }
-    }
-    Ok(())
-}
-
 /// Zeroes a part of one block, unless it is a hole.
 fn zero_part(
     core: &Core,
@@ -230,64 +192,22 @@ fn zero_part(
     Ok(())
 }
 
-/// Frees one extent of the file, in one transaction.
-fn give_back(
+/// Writes zeroes to blocks of the file that are mapped, as far as the file reaches.
+fn zero_blocks(
     core: &Core,
     inode: &Arc<Inode>,
     state: &mut InodeState,
     block: FileBlock,
     run: Run,
 ) -> Result<()> {
-    let _table = core.hold_table(inode.nr)?;
-    let map = FileMap::of(state);
-    // Blocks that stay keep their current contents, which may be in the pages alone.
-    let _held = map.hold_for_unmap(core, inode, state, block, run)?;
-    let credits = map.credits_to_unmap(run.count);
-    let mut handle = drop_pages(core, inode, block, run.count, credits)?;
-    let freed = map.unmap(core, &mut handle, inode, state, block, run);
-    if rt::mutant!("ranges/punch-in-two-steps") {
-        handle.tear(Credits {
-            revokes: 0,
-            ..credits
-        })?;
+    let block_bytes = u64::from(core.geometry().block_bytes);
+    let end = (block + u64::from(run.count)).get() * block_bytes;
+    let end = end.min(state.size);
+    let mut at = block.get() * block_bytes;
+    let zeroes = vec![0; STEP_BYTES as usize];
+    while at < end {
+        let count = STEP_BYTES.min(end - at) as usize;
+        at += buffered(core, inode, state, at, &zeroes[..count])? as u64;
     }
-    if freed.is_err() {
-        state.store(core, &mut handle, inode.nr, true)?;
-        handle.finish()?;
-        return freed;
-    }
-    let emptied = map.free_empty_maps(core, &mut handle, inode, state, block);
-    state.mtime = now();
-    state.ctime = state.mtime;
-    state.store(core, &mut handle, inode.nr, true)?;
-    handle.finish()?;
-    emptied
-}
-
-/// Drops the pages of an extent, within a new transaction.
-fn drop_pages<'c>(
-    core: &'c Core,
-    inode: &Arc<Inode>,
-    block: FileBlock,
-    count: u32,
-    credits: Credits,
-) -> Result<Handle<'c>> {
-    loop {
-        wait_written(core, inode);
-        let handle = core.begin(credits)?;
-        let mut inner = inode.pages.lock();
-        if !inner.is_busy(block) {
-            let end = Some(block + u64::from(count));
-            if rt::mutant!("ranges/pages-not-dropped") {
-                drop(inner);
-                return Ok(handle);
-            }
-            let tid = handle.tid();
-            core.pages.drop_range(&mut inner, inode, block, end, tid);
-            drop(inner);
-            return Ok(handle);
-        }
-        drop(inner);
-        handle.finish()?;
-    }
+    Ok(())
 }

@@ -202,7 +202,7 @@ fn fetch(
         block,
         u32::try_from(count.max(1)).unwrap_or(u32::MAX),
     )?;
-    if let Mapped::Hole(hole) = found {
+    if let Some(hole) = found.zeroes() {
         return Ok(Fetched::Hole(hole.min(wanted)));
     }
     if state.is_journaled(core)

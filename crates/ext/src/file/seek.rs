@@ -1,8 +1,8 @@
 //! Finding data and holes: SEEK_DATA and SEEK_HOLE.
 //!
 //! The block map alone decides: written data has its blocks from then on, although it may reach the
-//! device later. A mapped block is data, whatever its contents, and the end of the file is the
-//! start of a hole.
+//! device later. A mapped block is data, whatever its contents; an unwritten extent is a hole. The
+//! end of the file is the start of a hole.
 
 use layout::FileBlock;
 
@@ -41,6 +41,7 @@ pub(crate) fn seek(core: &Core, inode: &Inode, offset: u64, sought: Sought) -> R
         let found = FileMap::of(&state).find(core, inode, &state, block, count)?;
         let (count, is_found) = match found {
             Mapped::Run(run) => (u64::from(run.count), sought == Sought::Data),
+            Mapped::Unwritten(run) => (u64::from(run.count), sought == Sought::Hole),
             Mapped::Hole(count) => (count, sought == Sought::Hole),
         };
         if is_found {

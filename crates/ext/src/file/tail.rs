@@ -42,7 +42,7 @@ pub(super) fn clear_tail(core: &Core, inode: &Arc<Inode>, state: &mut InodeState
         None if rt::mutant!("truncate/evicted-tail-not-zeroed") => return Ok(()),
         None => match FileMap::of(state).find(core, inode, state, block, 1)? {
             Mapped::Run(run) => run.first,
-            Mapped::Hole(_) => return Ok(()),
+            Mapped::Unwritten(_) | Mapped::Hole(_) => return Ok(()),
         },
     };
     let mut handle = core.begin(Credits {

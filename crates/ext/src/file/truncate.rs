@@ -21,8 +21,7 @@ use super::read::load;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::credits::Step;
-use crate::core::handle::{CREDITS_MAX, Handle};
-use crate::disk::file_size::size_max;
+use crate::core::handle::{CREDITS_MAX, CREDITS_MAX_EXTENTS, Handle};
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
@@ -42,23 +41,27 @@ const fn credits_to_shrink(map: FileMap) -> Credits {
     }
 }
 const _: () = assert!(credits_to_shrink(FileMap::Indirect).blocks <= CREDITS_MAX);
+const _: () = assert!(credits_to_shrink(FileMap::DEEPEST).blocks <= CREDITS_MAX_EXTENTS);
 
 /// Sets the size, freeing or zeroing as needed, protected by the orphan list. Takes the inode lock.
 pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()> {
     core.check_writable()?;
-    if size > size_max(core.geometry().block_bytes) {
-        return Err(Error::FileTooLarge);
-    }
     let is_synchronous = {
         let mut state = inode.state.write();
         check_live(&state)?;
+        if size > FileMap::of(&state).size_max(core) {
+            return Err(Error::FileTooLarge);
+        }
         ahead::settle(inode);
         let _table = core.hold_table(inode.nr)?;
-        if size >= state.size {
-            finish_cut(core, inode, &mut state)?;
-            grow(core, inode, &mut state, size)?;
-        } else {
+        if size < state.size {
             shrink(core, inode, &mut state, size)?;
+        } else {
+            finish_cut(core, inode, &mut state)?;
+            if size == state.size {
+                free_behind(core, inode, &mut state)?;
+            }
+            grow(core, inode, &mut state, size)?;
         }
         core.options.sync || state.flags.contains(InodeFlags::SYNC)
     };
@@ -76,6 +79,16 @@ pub(super) fn finish_cut(core: &Core, inode: &Arc<Inode>, state: &mut InodeState
     }
     let size = state.size;
     shrink(core, inode, state, size)
+}
+
+/// Frees the blocks that were preallocated beyond the end.
+fn free_behind(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()> {
+    let size = state.size;
+    let end = FileBlock::new(size.div_ceil(u64::from(core.geometry().block_bytes)));
+    if FileMap::of(state).has_blocks_from(core, inode, state, end)? {
+        shrink(core, inode, state, size)?;
+    }
+    Ok(())
 }
 
 pub(super) fn grow(
@@ -237,6 +250,7 @@ fn delete_within(
         return Err(error);
     }
     orphan::remove(core, handle, inode.nr, state)?;
+    state.forget_map(handle);
     state.size = 0;
     state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX).max(1);
     state.store(core, handle, inode.nr, true)?;

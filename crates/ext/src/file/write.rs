@@ -10,8 +10,9 @@ use super::live::check_live;
 use super::{ahead, direct};
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::disk::file_size::size_max;
+use crate::disk::inode::InodeState;
 use crate::error::{Error, Result};
+use crate::map::FileMap;
 use crate::writeback::{self, memory};
 
 /// The options of a write.
@@ -56,7 +57,7 @@ pub(crate) fn write_range(
         let mut state = inode.state.write();
         check_live(&state)?;
         let offset = if options.append { state.size } else { offset };
-        let from = clip(core, offset, from)?;
+        let from = clip(core, &state, offset, from)?;
         ahead::settle(inode);
         let is_direct = options.direct && direct::is_possible(core, &state, offset, from);
         let written = if is_direct {
@@ -80,8 +81,8 @@ pub(crate) fn write_range(
 }
 
 /// Returns the part of a write below the largest size.
-fn clip<'f>(core: &Core, offset: u64, from: &'f [u8]) -> Result<&'f [u8]> {
-    let limit = size_max(core.geometry().block_bytes);
+fn clip<'f>(core: &Core, state: &InodeState, offset: u64, from: &'f [u8]) -> Result<&'f [u8]> {
+    let limit = FileMap::of(state).size_max(core);
     if offset >= limit {
         return Err(Error::FileTooLarge);
     }

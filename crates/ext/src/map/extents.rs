@@ -3,27 +3,88 @@
 //! The root lies in the inode's words; the nodes below it take a block each. A path from the root
 //! to a leaf loses one level with each node, so that it ends even in a damaged tree.
 //!
+//! | module | contents |
+//! |---|---|
+//! | `tree` | changes as functions over the nodes of a path |
+//! | `path`, `apply` | reading a path for a change, and writing the changed nodes |
+//! | `allocate` | blocks for holes; conversion of unwritten extents |
+//! | `unmap`, `prune` | freeing one extent, and everything behind a block |
+//! | `walk` | visiting the whole tree |
+//!
 //! # Rules
 //!
 //! - A node that is damaged, or does not continue the tree above it, fails the look-up: none of its
 //!   entries is followed. Other nodes stay readable.
 //! - An extent or a node outside the volume's data area is neither followed nor returned.
+//! - A change reads its path and allocates its new nodes before it writes the first node. After
+//!   [`Error::NoSpace`] the tree is as it was.
+//! - Every change leaves a complete tree, so that a handle may be restarted between two of them.
 
-use std::collections::BTreeSet;
+mod allocate;
+mod apply;
+mod path;
+mod prune;
+mod tree;
+mod unmap;
+mod walk;
+
 use std::sync::Arc;
 
-use layout::extent::{Extent, Index};
-use layout::{Block, BlockNr, FileBlock};
+use jbd2::Buffer;
+use layout::extent::{DEPTH_MAX, Extent, Index};
+use layout::{BlockNr, FileBlock};
+
+pub(super) use allocate::{
+    allocate_each, allocate_unwritten, find_or_allocate, free_first, mark_unwritten,
+};
+pub(super) use prune::{credits_to_free, free_from, has_blocks_from};
+pub(super) use unmap::{credits_to_unmap, free_spare, hold_for_unmap, prepare_unmap, unmap};
+pub(super) use walk::walk;
 
 use super::{Mapped, check_data};
+use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::buffers::Refused;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::extents::{FILE_BLOCKS, Node, blocks_of};
 use crate::disk::inode::InodeState;
-use crate::disk::metadata::Kind;
+use crate::disk::metadata::{Kind, Label};
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Error, Result};
+
+/// Returns the largest number of nodes that one change adds to a tree: one for each level below the
+/// root, and one for a level more.
+const fn new_nodes_max(depth: u16) -> u32 {
+    if depth < DEPTH_MAX {
+        depth as u32 + 1
+    } else {
+        depth as u32
+    }
+}
+
+/// Returns the number of blocks that a change of a tree may dirty besides the allocator's: the
+/// nodes of the path, the new ones, and the inode.
+const fn credits_to_change(depth: u16) -> u32 {
+    depth as u32 + new_nodes_max(depth) + 1
+}
+
+/// Returns the number of blocks that mapping one new extent may dirty: data and new nodes in a
+/// group each, and the change of the tree.
+pub(super) const fn credits_to_map(depth: u16) -> u32 {
+    (1 + new_nodes_max(depth)) * CREDITS_PER_GROUP + credits_to_change(depth)
+}
+
+/// Returns the number of blocks that mapping the new blocks of one entry of a directory may dirty.
+/// Two extents need no more nodes than one: a node that was just split has room.
+pub(super) const fn credits_to_map_entry(depth: u16) -> u32 {
+    credits_to_map(depth) + CREDITS_PER_GROUP
+}
+
+/// Returns the depth of an inode's tree, for credits; that of a damaged root does not matter.
+pub(super) fn depth_of(state: &InodeState) -> u16 {
+    let root = state.words.to_bytes();
+    Node::decode(&root).map_or(0, Node::depth)
+}
 
 /// The step that a look-up takes from a node.
 enum Step {
@@ -35,7 +96,8 @@ enum Step {
     Hole,
 }
 
-/// Looks up at most `count_max` blocks from `from` on: one extent or one hole.
+/// Looks up at most `count_max` blocks from `from` on: one extent or one hole. An unwritten extent
+/// is [`Mapped::Unwritten`].
 pub(super) fn find(
     core: &Core,
     inode: &Inode,
@@ -52,7 +114,7 @@ pub(super) fn find(
     let mut behind = FILE_BLOCKS;
     let root = state.words.to_bytes();
     let mut node = tree.root(&root)?;
-    let mut image: Arc<Block>;
+    let mut image: Arc<layout::Block>;
     loop {
         match step(node, from.get(), &mut behind) {
             Step::Hole => return Ok(Mapped::Hole(behind - from.get())),
@@ -65,12 +127,12 @@ pub(super) fn find(
                 };
                 check_data(core, inode, from, run)?;
                 return Ok(match extent.is_unwritten() {
-                    true => Mapped::Hole(u64::from(run.count)),
+                    true => Mapped::Unwritten(run),
                     false => Mapped::Run(run),
                 });
             }
             Step::Down(index) => {
-                image = tree.read(&index, node.depth() - 1)?;
+                image = tree.read(&index, node.depth() - 1)?.image();
                 node = Node::of_checked(&image);
             }
         }
@@ -97,29 +159,6 @@ fn step(node: Node<'_>, file_block: u64, behind: &mut u64) -> Step {
     }
 }
 
-/// Visits all blocks of the file's block map in file order: data extents, unwritten ones too
-/// (`Some(first file block)`), and blocks of the tree (`None`).
-///
-/// # Errors
-/// - [`Corrupt::Extents`], [`Corrupt::Mapping`], [`Corrupt::MapCycle`] for an invalid block map.
-pub(super) fn walk(
-    core: &Core,
-    inode: &Inode,
-    state: &InodeState,
-    visit: &mut dyn FnMut(Option<FileBlock>, Run) -> Result<()>,
-) -> Result<()> {
-    if !state.has_map(core) {
-        return Ok(());
-    }
-    let tree = Tree { core, inode, state };
-    let mut walk = Walk {
-        visit,
-        nodes: BTreeSet::new(),
-        data_blocks_left: core.geometry().block_count,
-    };
-    walk.node(&tree, tree.root(&state.words.to_bytes())?)
-}
-
 /// The tree of a file.
 #[derive(Clone, Copy)]
 struct Tree<'c> {
@@ -133,23 +172,46 @@ impl Tree<'_> {
         Node::decode(words).map_err(|bad| self.damaged(None, bad.why))
     }
 
-    /// Returns the image of the node below an index entry, which has to be of this depth.
-    fn read(&self, index: &Index, depth: u16) -> Result<Arc<Block>> {
-        let Self { core, inode, state } = *self;
+    /// Returns the label of the tree's nodes.
+    fn label(&self) -> Label {
+        Kind::Extents.of_inode(self.inode.nr, self.state.generation)
+    }
+
+    /// Returns the node below an index entry, which has to be of this depth.
+    fn read(&self, index: &Index, depth: u16) -> Result<Arc<Buffer>> {
+        let block = BlockNr::new(index.node());
+        self.check(index, depth, || self.core.buffers.get(block, self.label()))
+    }
+
+    /// Returns the same as [`read`](Self::read), for a caller that reads the node before anything
+    /// changes.
+    fn hold(&self, index: &Index, depth: u16) -> Result<Arc<Buffer>> {
+        let block = BlockNr::new(index.node());
+        self.check(index, depth, || self.core.buffers.hold(block, self.label()))
+    }
+
+    /// Checks that a node continues the tree above it.
+    fn check(
+        &self,
+        index: &Index,
+        depth: u16,
+        read: impl FnOnce() -> Result<Arc<Buffer>, Refused>,
+    ) -> Result<Arc<Buffer>> {
+        let Self { core, inode, .. } = *self;
         let (block, first) = (BlockNr::new(index.node()), index.file_block.get());
         let run = Run {
             first: block,
             count: 1,
         };
         check_data(core, inode, FileBlock::new(first.into()), run)?;
-        let label = Kind::Extents.of_inode(inode.nr, state.generation);
-        let image = match core.buffers.get(block, label) {
-            Ok(buffer) => buffer.image(),
+        let buffer = match read() {
+            Ok(buffer) => buffer,
             Err(Refused::Damaged(damaged)) => {
                 return Err(self.damaged(Some(block), damaged.bad.why));
             }
             Err(Refused::Failed(error)) => return Err(core.noted(error)),
         };
+        let image = buffer.read();
         let node = Node::of_checked(&image);
         if node.depth() != depth {
             return Err(self.damaged(Some(block), "a node is not of the level below its parent"));
@@ -161,61 +223,12 @@ impl Tree<'_> {
             let why = "a node does not start where its parent says";
             return Err(self.damaged(Some(block), why));
         }
-        Ok(image)
+        drop(image);
+        Ok(buffer)
     }
 
     fn damaged(&self, block: Option<BlockNr>, why: &'static str) -> Error {
         let inode = self.inode.nr;
         self.core.damaged(Corrupt::Extents { inode, block, why })
     }
-}
-
-/// A visit of a whole tree.
-struct Walk<'v> {
-    /// Callback for every extent: `Some(first file block)` for data, `None` for a node.
-    visit: &'v mut dyn FnMut(Option<FileBlock>, Run) -> Result<()>,
-    /// The blocks of nodes visited so far.
-    nodes: BTreeSet<BlockNr>,
-    /// Number of data blocks that may still follow.
-    data_blocks_left: u64,
-}
-
-impl Walk<'_> {
-    fn node(&mut self, tree: &Tree<'_>, node: Node<'_>) -> Result<()> {
-        for at in 0..node.count() {
-            if node.depth() == 0 {
-                self.extent(tree, &node.extent(at))?;
-                continue;
-            }
-            let index = node.index(at);
-            let image = tree.read(&index, node.depth() - 1)?;
-            let run = Run {
-                first: BlockNr::new(index.node()),
-                count: 1,
-            };
-            if !self.nodes.insert(run.first) {
-                return Err(cycle(tree, run.first));
-            }
-            (self.visit)(None, run)?;
-            self.node(tree, Node::of_checked(&image))?;
-        }
-        Ok(())
-    }
-
-    fn extent(&mut self, tree: &Tree<'_>, extent: &Extent) -> Result<()> {
-        let file_block = FileBlock::new(extent.file_block.get().into());
-        let run = Run {
-            first: BlockNr::new(extent.start()),
-            count: extent.block_count().into(),
-        };
-        check_data(tree.core, tree.inode, file_block, run)?;
-        let left = self.data_blocks_left.checked_sub(u64::from(run.count));
-        self.data_blocks_left = left.ok_or_else(|| cycle(tree, run.first))?;
-        (self.visit)(Some(file_block), run)
-    }
-}
-
-fn cycle(tree: &Tree<'_>, block: BlockNr) -> Error {
-    let inode = tree.inode.nr;
-    tree.core.damaged(Corrupt::MapCycle { inode, block })
 }

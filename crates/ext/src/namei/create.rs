@@ -16,7 +16,7 @@ use crate::alloc::shortage::with_space;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::credits::Step;
-use crate::core::handle::{CREDITS_MAX, Handle};
+use crate::core::handle::{CREDITS_MAX, CREDITS_MAX_EXTENTS, Handle};
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::disk::new_inode::NewInode;
@@ -41,6 +41,7 @@ pub(super) const CREDITS_NEW_INODE: u32 = alloc::CREDITS_INODE + 2 * (alloc::CRE
 const REVOKES: u32 = 2;
 
 const _: () = assert!(CREDITS_NEW_INODE + credits_to_name(FileMap::Indirect) <= CREDITS_MAX);
+const _: () = assert!(CREDITS_NEW_INODE + credits_to_name(FileMap::DEEPEST) <= CREDITS_MAX_EXTENTS);
 
 /// Creates a regular file, device node, fifo or socket. It is pinned, so that it is not deleted
 /// before the caller has it.
@@ -110,7 +111,11 @@ pub(super) fn make(
         };
         let _held = core.hold_for_names(&[parent])?;
         let mut handle = core.begin(core.credits(Step::Create, credits))?;
-        let state = fresh_state(&parent_state, kind, new, inherited.permissions);
+        let mut state = fresh_state(&parent_state, kind, new, inherited.permissions);
+        let has_map = matches!(kind, FileKind::Regular | FileKind::Directory);
+        if has_map && core.superblock.has_extents() {
+            state.use_extents();
+        }
         let inode = match allocate(core, &mut handle, &directory, state) {
             Ok(inode) => inode,
             Err(error) => {
@@ -258,7 +263,8 @@ fn give_up(
     state: &mut InodeState,
 ) -> Result<()> {
     xattr::release(core, handle, inode.nr, state)?;
-    FileMap::of(state).free_first(core, handle, state)?;
+    FileMap::of(state).free_first(core, handle, inode, state)?;
+    state.forget_map(handle);
     state.claims(handle).links = 0;
     state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX);
     Ok(())

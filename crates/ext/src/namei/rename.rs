@@ -32,7 +32,7 @@ use super::{
 use crate::alloc::shortage::with_space;
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::{CREDITS_MAX, Handle};
+use crate::core::handle::{CREDITS_MAX, CREDITS_MAX_EXTENTS, Handle};
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
@@ -48,6 +48,7 @@ const fn credits_to_rename(directory: FileMap) -> u32 {
     credits_to_name(directory) + CREDITS_UNLINK + 6
 }
 const _: () = assert!(credits_to_rename(FileMap::Indirect) <= CREDITS_MAX);
+const _: () = assert!(credits_to_rename(FileMap::DEEPEST) <= CREDITS_MAX_EXTENTS);
 /// A whiteout fits these credits: either an entry is added or an inode is replaced. Besides the new
 /// entry: the old one, `..`, three inodes, the whiteout's.
 const _: () = assert!(5 + alloc::CREDITS_INODE <= CREDITS_UNLINK + 6);

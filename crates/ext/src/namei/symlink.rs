@@ -64,6 +64,9 @@ fn store_slow(
     state: &mut InodeState,
     target: &[u8],
 ) -> Result<()> {
+    if core.superblock.has_extents() {
+        state.use_extents();
+    }
     let start = FileBlock::new(0);
     let (run, _) = FileMap::of(state).find_or_allocate(core, handle, inode, state, start, 1)?;
     let mut block = Block::zeroed(core.block_bytes());
@@ -106,6 +109,6 @@ pub(crate) fn read_link(core: &Core, nr: InodeNr) -> Result<Vec<u8>> {
             let buffer = read.map_err(|refused| refused.into_error(|_| corrupt()))?;
             Ok(buffer.read()[..length].to_vec())
         }
-        Mapped::Hole(_) => Err(corrupt()),
+        Mapped::Unwritten(_) | Mapped::Hole(_) => Err(corrupt()),
     }
 }

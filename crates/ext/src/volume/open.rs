@@ -22,7 +22,7 @@ use super::client::Client;
 use super::replay::replay;
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::CREDITS_MAX;
+use crate::core::handle::{CREDITS_MAX, CREDITS_MAX_EXTENTS};
 use crate::disk::log::LOG_BLOCKS_MAX;
 use crate::disk::metadata::Checks;
 use crate::disk::superblock::{self, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
@@ -69,7 +69,11 @@ pub(crate) fn open(
     if let Some(log) = &log {
         let has_checksums = superblock.checksums.has_tails();
         jbd2::format::add_features(log, superblock.is_64bit(), has_checksums)?;
-        jbd2::format::check_room(log, CREDITS_MAX)?;
+        let largest = match superblock.has_extents() {
+            true => CREDITS_MAX_EXTENTS,
+            false => CREDITS_MAX,
+        };
+        jbd2::format::check_room(log, largest)?;
     }
     super::host_space::reserve_log(log.as_ref(), &options)?;
     let was_clean = report.replayed_transactions == 0 && superblock.is_clean();

@@ -1,6 +1,6 @@
 //! Images of ext4, which are read: trees made by the kernel, compared with the kernel, `ext4-view`
-//! and `debugfs`; logs that the kernel left; checksums that do not match. Images without extents,
-//! which are written, too.
+//! and `debugfs`; logs that the kernel left; checksums that do not match. And images that are
+//! written.
 
 mod damaged;
 mod logs;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
-use ext::{Error, MountOptions, Result, Volume};
+use ext::{MountOptions, Result, Volume};
 use layout::BlockNr;
 use layout::superblock::{OFFSET, SIZE, Superblock};
 use testkit::Mount;
@@ -68,18 +68,6 @@ fn superblock(image: &Image) -> Superblock {
     Superblock::read_from_prefix(&bytes)
         .expect("as many bytes were read")
         .0
-}
-
-/// Asserts that the volume is refused for writing before anything is written.
-fn assert_refused_for_writing(device: &Arc<MemoryDevice>) {
-    let before = device.snapshot();
-    let whole: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(device);
-    let error = Volume::open(whole, None, MountOptions::default()).map(drop);
-    match error.expect_err("it is refused") {
-        Error::OnlyReadable { features } => assert!(features.contains("extent"), "{features}"),
-        error => panic!("{error}"),
-    }
-    assert_eq!(device.first_difference(&before), None, "nothing is written");
 }
 
 fn all_blocks(volume: &Volume) -> impl Iterator<Item = BlockNr> + use<> {

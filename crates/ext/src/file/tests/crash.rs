@@ -20,12 +20,14 @@ use testkit::Random;
 use super::testing::{Bench, check, image};
 use crate::cache::inode::Inode;
 use crate::error::Error;
-use crate::file::{self, WriteOptions};
+use crate::file::{self, ByteRange, RangeChange, WriteOptions};
 use crate::options::{DataMode, MountOptions, OrderedScope};
 use crate::{namei, writeback};
 
 const POISON: u8 = 0xA5;
 const SECTOR: usize = 512;
+/// A volume with extents. Its superblock has no checksum, which a cut between sectors would break.
+const EXTENTS: &str = "ext4 -O ^metadata_csum,^64bit";
 const STEPS: u64 = 120;
 const CUTS: u64 = 40;
 
@@ -47,6 +49,8 @@ struct Recorder {
     random: Random,
     files: BTreeMap<String, (Arc<Inode>, Vec<u8>)>,
     histories: BTreeMap<String, History>,
+    /// True to allocate, zero and punch, too.
+    has_ranges: bool,
 }
 
 impl Recorder {
@@ -81,6 +85,7 @@ impl Recorder {
             .expect("there are so many")
             .clone();
         match self.random.below(20) {
+            0..4 if self.has_ranges => self.change_range(&name),
             0..10 => self.write(&name),
             10..13 => self.truncate(&name),
             13..15 => {
@@ -138,6 +143,28 @@ impl Recorder {
         bytes[offset as usize..end].copy_from_slice(&data);
     }
 
+    fn change_range(&mut self, name: &str) {
+        let (inode, bytes) = self.files.get_mut(name).expect("it is there");
+        let start = self.random.below(bytes.len() as u64 + 1);
+        let end = start + 1 + self.random.below(60_000);
+        let what = match self.random.below(3) {
+            0 => RangeChange::Allocate,
+            1 => RangeChange::Zero,
+            _ => RangeChange::PunchHole,
+        };
+        let is_punch = what == RangeChange::PunchHole;
+        let keeps_size = is_punch || self.random.below(2) == 0;
+        let range = ByteRange { start, end };
+        file::change_range(&self.bench.core, inode, range, what, keeps_size).unwrap();
+        if !keeps_size && bytes.len() < end as usize {
+            bytes.resize(end as usize, 0);
+        }
+        if what != RangeChange::Allocate {
+            let end = bytes.len().min(end as usize);
+            bytes[start as usize..end].fill(0);
+        }
+    }
+
     fn truncate(&mut self, name: &str) {
         let (inode, bytes) = self.files.get_mut(name).expect("it is there");
         let size = match self.random.below(3) {
@@ -151,9 +178,11 @@ impl Recorder {
 }
 
 /// Returns a volume with the poison in all free blocks.
-fn poisoned(block_bytes: u32) -> Arc<MemoryDevice> {
-    let blocks = ["-t", "ext3", "-b", &block_bytes.to_string(), "-J", "size=4"];
-    let device = image(12 << 20, &blocks);
+fn poisoned(kind: &str, block_bytes: u32) -> Arc<MemoryDevice> {
+    let block_size = block_bytes.to_string();
+    let mut arguments = vec!["-b", &block_size, "-J", "size=4", "-t"];
+    arguments.extend(kind.split(' '));
+    let device = image(12 << 20, &arguments);
     let bench = Bench::open(device.clone(), MountOptions::default());
     let inode = bench.create("poison");
     let bytes = vec![POISON; 1 << 20];
@@ -172,7 +201,11 @@ fn poisoned(block_bytes: u32) -> Arc<MemoryDevice> {
 }
 
 fn run(seed: u64, block_bytes: u32, options: &MountOptions) {
-    let initial = poisoned(block_bytes);
+    run_on("ext3", seed, block_bytes, options);
+}
+
+fn run_on(kind: &str, seed: u64, block_bytes: u32, options: &MountOptions) {
+    let initial = poisoned(kind, block_bytes);
     let trace = Trace::new();
     let device = trace
         .attach(Arc::new(initial.snapshot()))
@@ -184,6 +217,7 @@ fn run(seed: u64, block_bytes: u32, options: &MountOptions) {
         random: Random::new(seed),
         files: BTreeMap::new(),
         histories: BTreeMap::new(),
+        has_ranges: kind == EXTENTS,
     };
     for number in 0..STEPS {
         recorder.step(number);
@@ -360,5 +394,26 @@ fn journaled_files_survive_power_cuts() {
 fn volumes_in_writeback_mode_survive_power_cuts() {
     for (seed, block_bytes) in [(21, 1024), (22, 4096)] {
         run(seed, block_bytes, &options(DataMode::Writeback));
+    }
+}
+
+#[test]
+fn files_with_extents_survive_power_cuts() {
+    for (seed, block_bytes) in [(31, 1024), (32, 4096), (33, 1024)] {
+        run_on(EXTENTS, seed, block_bytes, &options(DataMode::Ordered));
+    }
+    for (seed, block_bytes) in [(41, 1024), (42, 4096)] {
+        run_on(EXTENTS, seed, block_bytes, &options(DataMode::Journal));
+    }
+    run_on(EXTENTS, 51, 1024, &options(DataMode::Writeback));
+}
+
+/// Truncations that take many transactions, cut off in between.
+#[test]
+fn long_truncations_of_extents_survive_power_cuts() {
+    for (seed, mode) in [(61, DataMode::Ordered), (62, DataMode::Journal)] {
+        let mut options = options(mode);
+        options.tuning.log_policy.restart_every = 1;
+        run_on(EXTENTS, seed, 1024, &options);
     }
 }

@@ -6,7 +6,8 @@ use testkit::Random;
 
 use super::testing::{Bench, check, image};
 use crate::cache::inode::Inode;
-use crate::file::{self, WriteOptions};
+use crate::file::{self, ByteRange, RangeChange, WriteOptions};
+use crate::map::FileMap;
 use crate::options::{DataMode, MountOptions, OrderedScope};
 use crate::tuning::AllocationProfile;
 use crate::writeback;
@@ -21,7 +22,10 @@ struct Pair {
 
 /// Runs random operations on a few files, with remounts; then compares and checks everything.
 fn run(seed: u64, block_bytes: u32, kind: &str, options: MountOptions) {
-    let device = image(48 << 20, &["-t", kind, "-b", &block_bytes.to_string()]);
+    let block_size = block_bytes.to_string();
+    let mut arguments = vec!["-b", &block_size, "-t"];
+    arguments.extend(kind.split(' '));
+    let device = image(48 << 20, &arguments);
     let mut random = Random::new(seed);
     let mut bench = Bench::open(device.clone(), options.clone());
     let mut files: Vec<Pair> = Vec::new();
@@ -38,7 +42,8 @@ fn run(seed: u64, block_bytes: u32, kind: &str, options: MountOptions) {
         match random.below(100) {
             0..45 => write(&bench, &mut files[index], &mut random),
             45..70 => read(&bench, &files[index], &mut random),
-            70..85 => truncate(&bench, &mut files[index], &mut random),
+            70..79 => truncate(&bench, &mut files[index], &mut random),
+            79..85 => change_range(&bench, &mut files[index], &mut random),
             85..90 => {
                 writeback::sync(&bench.core, &files[index].inode, random.below(2) == 0).unwrap()
             }
@@ -149,6 +154,30 @@ fn truncate(bench: &Bench, pair: &mut Pair, random: &mut Random) {
     pair.bytes.resize(new as usize, 0);
 }
 
+fn change_range(bench: &Bench, pair: &mut Pair, random: &mut Random) {
+    let size = pair.bytes.len() as u64;
+    let start = random.below(size + 20_000);
+    let end = (start + 1 + random.below(400_000)).min(SIZE_MAX);
+    let range = ByteRange { start, end };
+    let has_unwritten = FileMap::of(&pair.inode.state.read()).has_unwritten();
+    let kind = random.below(4);
+    let what = match kind {
+        0 => RangeChange::Allocate,
+        1 => RangeChange::Zero,
+        _ => RangeChange::PunchHole,
+    };
+    let keeps_size = kind > 1 || has_unwritten && random.below(2) == 0;
+    file::change_range(&bench.core, &pair.inode, range, what, keeps_size).unwrap();
+    if !keeps_size && end > size {
+        pair.bytes.resize(end as usize, 0);
+    }
+    if what != RangeChange::Allocate {
+        let end = pair.bytes.len().min(end as usize);
+        let start = end.min(start as usize);
+        pair.bytes[start..end].fill(0);
+    }
+}
+
 fn compare(bench: &Bench, pair: &Pair) {
     assert_eq!(
         pair.inode.state.read().size,
@@ -234,4 +263,36 @@ fn files_in_journal_mode() {
             small_memory(DataMode::Journal),
         );
     }
+}
+
+#[test]
+fn files_with_extents() {
+    let extents = "ext4 -O ^metadata_csum,^64bit,^flex_bg,^huge_file";
+    for (seed, block_bytes) in [(81, 1024), (82, 2048), (83, 4096)] {
+        let none = format!("{extents},^has_journal");
+        run(seed, block_bytes, &none, options(DataMode::Ordered));
+        run(
+            seed + 10,
+            block_bytes,
+            extents,
+            small_memory(DataMode::Ordered),
+        );
+        run(seed + 20, block_bytes, "ext4", options(DataMode::Journal));
+        run(
+            seed + 30,
+            block_bytes,
+            "ext4",
+            small_memory(DataMode::Writeback),
+        );
+    }
+    let mut restarts = options(DataMode::Journal);
+    restarts.tuning.log_policy.restart_every = 1;
+    run(119, 1024, "ext4", restarts);
+}
+
+#[test]
+fn files_with_extents_as_linux_2_4_places_them() {
+    let mut options = options(DataMode::Ordered);
+    options.tuning.allocation = AllocationProfile::Ext3Linux24;
+    run(84, 1024, "ext4", options);
 }

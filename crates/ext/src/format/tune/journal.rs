@@ -233,10 +233,13 @@ fn allocate(core: &Core, count: u32) -> Result<InodeState> {
         }
     }
     let mut state = InodeState::fresh(FileKind::Regular, PERMISSIONS, 0, 0, 0);
+    if core.superblock.has_extents() {
+        state.use_extents();
+    }
     let inode = Inode::new(nr, state.clone());
-    let map = FileMap::of(&state);
     let mut next = 0;
     while next < count {
+        let map = FileMap::of(&state);
         let mut handle = core.begin(jbd2::Credits {
             blocks: map.credits_to_map() + 1,
             revokes: 0,

@@ -1,5 +1,5 @@
-//! Seeded random sequences on volumes with features of ext4, whose files have block maps: remounted
-//! at random, then read by all readers. The volumes lie on garbage, so that a structure used before
+//! Seeded random sequences on volumes with features of ext4: remounted at random, then read by all
+//! readers. The volumes lie on garbage, so that a structure used before
 //! it is initialised does not go unnoticed.
 
 use ext::options::DataMode;
@@ -21,6 +21,10 @@ enum Format {
     Crc16,
     /// Checksums of all metadata, and descriptors of 64 bytes.
     Long,
+    /// Extents, and no other feature of ext4.
+    Extents,
+    /// All that mke2fs gives to ext4.
+    Full,
 }
 
 impl Format {
@@ -32,6 +36,8 @@ impl Format {
             Self::Seed => "^extent,^64bit,^flex_bg,metadata_csum_seed",
             Self::Crc16 => "^extent,^64bit,^metadata_csum,uninit_bg",
             Self::Long => return long(cell),
+            Self::Extents => "^64bit,^metadata_csum,^flex_bg,^huge_file,^dir_nlink,^extra_isize",
+            Self::Full => "extent",
         }
         .to_owned();
         if cell.journal == Journal::None {
@@ -137,4 +143,32 @@ cells! {
     long_1k_no_journal: 1024, NONE, Format::Long;
     long_1k_ordered: 1024, ORDERED, Format::Long;
     long_4k_journal: 4096, JOURNALED, Format::Long;
+    extents_1k_no_journal: 1024, NONE, Format::Extents;
+    extents_1k_ordered: 1024, ORDERED, Format::Extents;
+    extents_1k_writeback: 1024, WRITEBACK, Format::Extents;
+    extents_1k_journal: 1024, JOURNALED, Format::Extents;
+    extents_1k_external_ordered: 1024, EXTERNAL_ORDERED, Format::Extents;
+    extents_1k_external_writeback: 1024, EXTERNAL_WRITEBACK, Format::Extents;
+    extents_1k_external_journal: 1024, EXTERNAL_JOURNALED, Format::Extents;
+    extents_4k_no_journal: 4096, NONE, Format::Extents;
+    extents_4k_ordered: 4096, ORDERED, Format::Extents;
+    extents_4k_writeback: 4096, WRITEBACK, Format::Extents;
+    extents_4k_journal: 4096, JOURNALED, Format::Extents;
+    extents_4k_external_ordered: 4096, EXTERNAL_ORDERED, Format::Extents;
+    extents_4k_external_writeback: 4096, EXTERNAL_WRITEBACK, Format::Extents;
+    extents_4k_external_journal: 4096, EXTERNAL_JOURNALED, Format::Extents;
+    full_1k_no_journal: 1024, NONE, Format::Full;
+    full_1k_ordered: 1024, ORDERED, Format::Full;
+    full_1k_writeback: 1024, WRITEBACK, Format::Full;
+    full_1k_journal: 1024, JOURNALED, Format::Full;
+    full_1k_external_ordered: 1024, EXTERNAL_ORDERED, Format::Full;
+    full_1k_external_writeback: 1024, EXTERNAL_WRITEBACK, Format::Full;
+    full_1k_external_journal: 1024, EXTERNAL_JOURNALED, Format::Full;
+    full_4k_no_journal: 4096, NONE, Format::Full;
+    full_4k_ordered: 4096, ORDERED, Format::Full;
+    full_4k_writeback: 4096, WRITEBACK, Format::Full;
+    full_4k_journal: 4096, JOURNALED, Format::Full;
+    full_4k_external_ordered: 4096, EXTERNAL_ORDERED, Format::Full;
+    full_4k_external_writeback: 4096, EXTERNAL_WRITEBACK, Format::Full;
+    full_4k_external_journal: 4096, EXTERNAL_JOURNALED, Format::Full;
 }

@@ -1,0 +1,472 @@
+//! Allocation of blocks for holes, and conversion of unwritten extents.
+//!
+//! Steps that can fail come first: the path is read, data and new nodes are allocated, and only
+//! then nodes are written. When space runs out meanwhile, the allocated blocks are freed in the
+//! same handle, and the tree is as it was.
+//!
+//! # Unwritten extents
+//!
+//! A write to an unwritten extent converts the written part in the handle of the write, before its
+//! data is in the cache. So the conversion commits with the handle, and in ordered mode after the
+//! data, as new blocks do.
+//!
+//! Preallocated blocks can be written however full the volume is. If the part cannot be split off
+//! for lack of a node, zeroes are written to the rest of the extent, or to one side of it, and the
+//! part is converted together with it.
+
+use layout::{BlockNr, FileBlock};
+
+use super::Tree;
+use super::apply::{Draft, allocate_nodes};
+use super::path::{Found, Site};
+use super::tree::{Change, Piece, Place};
+use super::unmap::zero_blocks;
+use crate::alloc::BlockRequest;
+use crate::cache::inode::{Inode, MapCache};
+use crate::core::Core;
+use crate::core::handle::Handle;
+use crate::disk::extents::FILE_BLOCKS;
+use crate::disk::inode::InodeState;
+use crate::disk::inode::table::fits_sectors;
+use crate::disk::kind::FileKind;
+use crate::disk::run::Run;
+use crate::error::{Corrupt, Error, Result};
+use crate::map::check_data;
+use crate::tuning::AllocationProfile;
+
+/// Maps up to `count_max` blocks from `from` on, allocates holes and converts unwritten extents.
+/// Returns one extent, and true if it is new: the device has no data of the file there. Changes
+/// `state` (words, sectors), which the caller stores. After an error no change remains.
+///
+/// # Errors
+/// - [`Error::FileTooLarge`] for blocks beyond the reach of extents.
+/// - [`Error::NoSpace`].
+pub(in crate::map) fn find_or_allocate(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    from: FileBlock,
+    count_max: u32,
+) -> Result<(Run, bool)> {
+    let (site, found) = look(core, inode, state, from)?;
+    match found {
+        Found::Piece(piece) => {
+            let end = from.get() + u64::from(count_max.max(1));
+            let part = piece.part(from.get()..end).expect("the block is in it");
+            if part.is_unwritten {
+                write_into(core, handle, inode, state, site, piece, part)?;
+            }
+            Ok((part.run(), part.is_unwritten))
+        }
+        Found::Hole(hole) => {
+            let hole = Hole::new(from, hole, count_max, false);
+            let taken = allocate(core, handle, inode, state, site, hole)?;
+            Ok((taken.data, true))
+        }
+    }
+}
+
+/// Allocates up to `count_max` unwritten blocks from `from` on. Returns the number of blocks from
+/// there on that are allocated now, or were before. After an error no change remains.
+///
+/// # Errors
+/// Fails as [`find_or_allocate`].
+pub(in crate::map) fn allocate_unwritten(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    from: FileBlock,
+    count_max: u32,
+) -> Result<u32> {
+    let (site, found) = look(core, inode, state, from)?;
+    match found {
+        Found::Piece(piece) => Ok((piece.end() - from.get()).min(count_max.into()) as u32),
+        Found::Hole(hole) => {
+            let hole = Hole::new(from, hole, count_max, true);
+            let taken = allocate(core, handle, inode, state, site, hole)?;
+            Ok(taken.data.count)
+        }
+    }
+}
+
+/// Converts written blocks, which [`find`](super::find) has just found, to unwritten ones. The
+/// caller has dropped their pages. After an error no change remains.
+///
+/// # Errors
+/// - [`Error::NoSpace`].
+pub(in crate::map) fn mark_unwritten(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    from: FileBlock,
+    run: Run,
+) -> Result<()> {
+    let (site, found) = look(core, inode, state, from)?;
+    let end = from.get() + u64::from(run.count);
+    let Found::Piece(piece) = found else {
+        return Ok(());
+    };
+    let part = piece.part(from.get()..end).expect("the block is in it");
+    let change = site.rewrite(Piece {
+        is_unwritten: true,
+        ..part
+    });
+    let change = change.ok_or(Error::FileTooLarge)?;
+    let nodes = allocate_nodes(core, handle, inode, site.node_goal(run), change.new_count)?;
+    if state.has_buffered_blocks(core) {
+        // An image in the log must not come back over data that is written later.
+        for step in 0..u64::from(part.count) {
+            handle.forget(part.first + step)?;
+        }
+    }
+    Draft::new(site, change, nodes).write(core, handle, inode, state)
+}
+
+/// Maps `count` blocks from `from` on, which is beyond the end of a directory: one by one, all or
+/// none. Undoing the allocations before an error never restarts the handle, because the caller is
+/// in the middle of an operation.
+///
+/// # Errors
+/// Fails as [`find_or_allocate`]; nothing has changed then.
+pub(in crate::map) fn allocate_each(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    from: FileBlock,
+    count: u64,
+) -> Result<Vec<BlockNr>> {
+    let was_stored = state.is_stored();
+    let mut done: Vec<Undo> = Vec::new();
+    let mut blocks = Vec::new();
+    for index in 0..count {
+        match allocate_one(core, handle, inode, state, from + index) {
+            Ok((block, undo)) => {
+                blocks.push(block);
+                done.extend(undo);
+            }
+            Err(error) => {
+                for undo in done.into_iter().rev() {
+                    undo.run(core, handle, inode, state)?;
+                }
+                if was_stored {
+                    // The claims equal those of the table again.
+                    state.discard(handle);
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(blocks)
+}
+
+/// Maps one block of a directory.
+fn allocate_one(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    from: FileBlock,
+) -> Result<(BlockNr, Option<Undo>)> {
+    let (site, found) = look(core, inode, state, from)?;
+    let hole = match found {
+        Found::Piece(piece) if piece.is_unwritten => {
+            return Err(core.damaged(Corrupt::Mapping {
+                inode: inode.nr,
+                file_block: from,
+                block: piece.first,
+            }));
+        }
+        Found::Piece(piece) => {
+            let block = piece.first + (from.get() - piece.file_block);
+            return Ok((block, None));
+        }
+        Found::Hole(hole) => Hole::new(from, hole, 1, false),
+    };
+    let mut undo = Undo::of(&site, state);
+    undo.taken = allocate(core, handle, inode, state, site, hole)?;
+    Ok((undo.taken.data.first, Some(undo)))
+}
+
+/// Frees the blocks of a new inode's first contents, in the transaction that allocated them.
+pub(in crate::map) fn free_first(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+) -> Result<()> {
+    let site = Tree { core, inode, state }.locate(0)?;
+    if site.path.leaf_place() != Place::Root {
+        return Ok(());
+    }
+    let pieces: Vec<Piece> = site.path.leaf().pieces().collect();
+    for piece in pieces {
+        if state.has_buffered_blocks(core) {
+            core.free_buffered(handle, piece.run())?;
+        } else {
+            core.free_blocks(handle, piece.run())?;
+        }
+        let sectors = u64::from(piece.count) * core.sectors_per_block();
+        let claims = state.claims(handle);
+        claims.sectors = claims.sectors.saturating_sub(sectors);
+    }
+    let change = site.path.replace_from(0, None);
+    let change = change.expect("a leaf without extents fits");
+    Draft::new(site, change, Vec::new()).write(core, handle, inode, state)
+}
+
+/// Returns the path to a block of the file, and what the tree has there.
+fn look(core: &Core, inode: &Inode, state: &InodeState, from: FileBlock) -> Result<(Site, Found)> {
+    if from.get() >= FILE_BLOCKS {
+        return Err(Error::FileTooLarge);
+    }
+    let site = Tree { core, inode, state }.locate(from.get())?;
+    let found = site.look(from.get());
+    if let Found::Piece(piece) = found {
+        check_data(core, inode, from, piece.run())?;
+    }
+    Ok((site, found))
+}
+
+/// A hole to be filled.
+#[derive(Clone, Copy)]
+struct Hole {
+    from: u64,
+    /// Number of blocks that are wanted.
+    wanted: u32,
+    is_unwritten: bool,
+}
+
+impl Hole {
+    fn new(from: FileBlock, hole: u64, count_max: u32, is_unwritten: bool) -> Self {
+        let most = layout::extent::count_max(is_unwritten).min(count_max.max(1));
+        Self {
+            from: from.get(),
+            wanted: hole.min(most.into()) as u32,
+            is_unwritten,
+        }
+    }
+
+    /// Returns the extent that fills the hole with these blocks.
+    fn piece(self, data: Run) -> Piece {
+        Piece {
+            file_block: self.from,
+            first: data.first,
+            count: data.count,
+            is_unwritten: self.is_unwritten,
+        }
+    }
+}
+
+/// The blocks allocated for a hole.
+struct Taken {
+    data: Run,
+    nodes: Vec<BlockNr>,
+}
+
+/// Allocates blocks for a hole and inserts their extent.
+fn allocate(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    site: Site,
+    hole: Hole,
+) -> Result<Taken> {
+    let is_modern = core.tuning.allocation == AllocationProfile::Modern;
+    let wanted = if is_modern { hole.wanted } else { 1 };
+    let most = u64::from(wanted) + u64::from(layout::extent::DEPTH_MAX) + 1;
+    let sectors = state.sectors + most * core.sectors_per_block();
+    if !fits_sectors(&core.superblock, sectors) {
+        return Err(Error::FileTooLarge);
+    }
+    let has_window = is_modern && state.kind == FileKind::Regular;
+    let request = BlockRequest {
+        owner: inode.nr,
+        goal: site.goal(core, &Tree { core, inode, state }, hole.from),
+        count_max: wanted,
+        window: has_window.then_some(&inode.window),
+    };
+    let data = core.allocate_blocks(handle, &request)?;
+    let (draft, data) = match insertion(core, handle, inode, site, hole, data) {
+        Ok(planned) => planned,
+        Err(error) => {
+            core.free_blocks(handle, data)?;
+            return Err(error);
+        }
+    };
+    let nodes = draft.nodes.clone();
+    draft.write(core, handle, inode, state)?;
+    state.claims(handle).sectors += u64::from(data.count) * core.sectors_per_block();
+    let next = hole.from + u64::from(data.count);
+    inode.map.lock().next = Some((next, data.end()));
+    Ok(Taken { data, nodes })
+}
+
+/// Returns the insertion of an extent, and the part of the new blocks that is its data. If there is
+/// no other block for the new nodes, they take the last ones. After an error the caller frees the
+/// data.
+fn insertion(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    inode: &Inode,
+    site: Site,
+    hole: Hole,
+    data: Run,
+) -> Result<(Draft, Run)> {
+    let change = site.rewrite(hole.piece(data)).ok_or(Error::FileTooLarge)?;
+    let count = change.new_count;
+    match allocate_nodes(core, handle, inode, site.node_goal(data), count) {
+        Ok(nodes) => return Ok((Draft::new(site, change, nodes), data)),
+        Err(Error::NoSpace) if data.count as usize > count => {}
+        Err(error) => return Err(error),
+    }
+    let less = Run {
+        count: data.count - count as u32,
+        ..data
+    };
+    let change = site.rewrite(hole.piece(less));
+    let change = change.filter(|change| change.new_count == count);
+    let change = change.ok_or(Error::NoSpace)?;
+    let nodes = (less.end().get()..data.end().get()).map(BlockNr::new);
+    Ok((Draft::new(site, change, nodes.collect()), less))
+}
+
+/// Converts a part of an unwritten extent that will be written.
+fn write_into(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    site: Site,
+    whole: Piece,
+    part: Piece,
+) -> Result<()> {
+    let written = |piece: Piece| Piece {
+        is_unwritten: false,
+        ..piece
+    };
+    let goal = site.node_goal(part.run());
+    let nodes = match site.rewrite(written(part)) {
+        None => Err(Error::NoSpace),
+        Some(change) => {
+            allocate_nodes(core, handle, inode, goal, change.new_count).map(|nodes| (change, nodes))
+        }
+    };
+    let (change, nodes) = match nodes {
+        Err(Error::NoSpace) => (without_split(core, inode, &site, whole, part)?, Vec::new()),
+        nodes => nodes?,
+    };
+    Draft::new(site, change, nodes).write(core, handle, inode, state)
+}
+
+/// Returns a conversion that includes the part and needs no node, after writing zeroes to what else
+/// it converts.
+fn without_split(
+    core: &Core,
+    inode: &Inode,
+    site: &Site,
+    whole: Piece,
+    part: Piece,
+) -> Result<Change> {
+    let (first, last) = (whole.file_block, whole.end());
+    let mut choices = [first..part.end(), part.file_block..last, first..last];
+    choices.sort_by_key(|blocks| blocks.end - blocks.start);
+    for blocks in choices {
+        let piece = whole.part(blocks.clone()).expect("it has the part");
+        let change = site.rewrite(Piece {
+            is_unwritten: false,
+            ..piece
+        });
+        let Some(change) = change.filter(|change| change.new_count == 0) else {
+            continue;
+        };
+        let sides = [blocks.start..part.file_block, part.end()..blocks.end];
+        for side in sides.into_iter().filter_map(|side| whole.part(side)) {
+            zero_blocks(core, inode, side.run())?;
+        }
+        return Ok(change);
+    }
+    Err(Error::NoSpace)
+}
+
+impl Site {
+    /// Returns the change that puts an extent into its place. Returns none if the tree would be too
+    /// deep.
+    fn rewrite(&self, piece: Piece) -> Option<Change> {
+        let blocks = piece.file_block..piece.end();
+        self.path.rewrite(blocks, Some(piece))
+    }
+
+    /// Returns the goal of new nodes: behind the leaf, or behind the data of a root.
+    pub(super) fn node_goal(&self, data: Run) -> BlockNr {
+        match self.path.leaf_place() {
+            Place::Block(block) => block + 1,
+            Place::Root | Place::New(_) => data.end(),
+        }
+    }
+}
+
+/// The state before an allocation, to return to in the handle that allocated.
+struct Undo {
+    words: crate::disk::words::Words,
+    sectors: u64,
+    /// The nodes of the path, with their images.
+    nodes: Vec<(std::sync::Arc<jbd2::Buffer>, std::sync::Arc<layout::Block>)>,
+    taken: Taken,
+}
+
+impl Undo {
+    fn of(site: &Site, state: &InodeState) -> Self {
+        let buffers = site.buffers.iter();
+        let none = Run {
+            first: BlockNr::new(0),
+            count: 0,
+        };
+        Self {
+            words: state.words,
+            sectors: state.sectors,
+            nodes: buffers
+                .map(|buffer| (std::sync::Arc::clone(buffer), buffer.image()))
+                .collect(),
+            taken: Taken {
+                data: none,
+                nodes: Vec::new(),
+            },
+        }
+    }
+
+    /// Restores the nodes and frees the blocks. It needs neither credits nor revokes: every block
+    /// that it changes is in the transaction already, and no older one can hold the freed blocks.
+    fn run(
+        self,
+        core: &Core,
+        handle: &mut Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+    ) -> Result<()> {
+        *inode.map.lock() = MapCache::default();
+        for (buffer, image) in self.nodes {
+            let is_changed = !std::sync::Arc::ptr_eq(&buffer.image(), &image);
+            if is_changed {
+                handle.replace(&buffer, image)?;
+            }
+        }
+        for node in self.taken.nodes {
+            handle.forget_new(node)?;
+            let run = Run {
+                first: node,
+                count: 1,
+            };
+            core.free_blocks(handle, run)?;
+        }
+        core.free_blocks(handle, self.taken.data)?;
+        let claims = state.claims(handle);
+        claims.words = self.words;
+        claims.sectors = self.sectors;
+        Ok(())
+    }
+}
