@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::io::FdFlags;
 use uml::{Guest, GuestError, Kernel, serve};
 
-use crate::guests::{Reports, changed, guest_of, program, tree, with_image};
+use crate::guests::{IMAGE_BYTES, Reports, changed, guest_of, program, tree, with_image};
 use crate::support::Folder;
 
 /// Attempts of a program against its host; each success is a line. `FD` is an inherited file.
@@ -102,6 +102,38 @@ fn mounts_below_programs_are_read_only_too() {
     assert!(!error.contains("written"), "{error}");
 }
 
+/// The kernel keeps what the workload writes in memory, so that no call of it fails.
+#[test]
+fn an_image_on_a_full_disk_fails_the_trial() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path().join("full")).unwrap();
+    let script = format!(
+        "
+        mount -t tmpfs -o size=24m none full && truncate -s {IMAGE_BYTES} full/disk.img
+        exec \"$0\" \"$@\""
+    );
+    for (kind, more) in [("ext2", None), ("xfs", Some(["--record", "recording"]))] {
+        let output = Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", &script])
+            .arg(program())
+            .args(["bench", "postmark", "--device", "full/disk.img"])
+            .args(["--set", "number 2000", "--set", "size 10000 20000"])
+            .args(["--set", "transactions 10"])
+            .arg(format!("uml:{kind}"))
+            .args(more.iter().flatten())
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{kind}: {error}");
+        assert_eq!(error.lines().count(), 1, "{kind}: {error}");
+        let expected = "a device of the guest failed a write: ";
+        assert!(error.contains(expected), "{kind}: {error}");
+        let is_full = error.contains("the disk of its image is full");
+        assert_eq!(is_full, more.is_none(), "{kind}: {error}");
+    }
+}
+
 #[test]
 fn a_kernel_that_writes_forever_can_be_cancelled() {
     let folder = with_image();
@@ -125,7 +157,7 @@ fn an_image_in_use_is_refused() {
         &block::OpenOptions::default(),
     );
     let open = open.unwrap();
-    let error = folder.bad("bench postmark uml:ext3 --device disk.img");
+    let error = folder.bad("bench postmark uml:ext3 --device disk.img -F");
     assert!(error.contains("disk.img is in use"), "{error}");
     drop(open);
 }
