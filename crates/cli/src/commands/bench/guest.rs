@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
+use block::DeviceText;
 use lab::guest::job::JobResult;
 use lab::metric::MetricKind;
 use lab::plan::Spot;
@@ -63,7 +64,11 @@ fn refuse_used_files(setup: &Setup) -> Result<()> {
     };
     for text in file_system.devices().filter(|text| !text.is_ephemeral()) {
         let device = open_parsed(text, Access::Read)?;
-        refuse_used(&text.to_string(), &device)?;
+        let name = match text {
+            DeviceText::File { path, .. } => path.clone(),
+            other => other.to_string(),
+        };
+        refuse_used(&name, &device)?;
     }
     Ok(())
 }
