@@ -77,6 +77,7 @@ pub(crate) struct Console {
     line: Vec<u8>,
     last: VecDeque<String>,
     reports: VecDeque<String>,
+    failed_write: Option<String>,
     has_ended: bool,
 }
 
@@ -146,6 +147,17 @@ impl Guest {
         self.console().tail()
     }
 
+    /// Returns the kernel's message about the first write or flush that a disk failed.
+    #[must_use]
+    pub fn failed_write(&self) -> Option<String> {
+        self.console().failed_write.clone()
+    }
+
+    /// Returns the process that contains all others of the guest.
+    pub(crate) fn process(&self) -> u32 {
+        lock(&self.child).id()
+    }
+
     /// Kills the guest, and waits until none of its processes is left.
     pub fn kill(&self) {
         let mut child = lock(&self.child);
@@ -186,6 +198,7 @@ impl Console {
             line: Vec::new(),
             last: VecDeque::new(),
             reports: VecDeque::new(),
+            failed_write: None,
             has_ended: false,
         }
     }
@@ -249,6 +262,9 @@ impl Console {
         };
         let line: String = String::from_utf8_lossy(&line).chars().map(plain).collect();
         tracing::debug!("{line}");
+        if self.failed_write.is_none() {
+            self.failed_write = failed_write(&line);
+        }
         if let Some(report) = line.strip_prefix(REPORT_PREFIX) {
             self.reports.push_back(report.to_owned());
         } else if !line.trim().is_empty() {
@@ -340,6 +356,16 @@ impl GuestSetup {
     }
 }
 
+/// Returns the message of a line of the kernel's log, if it reports that a disk failed a write or
+/// a flush (`blk_print_req_error`).
+fn failed_write(line: &str) -> Option<String> {
+    let (cause, rest) = line.split_once(" error, dev ")?;
+    let is_write = rest.contains(":(WRITE)") || rest.contains(":(FLUSH)");
+    // Without the time of the message.
+    let cause = cause.rsplit("] ").next()?;
+    is_write.then(|| format!("{cause} error, dev {rest}"))
+}
+
 /// Adds disks to the arguments of a kernel, and their sockets.
 fn add_disks(count: usize, command: &mut Vec<String>, sockets: &mut Vec<String>) {
     for number in 0..count {
@@ -375,6 +401,20 @@ mod tests {
         console.take(b"a\tb \x1b]0;title\x07\n@jext failed \x1b[2J\n");
         assert_eq!(console.tail(), "a\tb \u{fffd}]0;title\u{fffd}");
         assert_eq!(console.reports, ["failed \u{fffd}[2J"]);
+    }
+
+    #[test]
+    fn a_console_keeps_the_first_failed_write() {
+        let (pipe, _output) = io::pipe().expect("a pipe");
+        let mut console = Console::new(pipe.into());
+        console.take(b"[    1.5] I/O error, dev ubda, sector 8 op 0x0:(READ) flags 0x0\n");
+        assert_eq!(console.failed_write, None);
+        console.take(
+            b"[    2.5] critical space allocation error, dev ubda, sector 16 op 0x1:(WRITE) flags\n\
+              [    3.5] I/O error, dev ubda, sector 0 op 0x2:(FLUSH) flags 0x800\n",
+        );
+        let first = "critical space allocation error, dev ubda, sector 16 op 0x1:(WRITE) flags";
+        assert_eq!(console.failed_write.as_deref(), Some(first));
     }
 
     #[test]

@@ -58,6 +58,7 @@ pub mod serve;
 mod socket;
 pub mod vhost;
 pub mod virtqueue;
+mod watchdog;
 
 pub use error::GuestError;
 pub use guest::{Guest, GuestSetup};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::io::FdFlags;
 use uml::{Guest, GuestError, Kernel, serve};
 
-use crate::guests::{Reports, changed, guest_of, program, tree, with_image};
+use crate::guests::{IMAGE_BYTES, Reports, SMALL, changed, guest_of, program, tree, with_image};
 use crate::support::Folder;
 
 /// Attempts of a program against its host; each success is a line. `FD` is an inherited file.
@@ -102,6 +102,66 @@ fn mounts_below_programs_are_read_only_too() {
     assert!(!error.contains("written"), "{error}");
 }
 
+/// The host's disk has less room than the image has holes.
+#[test]
+fn an_image_on_a_full_disk_fails_the_trial() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path().join("full")).unwrap();
+    let script = format!(
+        "
+        mount -t tmpfs -o size=24m none full && truncate -s {IMAGE_BYTES} full/disk.img
+        exec \"$0\" \"$@\""
+    );
+    let tree = ["fan_out=4", "levels=2", "files=200", "size=16KiB"];
+    for (device, more, is_full) in [
+        ("ubda", &[][..], true),
+        // Served by this program.
+        ("vda", &["--record", "recording"], false),
+    ] {
+        let output = Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", &script])
+            .arg(program())
+            .args(["bench", "make-many-files", "uml:ext2"])
+            .args(["--device", "full/disk.img"])
+            .args(more)
+            .args(tree.iter().flat_map(|value| ["--set", value]))
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{device}: {error}");
+        assert_eq!(error.lines().count(), 1, "{device}: {error}");
+        assert!(error.contains("failed a write: "), "{device}: {error}");
+        assert!(error.contains(&format!("dev {device}")), "{error}");
+        let says = error.contains("the disk of its image is full");
+        assert_eq!(says, is_full, "{error}");
+    }
+}
+
+/// Without root's number in the user namespace, `mount` in the guest belongs to nobody.
+#[test]
+fn a_guest_runs_without_root() {
+    let folder = with_image();
+    let mut command = Command::new("setpriv");
+    if rustix::process::geteuid().is_root() {
+        let open = fs::Permissions::from_mode(0o777);
+        fs::set_permissions(folder.path(), open.clone()).unwrap();
+        fs::set_permissions(folder.path().join("disk.img"), open).unwrap();
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    }
+    // The program may lie where only root can look.
+    fs::copy(program(), folder.path().join("jext")).unwrap();
+    let output = command
+        .arg("./jext")
+        .args(["bench", "postmark", "uml:ext2", "--device", "disk.img"])
+        .args(SMALL)
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{error}");
+}
+
 #[test]
 fn a_kernel_that_writes_forever_can_be_cancelled() {
     let folder = with_image();
@@ -125,7 +185,7 @@ fn an_image_in_use_is_refused() {
         &block::OpenOptions::default(),
     );
     let open = open.unwrap();
-    let error = folder.bad("bench postmark uml:ext3 --device disk.img");
+    let error = folder.bad("bench postmark uml:ext3 --device disk.img -F");
     assert!(error.contains("disk.img is in use"), "{error}");
     drop(open);
 }

@@ -303,12 +303,19 @@ fn guests_refuse_what_they_cannot_do() {
         ),
         (
             "mem:64MiB --device disk.img",
-            "--device, --key and --record are for uml:TYPE",
+            "--device, --key, --record and -F are for uml:TYPE",
         ),
     ] {
         let error = folder.bad(&format!("bench postmark {arguments}"));
         assert!(error.contains(expected), "{arguments}: {error}");
     }
+    folder.good("mkfs -q -L data disk.img");
+    let before = folder.read("disk.img");
+    let error = folder.bad("bench postmark uml:xfs --device disk.img");
+    let expected = "disk.img: holds an ext file system labelled \"data\"";
+    assert!(error.contains(expected), "{error}");
+    assert!(error.contains("-F replaces it"), "{error}");
+    assert!(folder.read("disk.img") == before);
     for command in ["guest-cage", "guest-init"] {
         let error = folder.bad(command);
         assert!(error.contains("only"), "{command}: {error}");

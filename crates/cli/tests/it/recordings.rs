@@ -92,7 +92,7 @@ fn what_is_no_recording_is_refused() {
         ("lab replay none --device nvram:1MiB", "No such file"),
         (
             "bench postmark mem:64MiB --record recording",
-            "--record are for uml:TYPE",
+            "--record and -F are for uml:TYPE",
         ),
     ] {
         let error = folder.bad(line);

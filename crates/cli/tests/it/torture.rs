@@ -218,7 +218,7 @@ fn a_program_that_is_killed_leaves_neither_process_nor_file() {
     for number in 0..count {
         let mut child = Command::new(program())
             .args(["bench", "postmark", "uml:ext3", "--device", "disk.img"])
-            .args(["--set", "transactions 20000"])
+            .args(["-F", "--set", "transactions 20000"])
             .current_dir(folder.path())
             .env("TMPDIR", &temporary)
             .env("HOME", &temporary)

@@ -47,7 +47,8 @@ pub fn run() -> Result<()> {
         !is_mounted,
         "the first process of a guest runs in guests only"
     );
-    if let Err(error) = mount_all().and_then(|()| open_console()) {
+    let prepared = keep_root().and_then(|()| mount_all());
+    if let Err(error) = prepared.and_then(|()| open_console()) {
         // The kernel shows its log if it panics, which it does when this program ends.
         let _ = fs::write("/dev/kmsg", format!("{error:#}"));
         return Err(error);
@@ -72,6 +73,8 @@ fn work() -> Result<()> {
     set(&job.values)?;
     mount_file_system(&job)?;
     set(&job.mounted_values)?;
+    // Open from the start: it then reports every failed write since.
+    let place = fs::File::open(PLACE).context(PLACE)?;
     // Dirty pages and caches of mkfs must not count.
     rustix::fs::sync();
     fs::write("/proc/sys/vm/drop_caches", "3").context("the kernel's caches")?;
@@ -88,6 +91,9 @@ fn work() -> Result<()> {
     drop(target);
     let mut result = JobResult::of(&outcome);
     let closing = rt::monotonic();
+    // An unmount reports no failed write.
+    rustix::fs::syncfs(&place).context("syncing the file system")?;
+    drop(place);
     unmount(PLACE, UnmountFlags::empty()).context("unmount")?;
     let closed = rt::monotonic().saturating_sub(closing);
     let metrics = &mut result.measured.metrics;
@@ -110,6 +116,14 @@ fn set(values: &[(String, String)]) -> Result<()> {
         fs::write(file, value).with_context(|| format!("{file}: {value}"))?;
     }
     Ok(())
+}
+
+/// Keeps this program's identity in the commands that it starts.
+///
+/// Files of the host have the owners that a user namespace shows: without root, root's programs
+/// belong to nobody there, and `mount`, which is set-user-ID, would run as nobody.
+fn keep_root() -> Result<()> {
+    rustix::thread::set_no_new_privs(true).context("no new privileges")
 }
 
 /// Mounts the file systems of every system.

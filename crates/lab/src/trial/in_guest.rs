@@ -151,7 +151,7 @@ fn in_virtual_time(
         let read = |is_running| Some(devices.read(is_running));
         let mut listener = Listener::new(control, read);
         serve::in_virtual_time(&guest, devices.served(), &mut listener)?;
-        let mut result = listener.result(&guest.console_tail())?;
+        let mut result = listener.result(&guest)?;
         devices.home.measure_uses(&mut result.measured)?;
         devices.finish()?;
         Ok(result)
@@ -174,13 +174,13 @@ fn in_real_time(
     if record.is_none() {
         let mut listener = Listener::new(control, |_| None);
         serve::in_real_time(guest, &mut listener)?;
-        return listener.result(&guest.console_tail());
+        return listener.result(guest);
     }
     let texts: Vec<_> = file_system.devices().cloned().collect();
     let devices = Devices::open(&texts, false, record)?;
     let mut listener = Listener::new(control, |is_running| Some(devices.read(is_running)));
     serve::disks_in_real_time(guest, devices.served(), &mut listener)?;
-    let result = listener.result(&guest.console_tail())?;
+    let result = listener.result(guest)?;
     devices.finish()?;
     Ok(result)
 }
@@ -265,9 +265,20 @@ impl<F: Fn(bool) -> Option<DevicesReading>> Listener<F> {
     }
 
     /// Returns the result, with the work of the devices between start and end of the workload.
-    fn result(self, console: &str) -> Result<JobResult> {
+    fn result(self, guest: &Guest) -> Result<JobResult> {
+        // What follows from it, such as a read-only file system, says less.
+        if let Some(message) = guest.failed_write() {
+            let hint = match message.starts_with("critical space allocation") {
+                true => "; the disk of its image is full",
+                false => "",
+            };
+            bail!("a device of the guest failed a write: {message}{hint}");
+        }
         match self.end {
-            None => bail!("the guest ended without a result; its console ends with:\n{console}"),
+            None => bail!(
+                "the guest ended without a result; its console ends with:\n{}",
+                guest.console_tail()
+            ),
             Some(Err(cause)) => bail!("in the guest: {cause}"),
             Some(Ok(())) => {}
         }

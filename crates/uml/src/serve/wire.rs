@@ -2,15 +2,15 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use super::{Disk, Watcher};
 use crate::calendar::{MESSAGE_BYTES, Message};
-use crate::socket::{POLL_INTERVAL, SILENCE_MAX, receive, send, timespec};
+use crate::socket::{POLL_INTERVAL, receive, send, timespec};
 use crate::vhost::{Backend, HEADER_BYTES, Header};
+use crate::watchdog::Watchdog;
 use crate::{Guest, GuestError};
 
 /// Number of reads of the console between two looks at the sockets: a guest may write faster than
@@ -109,7 +109,7 @@ impl<'a> Wire<'a> {
         is_heard: bool,
         watcher: &mut dyn Watcher,
     ) -> Result<Option<usize>, GuestError> {
-        let mut alive = Instant::now();
+        let mut watchdog = Watchdog::new(self.guest.process());
         loop {
             if watcher.is_cancelled() {
                 return Err(GuestError::Cancelled);
@@ -145,10 +145,10 @@ impl<'a> Wire<'a> {
                 return Ok(None);
             }
             if has_output && is_heard {
-                alive = Instant::now();
+                watchdog.hear();
             }
-            if alive.elapsed() >= SILENCE_MAX {
-                return Err(self.hung(SILENCE_MAX));
+            if let Some(silence) = watchdog.hung() {
+                return Err(self.hung(silence));
             }
         }
     }

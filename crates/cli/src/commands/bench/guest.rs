@@ -5,16 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
+use block::DeviceText;
 use lab::guest::job::JobResult;
 use lab::metric::MetricKind;
 use lab::plan::Spot;
 use lab::plan::key::Key;
 use lab::plan::settings::Settings;
-use lab::setup::Setup;
+use lab::setup::{Environment, Setup};
 use lab::trial::RecordOutput;
 use workload::{Control, Load};
 
 use super::place::GuestArguments;
+use crate::commands::new_device::refuse_used;
+use crate::image::{Access, open_parsed};
 use crate::new_file::NewFile;
 use crate::{output, progress};
 
@@ -32,6 +35,9 @@ pub(super) fn run(
     let setup = Setup::of(&settings(load, target, arguments)?)?;
     let record = arguments.record.as_deref().map(new_recording).transpose()?;
     let (record, output) = record.unzip();
+    if !arguments.force {
+        refuse_used_files(&setup)?;
+    }
     let bar = progress::share(1000);
     let drawn = bar.clone();
     let control = Arc::new(Control::with_progress(move |share| {
@@ -49,6 +55,22 @@ pub(super) fn run(
         true => output::print_json(&serde_json::to_value(&result)?),
         false => output::print(&text(&result)),
     }
+}
+
+/// Refuses files that hold a file system or other known contents.
+fn refuse_used_files(setup: &Setup) -> Result<()> {
+    let Environment::Guest { file_system, .. } = &setup.place else {
+        return Ok(());
+    };
+    for text in file_system.devices().filter(|text| !text.is_ephemeral()) {
+        let device = open_parsed(text, Access::Read)?;
+        let name = match text {
+            DeviceText::File { path, .. } => path.clone(),
+            other => other.to_string(),
+        };
+        refuse_used(&name, &device)?;
+    }
+    Ok(())
 }
 
 /// Creates the file of a recording, which gets its name when it is complete.

@@ -47,6 +47,9 @@ pub(super) struct GuestArguments {
     /// Record every request to the devices of a guest in a new file, for `jext lab replay`.
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
+    /// Make a guest's file system even on files that already hold something.
+    #[arg(short = 'F', long)]
+    pub(super) force: bool,
 }
 
 /// An open target.
@@ -89,8 +92,8 @@ impl PlaceArguments {
 fn place(arguments: &PlaceArguments) -> Result<Place> {
     let text = &arguments.target;
     let guest = &arguments.guest;
-    if guest.device.is_some() || !guest.key.is_empty() || guest.record.is_some() {
-        bail!("{text}: --device, --key and --record are for {GUEST_PREFIX}TYPE");
+    if guest.device.is_some() || !guest.key.is_empty() || guest.record.is_some() || guest.force {
+        bail!("{text}: --device, --key, --record and -F are for {GUEST_PREFIX}TYPE");
     }
     if Path::new(text).is_dir() {
         if arguments.mkfs.is_some() {
