@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
-use ext::{MountOptions, Result, Volume};
+use ext::{Error, MountOptions, Result, Volume};
 use layout::BlockNr;
 use layout::superblock::{OFFSET, SIZE, Superblock};
 use testkit::Mount;
