@@ -60,10 +60,13 @@ pub(crate) enum FileMap {
     },
 }
 
-/// Blocks allocated for the block map itself, and not yet part of it.
+/// An extent that can be unmapped: with blocks that are allocated for the block map, and not yet
+/// part of it.
 #[must_use = "the blocks are used or freed in the same handle"]
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Spare {
+    from: FileBlock,
+    run: Run,
     nodes: Vec<BlockNr>,
 }
 
@@ -247,11 +250,11 @@ impl FileMap {
             Self::Indirect => Vec::new(),
             Self::Extents { .. } => extents::prepare_unmap(core, handle, inode, state, from, run)?,
         };
-        Ok(Spare { nodes })
+        Ok(Spare { from, run, nodes })
     }
 
-    /// Frees an extent that [`find`](Self::find) has just found, and leaves a hole. Changes the
-    /// claims, which the caller stores. If it fails because of damage or a read error, the block
+    /// Frees the extent that [`prepare_unmap`](Self::prepare_unmap) was called for, and leaves a
+    /// hole. Changes the claims, which the caller stores. If it fails because of damage or a read error, the block
     /// map is as it was.
     pub(crate) fn unmap(
         self,
@@ -259,15 +262,12 @@ impl FileMap {
         handle: &mut Handle<'_>,
         inode: &Inode,
         state: &mut InodeState,
-        from: FileBlock,
-        run: Run,
         spare: Spare,
     ) -> Result<()> {
+        let Spare { from, run, nodes } = spare;
         match self {
             Self::Indirect => indirect::unmap(core, handle, inode, state, from, run),
-            Self::Extents { .. } => {
-                extents::unmap(core, handle, inode, state, from, run, spare.nodes)
-            }
+            Self::Extents { .. } => extents::unmap(core, handle, inode, state, from, run, nodes),
         }
     }
 

@@ -85,7 +85,7 @@ fn give_back(
     let _held = map.hold_for_unmap(core, inode, state, block, run)?;
     let credits = map.credits_to_unmap(run.count);
     let (mut handle, spare) = drop_pages(core, inode, state, block, run, credits)?;
-    let freed = map.unmap(core, &mut handle, inode, state, block, run, spare);
+    let freed = map.unmap(core, &mut handle, inode, state, spare);
     if rt::mutant!("ranges/punch-in-two-steps") {
         handle.tear(Credits {
             revokes: 0,
