@@ -253,6 +253,10 @@ impl FileMap {
     /// Frees an extent that [`find`](Self::find) has just found, and leaves a hole. Changes the
     /// claims, which the caller stores. If it fails because of damage or a read error, the block
     /// map is as it was.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "an operation on a map takes the same arguments as the others, and the spare"
+    )]
     pub(crate) fn unmap(
         self,
         core: &Core,
