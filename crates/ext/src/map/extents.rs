@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use jbd2::Buffer;
 use layout::extent::{DEPTH_MAX, Extent, Index};
-use layout::{BlockNr, FileBlock};
+use layout::{Block, BlockNr, FileBlock};
 
 pub(super) use allocate::{
     allocate_each, allocate_unwritten, find_or_allocate, free_first, mark_unwritten,
@@ -114,7 +114,7 @@ pub(super) fn find(
     let mut behind = FILE_BLOCKS;
     let root = state.words.to_bytes();
     let mut node = tree.root(&root)?;
-    let mut image: Arc<layout::Block>;
+    let mut image: Arc<Block>;
     loop {
         match step(node, from.get(), &mut behind) {
             Step::Hole => return Ok(Mapped::Hole(behind - from.get())),

@@ -14,7 +14,10 @@
 //! for lack of a node, zeroes are written to the rest of the extent, or to one side of it, and the
 //! part is converted together with it.
 
-use layout::{BlockNr, FileBlock};
+use std::sync::Arc;
+
+use jbd2::Buffer;
+use layout::{Block, BlockNr, FileBlock};
 
 use super::Tree;
 use super::apply::{Draft, allocate_nodes};
@@ -30,6 +33,7 @@ use crate::disk::inode::InodeState;
 use crate::disk::inode::table::fits_sectors;
 use crate::disk::kind::FileKind;
 use crate::disk::run::Run;
+use crate::disk::words::Words;
 use crate::error::{Corrupt, Error, Result};
 use crate::map::check_data;
 use crate::tuning::AllocationProfile;
@@ -412,10 +416,10 @@ impl Site {
 
 /// The state before an allocation, to return to in the handle that allocated.
 struct Undo {
-    words: crate::disk::words::Words,
+    words: Words,
     sectors: u64,
     /// The nodes of the path, with their images.
-    nodes: Vec<(std::sync::Arc<jbd2::Buffer>, std::sync::Arc<layout::Block>)>,
+    nodes: Vec<(Arc<Buffer>, Arc<Block>)>,
     taken: Taken,
 }
 
@@ -430,7 +434,7 @@ impl Undo {
             words: state.words,
             sectors: state.sectors,
             nodes: buffers
-                .map(|buffer| (std::sync::Arc::clone(buffer), buffer.image()))
+                .map(|buffer| (Arc::clone(buffer), buffer.image()))
                 .collect(),
             taken: Taken {
                 data: none,
@@ -450,7 +454,7 @@ impl Undo {
     ) -> Result<()> {
         *inode.map.lock() = MapCache::default();
         for (buffer, image) in self.nodes {
-            let is_changed = !std::sync::Arc::ptr_eq(&buffer.image(), &image);
+            let is_changed = !Arc::ptr_eq(&buffer.image(), &image);
             if is_changed {
                 handle.replace(&buffer, image)?;
             }

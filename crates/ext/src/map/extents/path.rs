@@ -23,7 +23,7 @@ pub(super) struct Site {
     pub(super) buffers: Vec<Arc<Buffer>>,
 }
 
-/// What a tree has at a file block.
+/// The entry of a tree for a file block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     /// An extent that has the block.
