@@ -254,12 +254,8 @@ impl FileMap {
     }
 
     /// Frees the extent that [`prepare_unmap`](Self::prepare_unmap) was called for, and leaves a
-    /// hole. Changes the claims, which the caller stores. If it fails because of damage or a read error, the block
-    /// map is as it was.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "an operation on a map takes the same arguments as the others, and the spare"
-    )]
+    /// hole. Changes the claims, which the caller stores. If it fails because of damage or a read
+    /// error, the block map is as it was.
     pub(crate) fn unmap(
         self,
         core: &Core,
