@@ -138,7 +138,7 @@ fn an_image_on_a_full_disk_fails_the_trial() {
     }
 }
 
-/// Without root's number in the user namespace, `mount` in the guest belongs to nobody.
+/// Without root's number in the user namespace, `mount` in the guest has the overflow owner.
 #[test]
 fn a_guest_runs_without_root() {
     let folder = with_image();

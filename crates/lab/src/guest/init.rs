@@ -121,7 +121,7 @@ fn set(values: &[(String, String)]) -> Result<()> {
 /// Keeps this program's identity in the commands that it starts.
 ///
 /// Files of the host have the owners that a user namespace shows: without root, root's programs
-/// belong to nobody there, and `mount`, which is set-user-ID, would run as nobody.
+/// have the overflow owner there, and `mount`, which is set-user-ID, would run as that.
 fn keep_root() -> Result<()> {
     rustix::thread::set_no_new_privs(true).context("no new privileges")
 }
