@@ -37,10 +37,6 @@ fn of_library(error: &Error) -> Option<String> {
             "the journal has to be replayed, but {device} is read-only; copy the image, or -o ro,noload shows the file system \
              without the transactions in its log"
         ),
-        Error::OnlyReadable { features } => format!(
-            "file systems with the features {features} can be read, but not written: -o ro opens it, and Linux's ext4 or fuse2fs \
-             writes it"
-        ),
         Error::NoJournalDevice => {
             "the journal is on another device: name it with --journal, or -o journal_path=".to_owned()
         }
@@ -125,12 +121,6 @@ mod tests {
                 "jext journal replay",
             ),
             (Error::NeedsRecovery { device: device() }, "-o ro,noload"),
-            (
-                Error::OnlyReadable {
-                    features: "extent".to_owned(),
-                },
-                "-o ro",
-            ),
             (Error::NoJournalDevice, "-o journal_path="),
             (Error::CannotFlush { device: device() }, "-o force"),
             (Error::NotClean, "jext journal replay"),

@@ -283,23 +283,6 @@ pub(crate) fn open_with_options(
     open_on(image, device, journal, options)
 }
 
-/// Opens a file system read-only on devices that can be written, which replays its journal for
-/// good: the way for one that can only be read.
-pub(crate) fn open_replayed(image: &str, options: ParsedOptions) -> Result<(Volume, OpenReport)> {
-    let ParsedOptions {
-        mut options,
-        journal_path,
-    } = options;
-    options.read_only = true;
-    let device = open_device(image, Access::Write)?;
-    let journal = journal_path
-        .map(|text| open_device(&text, Access::Write))
-        .transpose()?;
-    Volume::open_with_report(Arc::clone(&device), journal, options)
-        .map_err(|error| explain(error, &device))
-        .with_context(|| image.to_owned())
-}
-
 /// Opens a file system like [`open_with_report`], on devices that are already open.
 fn open_on(
     image: &str,

@@ -32,14 +32,6 @@ pub enum Error {
     /// The bytes are valid, but not supported.
     #[error("{0}")]
     Unsupported(String),
-    /// The volume has features with which it can be read, and not written.
-    #[error(
-        "volumes with the features {features} can be read, but not written; open it with MountOptions::read_only"
-    )]
-    OnlyReadable {
-        /// The names of the features.
-        features: String,
-    },
     /// The log holds transactions that the superblock does not require to be replayed.
     #[error(
         "the superblock does not call for the transactions ({transactions}) that the log holds (needs_recovery is clear); \

@@ -119,8 +119,6 @@ impl Volume {
     /// - [`Error::NeedsRecovery`](crate::Error::NeedsRecovery) if the journal has to be replayed
     ///   and a device is read-only.
     /// - [`Error::UnmarkedLog`](crate::Error::UnmarkedLog) by [`MountOptions::unmarked_log`].
-    /// - [`Error::OnlyReadable`](crate::Error::OnlyReadable) if the volume has features with which
-    ///   it can be read, and not written, unless [`MountOptions::read_only`] is set.
     /// - [`Error::CannotFlush`](crate::Error::CannotFlush) if the device cannot, and
     ///   [`MountOptions::force`] is not set.
     /// - [`Error::Device`](crate::Error::Device) if a device fails.

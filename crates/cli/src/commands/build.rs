@@ -154,9 +154,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(bytes) => bytes,
         None => size(&options, &tally, arguments.slack)?,
     };
-    let summary = mkfs::preview(&geometry(bytes), &options);
-    check_fillable(&summary.with_context(|| out.display().to_string())?)
-        .with_context(|| out.display().to_string())?;
+    // Before the file is made.
+    mkfs::preview(&geometry(bytes), &options).with_context(|| out.display().to_string())?;
     let new = NewFile::create(out)?;
     let forget = || {
         if let Some(journal) = &journal {
@@ -219,16 +218,6 @@ fn inode_count(options: &Options, tally: &Tally) -> Result<u32> {
         .and_then(|bytes| tally.bytes.checked_div(bytes.into()));
     let count = tally.inodes + INODES_MORE + by_share.unwrap_or(tally.inodes / 10);
     u32::try_from(count).context("more than 2^32 inodes")
-}
-
-/// Fails if a file system can be made, but not filled.
-pub(super) fn check_fillable(summary: &Summary) -> Result<()> {
-    match summary.read_only_features() {
-        None => Ok(()),
-        Some(features) => bail!(
-            "a file system with the features {features} can be made empty, but not filled: -t ext3 is filled, and mke2fs -d fills ext4"
-        ),
-    }
 }
 
 /// Returns the geometry of an image of this size in bytes.

@@ -18,9 +18,7 @@ use uuid::Uuid;
 use super::format_arguments::{parse_uuid, random_uuid, source_date};
 use super::info::raw_superblock;
 use super::new_device::{open_or_make, refuse_used};
-use crate::image::{
-    Access, MountArguments, needs_recovery, open_device, open_replayed, open_with_options,
-};
+use crate::image::{Access, MountArguments, open_device, open_with_options};
 use crate::output;
 
 /// Default block size of a journal device in bytes.
@@ -100,29 +98,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns true if a file system has features with which it can only be read.
-fn is_only_readable(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(ext::Error::OnlyReadable { .. }))
-}
-
-/// Returns true if the superblock calls for a replay.
-fn is_marked(image: &str) -> Result<bool> {
-    Ok(needs_recovery(&open_device(image, Access::Read)?))
-}
-
-/// Opens a file system, which replays or empties its log, and closes it. One that can only be read
-/// keeps its orphans.
+/// Opens a file system, which replays or empties its log, and closes it.
 fn settle(arguments: &SettleArguments, unmarked_log: UnmarkedLog) -> Result<()> {
     let image = &arguments.image;
     let mut options = arguments.mount.parse()?;
     options.options.unmarked_log = unmarked_log;
-    let opened = open_with_options(image, Access::Write, options.clone());
-    let (volume, report) = match opened {
-        Err(error) if is_only_readable(&error) && is_marked(image)? => {
-            open_replayed(image, options)?
-        }
-        opened => opened?,
-    };
+    let (volume, report) = open_with_options(image, Access::Write, options)?;
     volume
         .close()
         .with_context(|| format!("{image}: closing"))?;

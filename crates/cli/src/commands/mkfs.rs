@@ -105,11 +105,6 @@ fn make(
         clamps: options.seconds.is_some(),
     };
     options.seconds = Some(seconds);
-    if origin.is_some() {
-        let summary = mkfs::preview(&device.geometry(), &options);
-        let summary = summary.with_context(|| arguments.device.clone())?;
-        super::build::check_fillable(&summary).with_context(|| arguments.device.clone())?;
-    }
     let summary = match journal_device {
         None => mkfs::format(device, &options),
         Some(text) => {

@@ -104,17 +104,16 @@ impl Checksums {
         block: BlockNr,
         bytes: &[u8],
     ) -> Result<(), Corrupt> {
-        let Self::Metadata(seed) = self else {
-            return Ok(());
-        };
-        let owner = metadata::owner(seed, inode.get(), generation);
-        let found = match entries_offset(bytes) {
+        let found = |owner| match entries_offset(bytes) {
             Some(offset) => metadata::index_block(owner, bytes, offset)
                 .map(|(tail, computed)| (tail.checksum.get(), computed)),
             None => EntryTail::of_block(bytes)
                 .map(|tail| (tail.checksum.get(), metadata::directory_leaf(owner, bytes))),
         };
-        same_tail(found, || Sealed::Directory { inode, block })
+        self.check_tail((inode, generation), found, || Sealed::Directory {
+            inode,
+            block,
+        })
     }
 
     /// Checks a block of an extent tree.
@@ -125,13 +124,31 @@ impl Checksums {
         block: BlockNr,
         bytes: &[u8],
     ) -> Result<(), Corrupt> {
+        let found = |owner| {
+            let found = metadata::extent_block(owner, bytes);
+            found.map(|(tail, computed)| (tail.checksum.get(), computed))
+        };
+        self.check_tail((inode, generation), found, || Sealed::Extents {
+            inode,
+            block,
+        })
+    }
+
+    /// Compares the checksum in the tail of an inode's block with the computed one, both found from
+    /// the inode's seed. A block without a tail has none.
+    fn check_tail(
+        self,
+        (inode, generation): (InodeNr, u32),
+        found: impl FnOnce(u32) -> Option<(u32, u32)>,
+        sealed: impl FnOnce() -> Sealed,
+    ) -> Result<(), Corrupt> {
         let Self::Metadata(seed) = self else {
             return Ok(());
         };
-        let owner = metadata::owner(seed, inode.get(), generation);
-        let found = metadata::extent_block(owner, bytes);
-        let found = found.map(|(tail, computed)| (tail.checksum.get(), computed));
-        same_tail(found, || Sealed::Extents { inode, block })
+        match found(metadata::owner(seed, inode.get(), generation)) {
+            Some((stored, computed)) => same(stored, computed, sealed),
+            None => Err(Corrupt::Checksum(sealed())),
+        }
     }
 
     /// Checks an attribute block.
@@ -157,14 +174,6 @@ fn same<T: PartialEq>(
         return Ok(());
     }
     Err(Corrupt::Checksum(sealed()))
-}
-
-/// Compares the checksum in a tail with the computed one; a block without a tail has none.
-fn same_tail(found: Option<(u32, u32)>, sealed: impl FnOnce() -> Sealed) -> Result<(), Corrupt> {
-    match found {
-        Some((stored, computed)) => same(stored, computed, sealed),
-        None => Err(Corrupt::Checksum(sealed())),
-    }
 }
 
 /// Returns the offset of the entries of a block in the form of an index block: the root, which

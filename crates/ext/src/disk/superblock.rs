@@ -42,13 +42,10 @@ const HASH_UNSIGNED: u8 = 3;
 /// The known incompatible features.
 const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE.union(Incompatible::NEEDS_RECOVERY);
 /// The known incompatible features of ext4.
-const INCOMPATIBLE_EXT4: Incompatible = INCOMPATIBLE_READ
-    .union(Incompatible::EXTENTS)
+const INCOMPATIBLE_EXT4: Incompatible = Incompatible::EXTENTS
     .union(Incompatible::IS_64BIT)
     .union(Incompatible::FLEX_BG)
     .union(Incompatible::METADATA_CSUM_SEED);
-/// The incompatible features that can be read, and not written: none at present.
-const INCOMPATIBLE_READ: Incompatible = Incompatible::empty();
 /// The known read-only compatible features.
 const READ_ONLY_COMPATIBLE: ReadOnlyCompatible =
     ReadOnlyCompatible::SPARSE_SUPER.union(ReadOnlyCompatible::LARGE_FILE);
@@ -82,9 +79,6 @@ pub struct Superblock {
     pub reserved_blocks: u64,
     /// The checksums of the volume's structures.
     pub(crate) checksums: Checksums,
-    /// Names of the known features with which the volume can be read, and not written; `None` if
-    /// there are none.
-    pub read_only_features: Option<String>,
     /// Names of the unknown read-only compatible features, which allow only a read-only open;
     /// `None` if there are none.
     pub unknown_read_only_features: Option<String>,
@@ -131,7 +125,6 @@ impl Superblock {
             hash_version: hash_version(&raw, has_dir_index)?,
             reserved_blocks: sizes::reserved_blocks(&raw, features),
             checksums,
-            read_only_features: read_only_features(features),
             unknown_read_only_features: (unknown != 0)
                 .then(|| word_names(Word::ReadOnlyCompatible, unknown).join(", ")),
             was_valid: raw.state().contains(disk::State::VALID),
@@ -215,13 +208,6 @@ fn check_features(features: Features) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-/// Returns the names of the features with which the volume can be read, and not written.
-pub(crate) fn read_only_features(features: Features) -> Option<String> {
-    let incompatible = features.incompatible.intersection(INCOMPATIBLE_READ);
-    let names = word_names(Word::Incompatible, incompatible.bits());
-    (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// Returns the names of the features of ext4; `None` if there are none.

@@ -49,10 +49,7 @@ impl Error {
             | Self::UnmarkedLog { .. }
             | Self::NoJournalDevice
             | Self::NotClean => Errno::OPNOTSUPP,
-            Self::NeedsRecovery { .. }
-            | Self::CannotFlush { .. }
-            | Self::OnlyReadable { .. }
-            | Self::ReadOnly => Errno::ROFS,
+            Self::NeedsRecovery { .. } | Self::CannotFlush { .. } | Self::ReadOnly => Errno::ROFS,
             Self::NotFound => Errno::NOENT,
             Self::Exists => Errno::EXIST,
             Self::NotDirectory => Errno::NOTDIR,
@@ -147,13 +144,6 @@ mod tests {
                 Corrupt::Checksum(Sealed::Superblock).into(),
                 74,
                 ErrorKind::InvalidData,
-            ),
-            (
-                Error::OnlyReadable {
-                    features: "extent".to_owned(),
-                },
-                30,
-                ErrorKind::ReadOnlyFilesystem,
             ),
             (DeviceError::Gone.into(), 5, ErrorKind::Other),
             (jbd2::Error::Closed.into(), 5, ErrorKind::Other),

@@ -250,12 +250,6 @@ pub fn format_with_journal(
 }
 
 impl Summary {
-    /// Returns the names of the features with which the volume can be read, and not written or
-    /// filled; `None` if there are none.
-    pub fn read_only_features(&self) -> Option<String> {
-        crate::disk::superblock::read_only_features(self.features)
-    }
-
     /// Returns true if the volume has a journal, internal or external.
     pub fn has_journal(&self) -> bool {
         self.features.compatible.contains(Compatible::HAS_JOURNAL)

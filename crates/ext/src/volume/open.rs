@@ -153,10 +153,6 @@ fn decide_read_only(
         report.read_only_because = Some(format!("{} is read-only", device.name()));
         return Ok(true);
     }
-    if let Some(features) = &superblock.read_only_features {
-        let features = features.clone();
-        return Err(Error::OnlyReadable { features });
-    }
     if let Some(features) = &superblock.unknown_read_only_features {
         report.read_only_because = Some(format!("features that can only be read: {features}"));
         return Ok(true);

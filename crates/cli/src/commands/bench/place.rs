@@ -143,10 +143,6 @@ fn format(
     if journal_device.is_some() {
         bail!("-J device: say --journal DEV");
     }
-    let preview = ext::mkfs::preview(&device.geometry(), &options)?;
-    if let Some(features) = preview.read_only_features() {
-        bail!("--mkfs: file systems with the features {features} can be read, but not written");
-    }
     match journal {
         None => ext::mkfs::format(device, &options)?,
         Some(journal) => {

@@ -1,5 +1,6 @@
 //! Extent trees of the first files.
 
+use layout::checksum::metadata::extent_block;
 use layout::extent::{self, ENTRY_SIZE, Extent, Header, Index, LENGTH_MAX, MAGIC, Tail};
 use layout::inode::MAP_WORDS;
 use layout::{Block, BlockNr};
@@ -83,10 +84,10 @@ impl Tree {
                 let place = places.next().expect("as many places as nodes");
                 let mut block = Block::zeroed(self.block_bytes);
                 fill(&mut block, entries, capacity, depth);
-                if let Some(owner) = owner {
+                if let Some((_, sum)) = owner.and_then(|owner| extent_block(owner, &block)) {
                     let at = ENTRY_SIZE * (1 + usize::from(capacity));
                     let tail = Tail {
-                        checksum: U32::new(layout::checksum::crc32c(owner, &block[..at])),
+                        checksum: U32::new(sum),
                     };
                     block[at..at + size_of::<Tail>()].copy_from_slice(tail.as_bytes());
                 }
