@@ -176,9 +176,6 @@ fn a_file_of_another_owner_does_not_run_as_its_copier() {
 /// A terminal obeys what it is given.
 #[test]
 fn a_terminal_is_given_no_control_characters_of_an_image() {
-    if !tool::is_there("script") {
-        return;
-    }
     let folder = Folder::new();
     let evil = |text: &str| format!("\x1B[31m{text}\u{9b}1m");
     fs::create_dir(folder.path().join("tree")).unwrap();

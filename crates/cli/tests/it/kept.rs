@@ -249,9 +249,6 @@ fn the_root_directory_is_roots_unless_asked() {
 /// On a terminal, and nowhere else.
 #[test]
 fn progress_is_shown_on_a_terminal() {
-    if !tool::is_there("script") {
-        return;
-    }
     let folder = Folder::new();
     std::fs::create_dir(folder.path().join("tree")).unwrap();
     folder.write("tree/large", &vec![7; 64 << 20]);
