@@ -24,7 +24,7 @@ use zerocopy::FromBytes;
 use crate::crowd::Kind as CrowdKind;
 use crate::device::ImageDevice;
 use crate::image::{BLOCK_BYTES, Image};
-use crate::setting::{Checksums, JournalPlace, Schedule, Setting, Synchronous};
+use crate::setting::{Checksums, JournalPlace, Schedule, Setting, Structures, Synchronous};
 use crate::tag::poison;
 use crate::timetable::MADE_AT;
 use crate::world::world;
@@ -33,6 +33,8 @@ pub use crate::tested::quiet;
 
 /// Number of inodes of a volume: the reserved ones, and more than any workload creates.
 const INODE_COUNT: u32 = 64;
+/// Number of blocks of a group of ext4, the smallest: some groups are not initialised.
+const GROUP_BLOCKS: u32 = 256;
 /// Number of blocks of a volume with an external journal.
 const VOLUME_BLOCKS: u32 = 512;
 /// Number of blocks of a volume with an internal journal, of which the shortest takes at most half.
@@ -99,17 +101,27 @@ impl Disks {
         } + more_lanes * BLOCKS_OF_LANE;
         let home = ImageDevice::new(Image::new(u64::from(blocks) * BLOCK_BYTES as u64, poison));
         let home_device: Arc<dyn BlockDevice> = Arc::<ImageDevice>::clone(&home);
+        let (file_system, inode_bytes) = match (setting.cell.structures, setting.cell.place) {
+            (Structures::Ext4, _) => (FileSystemType::Ext4, 256),
+            (Structures::Ext3, JournalPlace::None) => (FileSystemType::Ext2, 128),
+            (Structures::Ext3, _) => (FileSystemType::Ext3, 128),
+        };
         let mut options = mkfs::Options {
-            file_system: FileSystemType::Ext3,
+            file_system,
             block_bytes: Some(BLOCK_BYTES as u32),
             inode_count: Some(INODE_COUNT + more_lanes * INODES_OF_LANE),
-            inode_bytes: Some(128),
+            inode_bytes: Some(inode_bytes),
             reserved_percent: 0.0,
             uuid: Some([0x11; 16]),
             hash_seed: Some([0x22; 16]),
             seconds: Some(MADE_AT),
             ..mkfs::Options::default()
         };
+        if setting.cell.structures == Structures::Ext4 {
+            options.blocks_per_group = Some(GROUP_BLOCKS);
+            // It would take most of the volume.
+            options.features.add("^resize_inode")?;
+        }
         let mut log = None;
         match setting.cell.place {
             JournalPlace::External => {
@@ -125,7 +137,7 @@ impl Disks {
                 mkfs::format(&home_device, &options)?;
             }
             JournalPlace::None => {
-                options.file_system = FileSystemType::Ext2;
+                options.features.add("^has_journal")?;
                 mkfs::format(&home_device, &options)?;
             }
         }

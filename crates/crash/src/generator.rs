@@ -209,8 +209,7 @@ impl Generator {
     /// Returns a workload by its number in the shard, and its cell's index among the cells.
     pub fn workload(&self, number: u64) -> (usize, Workload) {
         let (cell, mut workload) = self.any_workload(self.number_of_all(number));
-        // A volume without a journal does not recover from a power cut.
-        workload.setting.is_dirty &= self.cells[cell].has_journal();
+        workload.setting = workload.setting.fitting();
         (cell, workload)
     }
 

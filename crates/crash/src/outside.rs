@@ -135,7 +135,7 @@ impl Comparison {
         let start = Instant::now();
         let samplers = Samplers {
             journaled: Sampler::new(self.cells.clone(), self.seed),
-            unjournaled: Sampler::new(vec![NO_JOURNAL], self.seed),
+            unjournaled: Sampler::new(vec![NO_JOURNAL, NO_JOURNAL.ext4()], self.seed),
         };
         let shared = Mutex::new(Shared::default());
         std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! Settings: the environment of a workload. A cell of the matrix, and the properties of its world.
 //!
-//! In text: `ordered,internal`, followed by the values that differ from the default, as in
-//! `journal,external,fua=0,log=64,tid=4294967280,pct=3`.
+//! In text: `ordered,internal`, on ext4 `ext4,ordered,internal`, followed by the values that differ
+//! from the default, as in `journal,external,fua=0,log=64,tid=4294967280,pct=3`.
 
 use core::fmt;
 use core::str::FromStr;
@@ -23,16 +23,27 @@ pub enum JournalPlace {
     None,
 }
 
-/// A data mode and a location of the journal.
+/// The structures of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Structures {
+    /// Block maps, and no checksums: ext3, or ext2 without a journal.
+    Ext3,
+    /// Extents, checksums and groups without initialised bitmaps: the defaults of ext4.
+    Ext4,
+}
+
+/// The structures, the data mode and the location of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
+    /// The structures of the volume.
+    pub structures: Structures,
     /// Data mode (`data=`).
     pub data: DataMode,
     /// Location of the journal.
     pub place: JournalPlace,
 }
 
-/// All cells with a journal.
+/// All cells of ext3.
 pub const CELLS: [Cell; 6] = [
     Cell::new(DataMode::Ordered, JournalPlace::Internal),
     Cell::new(DataMode::Ordered, JournalPlace::External),
@@ -42,8 +53,30 @@ pub const CELLS: [Cell; 6] = [
     Cell::new(DataMode::Journal, JournalPlace::External),
 ];
 
+/// All cells of ext4 with a journal.
+pub const CELLS_EXT4: [Cell; 6] = [
+    CELLS[0].ext4(),
+    CELLS[1].ext4(),
+    CELLS[2].ext4(),
+    CELLS[3].ext4(),
+    CELLS[4].ext4(),
+    CELLS[5].ext4(),
+];
+
 /// A volume without a journal, on which only sync calls order writes.
 pub const NO_JOURNAL: Cell = Cell::new(DataMode::Writeback, JournalPlace::None);
+
+/// Returns all cells with a journal.
+pub fn journaled_cells() -> Vec<Cell> {
+    [CELLS, CELLS_EXT4].concat()
+}
+
+/// Returns all cells.
+pub fn all_cells() -> Vec<Cell> {
+    let mut cells = journaled_cells();
+    cells.extend([NO_JOURNAL, NO_JOURNAL.ext4()]);
+    cells
+}
 
 /// The choice of the task that runs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,16 +179,33 @@ pub struct Setting {
 }
 
 /// Length of the log in most worlds, in blocks: a few transactions of the largest operations.
-pub const LOG_BLOCKS: u32 = 256;
+const LOG_BLOCKS: u32 = 256;
+/// The same on ext4, whose trees may be deeper.
+const LOG_BLOCKS_EXT4: u32 = 320;
+/// Length of the log on ext4 that is just long enough.
+const LOG_BLOCKS_EXT4_MIN: u32 = 259;
 /// Maximum number of clients: each has a digit.
 pub const LANES_MAX: u32 = 36;
 /// Depth of [`Schedule::Pct`].
 pub const PCT_DEPTH: u32 = 3;
 
 impl Cell {
-    /// Creates a cell.
+    /// Creates a cell of ext3.
     pub const fn new(data: DataMode, place: JournalPlace) -> Self {
-        Self { data, place }
+        Self {
+            structures: Structures::Ext3,
+            data,
+            place,
+        }
+    }
+
+    /// Returns the same cell of ext4.
+    #[must_use]
+    pub const fn ext4(self) -> Self {
+        Self {
+            structures: Structures::Ext4,
+            ..self
+        }
     }
 
     /// Returns true if there is a journal.
@@ -167,19 +217,23 @@ impl Cell {
 impl Setting {
     /// Creates the usual setting of a cell: nothing runs in the background.
     pub const fn new(cell: Cell) -> Self {
+        let (log_blocks, checksums, is_wide) = match cell.structures {
+            Structures::Ext3 => (LOG_BLOCKS, Checksums::None, false),
+            Structures::Ext4 => (LOG_BLOCKS_EXT4, Checksums::V3, true),
+        };
         Self {
             cell,
             ordered: OrderedScope::All,
             can_force: true,
-            log_blocks: LOG_BLOCKS,
+            log_blocks,
             tid: 1,
             commit_ms: 0,
             writer_ms: 0,
             free_blocks: 0,
             lanes: 1,
             synchronous: Synchronous::No,
-            checksums: Checksums::None,
-            is_wide: false,
+            checksums,
+            is_wide,
             is_dirty: false,
             restart_every: 0,
             is_abort: false,
@@ -189,6 +243,22 @@ impl Setting {
             mutant: None,
             schedule: Schedule::Fair,
         }
+    }
+
+    /// Returns the setting with what the cell requires: ext4 sets the format of its log, which has
+    /// to be long enough, and a volume without a journal does not recover from a power cut.
+    #[must_use]
+    pub(crate) fn fitting(self) -> Self {
+        let usual = Self::new(self.cell);
+        let mut fitting = Self {
+            is_dirty: self.is_dirty && self.cell.has_journal(),
+            ..self
+        };
+        if self.cell.structures == Structures::Ext4 {
+            fitting.log_blocks = self.log_blocks.max(LOG_BLOCKS_EXT4_MIN);
+            (fitting.checksums, fitting.is_wide) = (usual.checksums, usual.is_wide);
+        }
+        fitting
     }
 }
 
@@ -204,7 +274,11 @@ impl fmt::Display for Cell {
             JournalPlace::External => "external",
             JournalPlace::None => "none",
         };
-        write!(out, "{data},{place}")
+        let structures = match self.structures {
+            Structures::Ext3 => "",
+            Structures::Ext4 => "ext4,",
+        };
+        write!(out, "{structures}{data},{place}")
     }
 }
 
@@ -261,11 +335,11 @@ impl fmt::Display for Setting {
 
 /// The error of a text that is not a setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a cell: they look like ordered,internal or journal,external")]
+#[error("`{0}` is not a cell: they look like ordered,internal or ext4,journal,external")]
 pub struct SettingError(pub String);
 
 fn parse_cell(text: &str) -> Option<Cell> {
-    let mut cells = CELLS.into_iter().chain([NO_JOURNAL]);
+    let mut cells = all_cells().into_iter();
     cells.find(|cell| cell.to_string() == text)
 }
 
@@ -286,10 +360,10 @@ impl FromStr for Setting {
 }
 
 fn parse(text: &str) -> Option<Setting> {
-    let mut parts = text.split(',');
-    let cell = parse_cell(&format!("{},{}", parts.next()?, parts.next()?))?;
-    let mut setting = Setting::new(cell);
-    for part in parts {
+    let of_setting = text.find('=').and_then(|at| text[..at].rfind(','));
+    let (cell, rest) = text.split_at(of_setting.unwrap_or(text.len()));
+    let mut setting = Setting::new(parse_cell(cell)?);
+    for part in rest.split(',').skip(1) {
         let (name, value) = part.split_once('=')?;
         match name {
             "crowd" => {
@@ -356,6 +430,8 @@ mod tests {
             "writeback,external,random=18446744073709551615",
             "journal,internal,csum=3,wide=1,restart=2,abort=1,dirty=1,discard=1",
             "writeback,none,free=30,lanes=2,random=4",
+            "ext4,journal,external",
+            "ext4,writeback,none,free=30,pct=4",
             "ordered,external,allocated=1,fua=0",
             "journal,internal,lanes=2,crowd=names.7.12,pct=3",
             "ordered,internal,sync=2,fault=torn.1.17,mutant=escape/skipped,pct=3",
@@ -376,6 +452,9 @@ mod tests {
             "ordered,internal,crowd=names.7",
             "ordered,internal,mutant=nothing",
             "ordered,internal,lanes=9",
+            "ext4,internal",
+            "ext3,ordered,internal",
+            "ext4,ordered,internal,",
         ] {
             assert!(text.parse::<Setting>().is_err(), "{text}");
         }

@@ -18,7 +18,7 @@ use crash::generator::exhaustive::COMPLETE_MAX;
 use crash::generator::{Generator, Kind};
 use crash::rule::RULES;
 use crash::session::{Report, Session, Stop};
-use crash::setting::{CELLS, Cell, NO_JOURNAL};
+use crash::setting::{Cell, all_cells, journaled_cells};
 use lab::plan::Shard;
 use serde_json::{Value, json};
 
@@ -29,13 +29,15 @@ use crate::progress;
 /// leaves.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// All data modes with internal and external journals, and volumes without a journal.
+    /// ext3 and ext4, all data modes with internal and external journals, and volumes without a
+    /// journal.
     #[arg(long, conflicts_with = "cells")]
     all: bool,
-    /// MODE,PLACE as in ordered,internal or journal,external; may be repeated. writeback,none is a
-    /// volume without a journal: it is checked after a clean close, and --compare lets e2fsck
-    /// repair some that were cut off.
-    #[arg(long = "cell", value_name = "MODE,PLACE")]
+    /// MODE,PLACE as in ordered,internal or journal,external, with ext4 before it for the
+    /// structures of ext4, as in ext4,ordered,internal; may be repeated. writeback,none is a volume
+    /// without a journal: it is checked after a clean close, and --compare lets e2fsck repair some
+    /// that were cut off.
+    #[arg(long = "cell", value_name = "[ext4,]MODE,PLACE")]
     cells: Vec<Cell>,
     /// Workloads to run: all short ones; random long ones in tight worlds; ones that soon reuse
     /// blocks, on a volume with free space or a full one; ones that wrap around the log several
@@ -185,18 +187,19 @@ fn cells(arguments: &Arguments) -> Result<Vec<Cell>> {
     // These commands default to all cells.
     let takes_all = arguments.compare.compare || arguments.real.real;
     if takes_all && (arguments.all || arguments.cells.is_empty()) {
-        return Ok(CELLS.to_vec());
+        return Ok(journaled_cells());
     }
-    if takes_all && arguments.cells.contains(&NO_JOURNAL) {
+    let without = arguments.cells.iter().find(|cell| !cell.has_journal());
+    if let (true, Some(cell)) = (takes_all, without) {
         bail!(
-            "--real needs a journal, and --compare looks at volumes without one in any case: leave out --cell {NO_JOURNAL}"
+            "--real needs a journal, and --compare looks at volumes without one in any case: leave out --cell {cell}"
         );
     }
     if arguments.all {
-        return Ok(CELLS.into_iter().chain([NO_JOURNAL]).collect());
+        return Ok(all_cells());
     }
     if arguments.cells.is_empty() {
-        bail!("which cells? --all, or --cell MODE,PLACE");
+        bail!("which cells? --all, or --cell [ext4,]MODE,PLACE");
     }
     Ok(arguments.cells.clone())
 }

@@ -14,7 +14,7 @@ use crate::image::{BLOCK_BYTES, Image};
 use crate::observe::{Contents, LOST_AND_FOUND, Observation, observe};
 use crate::op::Special;
 use crate::rule::{Broken, Rule};
-use crate::setting::Schedule;
+use crate::setting::{Schedule, Structures};
 use crate::timetable::RECOVERED_AT;
 use crate::world::world;
 
@@ -32,10 +32,11 @@ struct Recovered {
 
 /// Recovers a sample in three ways and compares.
 pub(super) fn check(sample: &Sample) -> Result<Counts, Box<Difference>> {
-    compare(&sample.disks).map_err(|broken| sample.difference(broken))
+    let structures = sample.recording.workload.setting.cell.structures;
+    compare(&sample.disks, structures).map_err(|broken| sample.difference(broken))
 }
 
-fn compare(disks: &Disks) -> Result<Counts, Broken> {
+fn compare(disks: &Disks, structures: Structures) -> Result<Counts, Broken> {
     let replayed = open(disks, true)?;
     let ours = open(disks, false)?;
     let (deleted, truncated) = (ours.report.orphans_deleted, ours.report.orphans_truncated);
@@ -72,7 +73,7 @@ fn compare(disks: &Disks) -> Result<Counts, Broken> {
     };
     same("e2fsck", &theirs, &open(&theirs, true)?.tree, &checked)?;
     let files = Files::write(disks)?;
-    let seen = kernel_tree(&files)?;
+    let seen = kernel_tree(&files, structures)?;
     same(
         "the kernel",
         &files.read(disks)?,
@@ -156,11 +157,14 @@ fn tree_of(observation: &Observation) -> Tree {
     tree
 }
 
-fn kernel_tree(files: &Files) -> Result<Tree, Broken> {
+fn kernel_tree(files: &Files, structures: Structures) -> Result<Tree, Broken> {
     let mount = Mount::new(
         &files.image,
         files.journal.as_deref(),
-        "ext3",
+        match structures {
+            Structures::Ext3 => "ext3",
+            Structures::Ext4 => "ext4",
+        },
         KERNEL_OPTIONS,
     );
     let mount = mount

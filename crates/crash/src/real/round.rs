@@ -82,7 +82,7 @@ pub(super) fn run(
     plant: Option<Plant>,
 ) -> Result<Round, Box<Evidence>> {
     let mut random = SplitMix::new(seed);
-    let setting = setting(cell, lanes, &mut random);
+    let setting = setting(cell, lanes, &mut random).fitting();
     let broken = |what: String| Evidence::without_images(setting, Broken::new(Rule::U1, what));
     let initial = Disks::make(&setting).map_err(|error| broken(error.to_string()))?;
     let (trace, gate) = (Trace::new(), Arc::new(Gate::default()));

@@ -16,12 +16,12 @@ mod seal;
 
 use layout::checksum::{self, metadata};
 use layout::directory::{EntryHeader, EntryTail};
-use layout::feature::{Features, ReadOnlyCompatible};
+use layout::feature::{Features, Incompatible, ReadOnlyCompatible};
 use layout::group::GroupDescriptor;
 use layout::htree::{
     NODE_ENTRIES_OFFSET, ROOT_ENTRIES_OFFSET, ROOT_INFO_LENGTH, ROOT_INFO_OFFSET, RootInfo,
 };
-use layout::superblock::Superblock as Raw;
+use layout::superblock::{State, Superblock as Raw};
 use layout::{BlockNr, GroupNr, InodeNr};
 use zerocopy::FromBytes;
 
@@ -62,14 +62,31 @@ impl Checksums {
         self != Self::None
     }
 
-    /// Checks a superblock.
+    /// Checks a superblock. The checksum may be that of other values of the marks: a write that
+    /// changes marks only can be torn between its first sector and the one with the checksum.
     pub(crate) fn check_superblock(self, raw: &Raw) -> Result<(), Corrupt> {
         let Self::Metadata(_) = self else {
             return Ok(());
         };
-        same(raw.checksum.get(), checksum::superblock(raw), || {
-            Sealed::Superblock
-        })
+        let stored = raw.checksum.get();
+        let is_of = |(recovery, error): (Incompatible, State)| {
+            let mut other = *raw;
+            let mut features = raw.features();
+            features.incompatible.toggle(recovery);
+            other.set_features(features);
+            other.state_bits.set((raw.state() ^ error).bits());
+            checksum::superblock(&other) == stored
+        };
+        let marks = [
+            (Incompatible::empty(), State::empty()),
+            (Incompatible::NEEDS_RECOVERY, State::empty()),
+            (Incompatible::empty(), State::ERROR),
+            (Incompatible::NEEDS_RECOVERY, State::ERROR),
+        ];
+        if marks.into_iter().any(is_of) {
+            return Ok(());
+        }
+        Err(Corrupt::Checksum(Sealed::Superblock))
     }
 
     /// Checks all bytes of a group descriptor.

@@ -27,9 +27,11 @@ use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible, Wo
 use layout::superblock as disk;
 use zerocopy::FromBytes;
 
-pub(crate) use device::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, read, write};
+pub(crate) use device::{
+    SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, read, read_before_replay, write,
+};
 pub use sizes::BLOCK_BYTES_MAX;
-pub(crate) use state::split_time;
+pub(crate) use state::{count_mount, split_time};
 
 use crate::disk::checksums::Checksums;
 use crate::disk::geometry::Geometry;
@@ -94,6 +96,20 @@ impl Superblock {
     /// - `Corrupt` names an invalid field.
     /// - `Unsupported` names the unknown incompatible features.
     pub fn decode(bytes: &[u8], device_bytes: u64) -> Result<Self> {
+        Self::decode_fields(bytes, device_bytes, true)
+    }
+
+    /// Decodes the superblock of a volume before its log is replayed. The checksum need not match if
+    /// the volume needs recovery: a write of the superblock that a power cut tore apart is in the
+    /// log as a whole.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    pub(crate) fn decode_before_replay(bytes: &[u8], device_bytes: u64) -> Result<Self> {
+        Self::decode_fields(bytes, device_bytes, false)
+    }
+
+    fn decode_fields(bytes: &[u8], device_bytes: u64, is_whole: bool) -> Result<Self> {
         let Ok((raw, _)) = disk::Superblock::read_from_prefix(bytes) else {
             return Err(Corrupt::Magic { magic: 0 }.into());
         };
@@ -107,7 +123,10 @@ impl Superblock {
         check_features(features)?;
         check_checksum_type(&raw, features)?;
         let checksums = Checksums::of(&raw, features);
-        checksums.check_superblock(&raw)?;
+        let needs_recovery = features.incompatible.contains(Incompatible::NEEDS_RECOVERY);
+        if is_whole || !needs_recovery {
+            checksums.check_superblock(&raw)?;
+        }
         let geometry = sizes::geometry(&raw, features, device_bytes)?;
         let (journal_inode, journal_uuid) = journal(&raw, features, &geometry)?;
         let unknown = features
@@ -119,7 +138,7 @@ impl Superblock {
         Ok(Self {
             journal_inode,
             journal_uuid,
-            needs_recovery: features.incompatible.contains(Incompatible::NEEDS_RECOVERY),
+            needs_recovery,
             features,
             hash_seed: raw.hash_seed(),
             hash_version: hash_version(&raw, has_dir_index)?,
@@ -131,6 +150,12 @@ impl Superblock {
             geometry,
             raw,
         })
+    }
+
+    /// Returns true if this is a volume whose marks are changed by a write that changes nothing
+    /// else: one with a journal, which is replayed by them, and with a checksum.
+    pub(crate) fn is_marked_alone(&self) -> bool {
+        self.checksums.has_tails() && self.features.compatible.contains(Compatible::HAS_JOURNAL)
     }
 
     /// Returns true if directories may be indexed.

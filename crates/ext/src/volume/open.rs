@@ -38,19 +38,21 @@ pub(crate) fn open(
     options: MountOptions,
 ) -> Result<(Arc<Core>, OpenReport)> {
     let mut report = OpenReport::default();
-    let mut superblock = superblock::read(&device)?;
+    let mut superblock = superblock::read_before_replay(&device)?;
     let is_read_only = decide_read_only(&device, &superblock, &options, &mut report)?;
     let log = locate_log(&device, &superblock, &options, journal_device)?;
-    if let Some(log) = &log
-        && replay(
+    let has_changed = match &log {
+        Some(log) => replay(
             &device,
             log,
             &superblock,
             is_read_only,
             &options,
             &mut report,
-        )?
-    {
+        )?,
+        None => false,
+    };
+    if has_changed || superblock.needs_recovery {
         superblock = superblock::read(&device)?;
     }
     report.has_errors = superblock.raw.state().contains(State::ERROR);
@@ -93,6 +95,9 @@ pub(crate) fn open(
     core.space.protect_log(&log_extents)?;
     let core = Arc::new(core);
     client.attach(&core);
+    if core.superblock.is_marked_alone() {
+        core.store_in_superblock(|raw| superblock::count_mount(raw, rt::wall().seconds))?;
+    }
     if !was_clean {
         core.store_counts()?;
     }

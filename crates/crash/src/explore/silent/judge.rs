@@ -12,6 +12,7 @@
 //! | bitmaps | nothing |
 //! | superblock | nothing, or the volume is refused; everything if locations have changed |
 //! | descriptors | the same; the inode with a block where a bitmap is taken to be |
+//! | descriptors with checksums | the inodes of their groups, which are an error; or a refusal |
 //!
 //! Every inode is read by its number, so that inodes below a damaged directory are compared, too.
 
@@ -68,7 +69,8 @@ pub(super) fn compare(harm: &Harm, before: &Sight, after: &Sight) -> Result<(), 
 /// Returns a difference of an inode that is not allowed.
 fn differs(harm: &Harm, is_owner: bool, was: &Object, is: &Object) -> Option<String> {
     let part = harm.claim.part;
-    if part == Part::InodeTable && is_owner {
+    let is_lost = part == Part::Descriptors && is.attributes.is_err();
+    if is_owner && (part == Part::InodeTable || is_lost) {
         return None;
     }
     let mut wanted = Cow::Borrowed(&was.contents);

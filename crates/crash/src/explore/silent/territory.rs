@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use ext::volume::FileKind;
 use ext::{Error, Volume};
+use layout::feature::ReadOnlyCompatible;
 use layout::group::{self, GroupDescriptor};
 use layout::superblock::Superblock;
 use layout::{FileBlock, InodeNr};
@@ -128,13 +129,26 @@ impl Territory {
         let group_count = blocks.div_ceil(superblock.blocks_per_group.get());
         let inodes = superblock.inodes_per_group.get();
         let inodes_in_block = BLOCK_BYTES as u32 / u32::from(superblock.dynamic_inode_size.get());
-        let in_block = (BLOCK_BYTES / group::SIZE) as u32;
+        let bytes = match superblock.descriptor_size.get() {
+            0 => group::SIZE,
+            bytes => bytes.into(),
+        };
+        let in_block = (BLOCK_BYTES / bytes) as u32;
+        // Nothing is read through a descriptor whose checksum does not match.
+        let words = superblock.features().read_only_compatible;
+        let is_checked = words.contains(ReadOnlyCompatible::METADATA_CSUM);
         for number in 0..group_count {
             let block = SUPERBLOCK + 1 + u64::from(number / in_block);
-            let at = (number % in_block) as usize * group::SIZE;
+            let at = (number % in_block) as usize * bytes;
             let (group, _) = GroupDescriptor::ref_from_prefix(&home.block(block)[at..])
                 .expect("a block holds descriptors");
             self.claim(block, Part::Descriptors, None, 0);
+            if is_checked {
+                for index in 0..inodes {
+                    let inode = InodeNr::new(number * inodes + index + 1);
+                    self.claim(block, Part::Descriptors, Some(inode), 0);
+                }
+            }
             let bitmap = group.block_bitmap_low.get();
             self.claim(bitmap.into(), Part::BlockBitmap, None, 0);
             let bitmap = group.inode_bitmap_low.get();

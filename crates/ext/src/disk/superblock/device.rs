@@ -14,6 +14,18 @@ pub(crate) const SUPERBLOCK_BYTES: u32 = 1024;
 
 /// Reads and decodes the superblock.
 pub(crate) fn read(device: &Arc<dyn BlockDevice>) -> Result<Superblock> {
+    read_with(device, Superblock::decode)
+}
+
+/// Reads and decodes the superblock of a volume whose log may have a newer image of it.
+pub(crate) fn read_before_replay(device: &Arc<dyn BlockDevice>) -> Result<Superblock> {
+    read_with(device, Superblock::decode_before_replay)
+}
+
+fn read_with(
+    device: &Arc<dyn BlockDevice>,
+    decode: fn(&[u8], u64) -> Result<Superblock>,
+) -> Result<Superblock> {
     let size = device.geometry().size_bytes;
     if size < SUPERBLOCK_OFFSET + u64::from(SUPERBLOCK_BYTES) {
         return Err(Corrupt::Superblock {
@@ -24,7 +36,7 @@ pub(crate) fn read(device: &Arc<dyn BlockDevice>) -> Result<Superblock> {
         .into());
     }
     let block = device.read_block(SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES)?;
-    Superblock::decode(&block, size)
+    decode(&block, size)
 }
 
 /// Writes the superblock, durably.

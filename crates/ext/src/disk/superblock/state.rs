@@ -1,7 +1,12 @@
 //! Changes of the superblock at mount and unmount, outside of any transaction.
+//!
+//! The checksum of a superblock lies in its last sector, and what changes in the first, so that a
+//! power cut can leave a write half done. A write in place therefore changes one mark and the
+//! checksum only: by the other value of the mark the checksum is right
+//! (`Checksums::check_superblock`).
 
 use layout::feature::{Incompatible, ReadOnlyCompatible};
-use layout::superblock::State;
+use layout::superblock::{self as disk, State};
 use layout::{Block, checksum};
 use zerocopy::IntoBytes;
 
@@ -30,25 +35,27 @@ impl Superblock {
     }
 
     /// Records that the volume is in use: with a journal it needs recovery from now on, without one
-    /// it is not valid.
+    /// it is not valid. Where marks are changed alone, the rest is for [`count_mount`] in a
+    /// transaction.
     pub fn note_mount(&mut self, seconds: i64, has_journal: bool) {
         if has_journal {
             self.set_needs_recovery(true);
         } else {
             self.set_state(State::VALID, false);
         }
-        let count = self.raw.mount_count.get().saturating_add(1);
-        self.raw.mount_count.set(count);
-        (self.raw.mount_time, self.raw.mount_time_high) = split_time(seconds);
-        self.note_write(seconds);
+        if !self.is_marked_alone() || rt::mutant!("superblock/marked-with-times") {
+            count_mount(&mut self.raw, seconds);
+        }
     }
 
     /// Records that the volume is no longer in use. It is valid if it was valid when opened:
     /// without a journal, only a check can repair the effects of an earlier crash.
     pub fn note_unmount(&mut self, seconds: i64, was_valid: bool) {
         self.set_needs_recovery(false);
-        self.set_state(State::VALID, was_valid);
-        self.note_write(seconds);
+        if !self.is_marked_alone() {
+            self.set_state(State::VALID, was_valid);
+            self.note_write(seconds);
+        }
     }
 
     /// Records errors that the journal had recorded: a check is needed.
@@ -66,6 +73,14 @@ impl Superblock {
         state.set(bit, on);
         self.raw.state_bits.set(state.bits());
     }
+}
+
+/// Counts a mount, and notes its time.
+pub(crate) fn count_mount(raw: &mut disk::Superblock, seconds: i64) {
+    raw.mount_count
+        .set(raw.mount_count.get().saturating_add(1));
+    (raw.mount_time, raw.mount_time_high) = split_time(seconds);
+    (raw.write_time, raw.write_time_high) = split_time(seconds);
 }
 
 /// Splits a time into its fields in the superblock: 40 bits of seconds.

@@ -304,6 +304,55 @@ fn the_checksum_covers_the_superblock() {
     assert!(other.to_string().contains("checksums of type 2"), "{other}");
 }
 
+/// A power cut leaves the first sector or the last one, where the checksum is, as it was.
+#[test]
+fn a_write_of_a_mark_that_was_torn_is_no_damage() {
+    let sealed = || {
+        let mut raw = good();
+        raw.compatible_bits.set(4);
+        raw.journal_inode.set(8);
+        raw.read_only_compatible_bits.set(0x403);
+        raw.checksum_type = 1;
+        raw.checksum.set(layout::checksum::superblock(&raw));
+        Superblock::decode(raw.as_bytes(), DEVICE_BYTES).expect("good")
+    };
+    type Change = fn(&mut Superblock);
+    let changes: [(Change, bool); 5] = [
+        (|superblock| superblock.note_mount(1_234_567, true), true),
+        (|superblock| superblock.set_needs_recovery(true), true),
+        (|superblock| superblock.note_errors(), true),
+        (
+            |superblock| {
+                superblock.set_needs_recovery(true);
+                superblock.note_errors();
+            },
+            true,
+        ),
+        (
+            |superblock| count_mount(&mut superblock.raw, 1_234_567),
+            false,
+        ),
+    ];
+    for (index, (change, is_whole)) in changes.into_iter().enumerate() {
+        let before = sealed().encode();
+        let mut changed = sealed();
+        change(&mut changed);
+        let after = changed.encode();
+        for (first, second) in [(&before, &after), (&after, &before)] {
+            let torn = [&first[..512], &second[512..]].concat();
+            let decoded = Superblock::decode(&torn, DEVICE_BYTES);
+            assert_eq!(decoded.is_ok(), is_whole, "change {index}");
+        }
+    }
+    let mut marked = sealed();
+    marked.set_needs_recovery(true);
+    marked.raw.free_inodes_count.set(77);
+    assert!(Superblock::decode(marked.raw.as_bytes(), DEVICE_BYTES).is_err());
+    assert!(Superblock::decode_before_replay(marked.raw.as_bytes(), DEVICE_BYTES).is_ok());
+    marked.set_needs_recovery(false);
+    assert!(Superblock::decode_before_replay(marked.raw.as_bytes(), DEVICE_BYTES).is_err());
+}
+
 #[test]
 fn a_volume_has_at_most_2_to_the_32_blocks() {
     let mut raw = good();
