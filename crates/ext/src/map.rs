@@ -37,6 +37,28 @@ pub(crate) enum Mapped {
     Hole(u64),
 }
 
+/// Blocks that a walk visits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Visited {
+    /// Contents of the file, from this block on.
+    Data(FileBlock),
+    /// Allocated blocks that read as zeroes, from this block on.
+    Unwritten(FileBlock),
+    /// A block of the map itself.
+    Map,
+}
+
+/// The state before a write of an extent that is mapped now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// It was mapped, with data of the file.
+    Mapped,
+    /// It was a hole: the device has no data of the file there.
+    Hole,
+    /// It was allocated and read as zeroes: the device has no data of the file there, either.
+    Unwritten,
+}
+
 impl Mapped {
     /// Returns the number of blocks that read as zeroes; none for an extent of data.
     pub(crate) fn zeroes(self) -> Option<u64> {
@@ -124,7 +146,7 @@ impl FileMap {
     }
 
     /// Maps up to `count_max` blocks from `from` on and allocates holes. Returns one extent, and
-    /// true if it is new. Changes `state` (words, sectors), which the caller stores. After an error
+    /// its state before. Changes `state` (words, sectors), which the caller stores. After an error
     /// no change remains.
     ///
     /// # Errors
@@ -139,7 +161,7 @@ impl FileMap {
         state: &mut InodeState,
         from: FileBlock,
         count_max: u32,
-    ) -> Result<(Run, bool)> {
+    ) -> Result<(Run, Before)> {
         match self {
             Self::Indirect => {
                 indirect::find_or_allocate(core, handle, inode, state, from, count_max)
@@ -340,8 +362,8 @@ impl FileMap {
         }
     }
 
-    /// Visits all blocks of the block map in file order: data extents (`Some(first file block)`)
-    /// and blocks of the map itself (`None`). Visits nothing if the inode has no block map.
+    /// Visits all blocks of the block map in file order: extents, and blocks of the map itself.
+    /// Visits nothing if the inode has no block map.
     ///
     /// # Errors
     /// - [`Corrupt::Mapping`](crate::error::Corrupt::Mapping) and
@@ -351,7 +373,7 @@ impl FileMap {
         core: &Core,
         inode: &Inode,
         state: &InodeState,
-        visit: &mut dyn FnMut(Option<FileBlock>, Run) -> Result<()>,
+        visit: &mut dyn FnMut(Visited, Run) -> Result<()>,
     ) -> Result<()> {
         match self {
             Self::Indirect => indirect::walk(core, inode, state, visit),

@@ -30,7 +30,7 @@ use rt::atomic::Ordering;
 
 use crate::core::Core;
 use crate::error::Result;
-use crate::map::FileMap;
+use crate::map::{FileMap, Visited};
 use crate::options::MountOptions;
 
 pub use attributes::{Attributes, SetAttributes, SetTime};
@@ -267,11 +267,15 @@ impl Volume {
         let inode = self.core.inode(inode)?;
         let state = inode.state.read();
         let mut blocks = Vec::new();
-        FileMap::of(&state).walk(&self.core, &inode, &state, &mut |file_block, run| {
+        FileMap::of(&state).walk(&self.core, &inode, &state, &mut |visited, run| {
             blocks.push(FileExtent {
-                file_block,
+                file_block: match visited {
+                    Visited::Data(block) | Visited::Unwritten(block) => Some(block),
+                    Visited::Map => None,
+                },
                 first: run.first,
                 count: run.count,
+                is_unwritten: matches!(visited, Visited::Unwritten(_)),
             });
             Ok(())
         })?;

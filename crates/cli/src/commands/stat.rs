@@ -113,6 +113,9 @@ fn render(text: &mut String, name: &str, facts: &Facts) {
         let first = extent.first;
         let last = first.get() + u64::from(extent.count) - 1;
         let what = match extent.file_block {
+            Some(file_block) if extent.is_unwritten => {
+                format!("{file_block}.. at {first}-{last}, unwritten")
+            }
             Some(file_block) => format!("{file_block}.. at {first}-{last}"),
             None => format!("map at {first}-{last}"),
         };
@@ -130,6 +133,7 @@ fn to_json(name: &str, facts: &Facts) -> Value {
                 "file_block": extent.file_block.map(FileBlock::get),
                 "first": extent.first.get(),
                 "count": extent.count,
+                "unwritten": extent.is_unwritten,
             })
         });
         value["blocks"] = Value::from(runs.collect::<Vec<_>>());

@@ -4,10 +4,11 @@ use std::rc::Rc;
 
 use crash::disks::Disks;
 use crash::explore::{Limits, explore};
+use crash::findings::Tally;
 use crash::mode::DataMode;
 use crash::op::Op;
 use crash::run::{prepare, record};
-use crash::setting::{CELLS, Cell, JournalPlace, Setting};
+use crash::setting::{Cell, JournalPlace, Setting, journaled_cells};
 use crash::workload::Workload;
 
 fn ops(text: &str) -> Vec<Op> {
@@ -16,26 +17,39 @@ fn ops(text: &str) -> Vec<Op> {
         .collect()
 }
 
+/// Explores a workload of one client, of which the first operations are the preparation.
+fn explored(cell: Cell, prepared: usize, text: &str) -> Tally {
+    let setting = Setting::new(cell);
+    let workload = Workload {
+        setting,
+        prepared: vec![prepared],
+        lanes: vec![ops(text)],
+    };
+    let empty = Disks::make(&setting).unwrap();
+    let prepared = prepare(&workload, &empty).unwrap();
+    let recording = Rc::new(record(&workload, &prepared).unwrap());
+    let (tally, found) = explore(recording, Limits::new(1));
+    if let Some(found) = found {
+        panic!("{cell}: {}: {:?}", found.broken, found.cuts);
+    }
+    tally
+}
+
+fn writeback_cells() -> [Cell; 2] {
+    let places = [JournalPlace::Internal, JournalPlace::External];
+    places.map(|place| Cell::new(DataMode::Writeback, place))
+}
+
 #[test]
 fn a_short_workload_in_every_cell() {
-    for cell in CELLS {
-        let setting = Setting::new(cell);
-        let workload = Workload {
-            setting,
-            prepared: vec![4],
-            lanes: vec![ops(
-                "mkdir(d0); mkdir(d1); create(d0/f0); append(d0/f0,4); create(d0/f1); append(d0/f1,3); fsync(d0/f1); \
-                 rename(d0/f1,d1/f0); write(d0/f0,0,2); truncate(d0/f0,700); fdatasync(d0/f0); unlink(d0/f0); sync; \
-                 create(d1/f1); append(d1/f1,6)",
-            )],
-        };
-        let empty = Disks::make(&setting).unwrap();
-        let prepared = prepare(&workload, &empty).unwrap();
-        let recording = Rc::new(record(&workload, &prepared).unwrap());
-        let (tally, found) = explore(Rc::clone(&recording), Limits::new(1));
-        if let Some(found) = found {
-            panic!("{cell}: {}: {:?}", found.broken, found.cuts);
-        }
+    for cell in journaled_cells() {
+        let tally = explored(
+            cell,
+            4,
+            "mkdir(d0); mkdir(d1); create(d0/f0); append(d0/f0,4); create(d0/f1); append(d0/f1,3); fsync(d0/f1); \
+             rename(d0/f1,d1/f0); write(d0/f0,0,2); truncate(d0/f0,700); fdatasync(d0/f0); unlink(d0/f0); sync; \
+             create(d1/f1); append(d1/f1,6)",
+        );
         assert!(tally.recovered > 300, "{cell}: {} images", tally.recovered);
     }
 }
@@ -45,22 +59,25 @@ fn a_short_workload_in_every_cell() {
 /// file's indirect block.
 #[test]
 fn a_former_map_shows_in_a_new_block() {
-    for place in [JournalPlace::Internal, JournalPlace::External] {
-        let setting = Setting::new(Cell::new(DataMode::Writeback, place));
-        let workload = Workload {
-            setting,
-            prepared: vec![3],
-            lanes: vec![ops(
-                "mkdir(d0); create(d0/f0); append(d0/f0,40); unlink(d0/f0); sync; create(d0/f1); append(d0/f1,12); \
-                 create(d0/f2); append(d0/f2,24); syncdir(d0)",
-            )],
-        };
-        let empty = Disks::make(&setting).unwrap();
-        let prepared = prepare(&workload, &empty).unwrap();
-        let recording = Rc::new(record(&workload, &prepared).unwrap());
-        let (_, found) = explore(Rc::clone(&recording), Limits::new(1));
-        if let Some(found) = found {
-            panic!("{place:?}: {}: {:?}", found.broken, found.cuts);
-        }
+    for cell in writeback_cells() {
+        explored(
+            cell,
+            3,
+            "mkdir(d0); create(d0/f0); append(d0/f0,40); unlink(d0/f0); sync; create(d0/f1); append(d0/f1,12); \
+             create(d0/f2); append(d0/f2,24); syncdir(d0)",
+        );
+    }
+}
+
+/// In data=writeback, too: blocks that were allocated, and synced, read as zeroes until they are
+/// written.
+#[test]
+fn promised_zeroes_are_never_what_the_device_had_before() {
+    for cell in writeback_cells().map(Cell::ext4) {
+        explored(
+            cell,
+            4,
+            "mkdir(d0); create(d0/f0); allocate(d0/f0,0,8); sync; write(d0/f0,2,4); create(d0/f1); syncdir(d0)",
+        );
     }
 }

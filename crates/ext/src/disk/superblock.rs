@@ -27,9 +27,7 @@ use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible, Wo
 use layout::superblock as disk;
 use zerocopy::FromBytes;
 
-pub(crate) use device::{
-    SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, read, read_before_replay, write,
-};
+pub(crate) use device::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, read, read_before_replay, write};
 pub use sizes::BLOCK_BYTES_MAX;
 pub(crate) use state::{count_mount, split_time};
 

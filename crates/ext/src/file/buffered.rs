@@ -28,7 +28,7 @@ use crate::disk::inode::{InodeState, now};
 use crate::disk::metadata::Kind;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::map::FileMap;
+use crate::map::{Before, FileMap};
 use crate::options::OrderedScope;
 use crate::writeback::pages::write_pages;
 
@@ -90,7 +90,7 @@ struct Chunk<'f> {
 struct Target {
     first: FileBlock,
     run: Run,
-    is_new: bool,
+    before: Before,
 }
 
 impl<'f> Chunk<'f> {
@@ -187,7 +187,10 @@ impl<'f> Chunk<'f> {
         let count = self.fill(core, &mut handle, inode, &targets, [head, tail])?;
         let end = self.position + count as u64;
         let has_grown = end > state.size;
-        let has_new = targets.iter().flatten().any(|target| target.is_new);
+        let has_new = targets
+            .iter()
+            .flatten()
+            .any(|target| target.before != Before::Mapped);
         state.size = state.size.max(end);
         state.mtime = now();
         state.ctime = state.mtime;
@@ -263,8 +266,8 @@ impl<'f> Chunk<'f> {
                 break;
             }
             let cached = cached_run(&inode.pages.lock(), at, self.last());
-            let (run, is_new) = if let Some(run) = cached {
-                (run, false)
+            let (run, before) = if let Some(run) = cached {
+                (run, Before::Mapped)
             } else {
                 let needed = map.credits_to_map() + CREDITS_BASE + data;
                 let more = Credits {
@@ -285,7 +288,7 @@ impl<'f> Chunk<'f> {
             *place = Some(Target {
                 first: at,
                 run,
-                is_new,
+                before,
             });
             at = at + u64::from(run.count);
         }
@@ -302,11 +305,17 @@ impl<'f> Chunk<'f> {
         [mut head, mut tail]: [Option<Arc<Block>>; 2],
     ) -> Result<usize> {
         let since = rt::monotonic();
-        let tid = ordering(core, handle);
         let mut journaled = Vec::new();
         let mut done = 0;
         let mut inner = inode.pages.lock();
         for target in targets.iter().flatten() {
+            let is_new = target.before != Before::Mapped;
+            // Zeroes that were promised become data, never what the device had before.
+            let tid = match target.before {
+                Before::Unwritten if !rt::mutant!("unwritten/not-ordered") => handle.tid(),
+                Before::Unwritten => None,
+                Before::Mapped | Before::Hole => ordering(core, handle),
+            };
             for step in 0..u64::from(target.run.count) {
                 let (block, nr) = (target.first + step, target.run.first + step);
                 let (from, to) = self.part(block);
@@ -323,7 +332,7 @@ impl<'f> Chunk<'f> {
                 };
                 let reaches_beyond = (block + 1).get() * self.block_bytes > self.old_size;
                 let is_ordered =
-                    core.options.ordered == OrderedScope::All || target.is_new || reaches_beyond;
+                    core.options.ordered == OrderedScope::All || is_new || reaches_beyond;
                 let ordered = tid.filter(|_| is_ordered);
                 let dirt = Dirt { ordered, since };
                 let dirt = (!self.is_journaled).then_some(dirt);

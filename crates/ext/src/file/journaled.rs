@@ -17,7 +17,7 @@ use crate::core::Core;
 use crate::disk::inode::now;
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
-use crate::map::FileMap;
+use crate::map::{FileMap, Visited};
 use crate::writeback::pages::write_file;
 
 /// Switches data journaling of a file on or off (`chattr +j`, `-j`): commits and checkpoints
@@ -41,8 +41,8 @@ pub(crate) fn set_journaled(core: &Core, inode: &Arc<Inode>, on: bool) -> Result
         if !rt::mutant!("journaled/switched-without-checkpoint") {
             journal.checkpoint_all()?;
         }
-        FileMap::of(&state).walk(core, inode, &state, &mut |file_block, run| {
-            if file_block.is_some() {
+        FileMap::of(&state).walk(core, inode, &state, &mut |visited, run| {
+            if matches!(visited, Visited::Data(_)) {
                 for step in 0..u64::from(run.count) {
                     core.buffers.remove(run.first + step);
                 }

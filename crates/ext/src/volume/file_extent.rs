@@ -5,12 +5,14 @@ use layout::{BlockNr, FileBlock};
 /// Consecutive blocks of the device that belong to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileExtent {
-    /// The block of the file that the first block holds; none for indirect blocks.
+    /// The block of the file that the first block holds; none for blocks of the block map.
     pub file_block: Option<FileBlock>,
     /// The first block on the device.
     pub first: BlockNr,
     /// Number of blocks.
     pub count: u32,
+    /// True if the blocks are allocated, and read as zeroes whatever the device has there.
+    pub is_unwritten: bool,
 }
 
 impl FileExtent {

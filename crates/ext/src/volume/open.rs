@@ -28,7 +28,7 @@ use crate::disk::metadata::Checks;
 use crate::disk::superblock::{self, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
 use crate::disk::tables::Tables;
 use crate::error::{Corrupt, Error, Result};
-use crate::map::FileMap;
+use crate::map::{FileMap, Visited};
 use crate::options::MountOptions;
 
 /// Opens the core of a volume.
@@ -244,8 +244,8 @@ pub(crate) fn log_of_inode(core: &Core, nr: InodeNr) -> Result<Location> {
             value,
         })
     };
-    FileMap::of(&state).walk(core, &inode, &state, &mut |file_block, run| {
-        if let Some(file_block) = file_block {
+    FileMap::of(&state).walk(core, &inode, &state, &mut |visited, run| {
+        if let Visited::Data(file_block) = visited {
             has_hole |= file_block.get() != next;
             next = file_block.get() + u64::from(run.count);
             if next > u64::from(LOG_BLOCKS_MAX) {

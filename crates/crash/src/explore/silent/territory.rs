@@ -171,6 +171,9 @@ impl Territory {
         map: Part,
     ) -> Result<(), Error> {
         for extent in volume.blocks_of(nr)? {
+            if extent.is_unwritten {
+                continue;
+            }
             let part = match extent.file_block {
                 Some(_) => contents,
                 None => Some(map),

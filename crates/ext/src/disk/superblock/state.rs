@@ -77,8 +77,7 @@ impl Superblock {
 
 /// Counts a mount, and notes its time.
 pub(crate) fn count_mount(raw: &mut disk::Superblock, seconds: i64) {
-    raw.mount_count
-        .set(raw.mount_count.get().saturating_add(1));
+    raw.mount_count.set(raw.mount_count.get().saturating_add(1));
     (raw.mount_time, raw.mount_time_high) = split_time(seconds);
     (raw.write_time, raw.write_time_high) = split_time(seconds);
 }

@@ -7,8 +7,9 @@
 //! # Unwritten extents
 //!
 //! A write to an unwritten extent converts the written part in the handle of the write, before its
-//! data is in the cache. So the conversion commits with the handle, and in ordered mode after the
-//! data, as new blocks do.
+//! data is in the cache. So the conversion commits with the handle. It commits after the data, as
+//! new blocks do in ordered mode, but in writeback mode too: zeroes that were promised must not
+//! become what was on the device before.
 //!
 //! Preallocated blocks can be written however full the volume is. If the part cannot be split off
 //! for lack of a node, zeroes are written to the rest of the extent, or to one side of it, and the
@@ -35,12 +36,12 @@ use crate::disk::kind::FileKind;
 use crate::disk::run::Run;
 use crate::disk::words::Words;
 use crate::error::{Corrupt, Error, Result};
-use crate::map::check_data;
+use crate::map::{Before, check_data};
 use crate::tuning::AllocationProfile;
 
 /// Maps up to `count_max` blocks from `from` on, allocates holes and converts unwritten extents.
-/// Returns one extent, and true if it is new: the device has no data of the file there. Changes
-/// `state` (words, sectors), which the caller stores. After an error no change remains.
+/// Returns one extent, and its state before. Changes `state` (words, sectors), which the caller
+/// stores. After an error no change remains.
 ///
 /// # Errors
 /// - [`Error::FileTooLarge`] for blocks beyond the reach of extents.
@@ -52,21 +53,22 @@ pub(in crate::map) fn find_or_allocate(
     state: &mut InodeState,
     from: FileBlock,
     count_max: u32,
-) -> Result<(Run, bool)> {
+) -> Result<(Run, Before)> {
     let (site, found) = look(core, inode, state, from)?;
     match found {
         Found::Piece(piece) => {
             let end = from.get() + u64::from(count_max.max(1));
             let part = piece.part(from.get()..end).expect("the block is in it");
-            if part.is_unwritten {
-                write_into(core, handle, inode, state, site, piece, part)?;
+            if !part.is_unwritten {
+                return Ok((part.run(), Before::Mapped));
             }
-            Ok((part.run(), part.is_unwritten))
+            write_into(core, handle, inode, state, site, piece, part)?;
+            Ok((part.run(), Before::Unwritten))
         }
         Found::Hole(hole) => {
             let hole = Hole::new(from, hole, count_max, false);
             let taken = allocate(core, handle, inode, state, site, hole)?;
-            Ok((taken.data, true))
+            Ok((taken.data, Before::Hole))
         }
     }
 }

@@ -15,10 +15,9 @@ use crate::disk::extents::Node;
 use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Error, Result};
-use crate::map::check_data;
+use crate::map::{Visited, check_data};
 
-/// Visits all blocks of the file's block map in file order: data extents, unwritten ones too
-/// (`Some(first file block)`), and blocks of the tree (`None`).
+/// Visits all blocks of the file's block map in file order: extents, and blocks of the tree.
 ///
 /// # Errors
 /// - [`Corrupt::Extents`], [`Corrupt::Mapping`], [`Corrupt::MapCycle`] for an invalid block map.
@@ -26,7 +25,7 @@ pub(in crate::map) fn walk(
     core: &Core,
     inode: &Inode,
     state: &InodeState,
-    visit: &mut dyn FnMut(Option<FileBlock>, Run) -> Result<()>,
+    visit: &mut dyn FnMut(Visited, Run) -> Result<()>,
 ) -> Result<()> {
     if !state.has_map(core) {
         return Ok(());
@@ -42,8 +41,8 @@ pub(in crate::map) fn walk(
 
 /// A visit of a whole tree.
 struct Walk<'v> {
-    /// Callback for every extent: `Some(first file block)` for data, `None` for a node.
-    visit: &'v mut dyn FnMut(Option<FileBlock>, Run) -> Result<()>,
+    /// Callback for every extent and every node.
+    visit: &'v mut dyn FnMut(Visited, Run) -> Result<()>,
     /// The blocks of nodes visited so far.
     nodes: BTreeSet<BlockNr>,
     /// Number of data blocks that may still follow.
@@ -66,7 +65,7 @@ impl Walk<'_> {
             if !self.nodes.insert(run.first) {
                 return Err(cycle(tree, run.first));
             }
-            (self.visit)(None, run)?;
+            (self.visit)(Visited::Map, run)?;
             self.node(tree, Node::of_checked(&image))?;
         }
         Ok(())
@@ -81,7 +80,10 @@ impl Walk<'_> {
         check_data(tree.core, tree.inode, file_block, run)?;
         let left = self.data_blocks_left.checked_sub(u64::from(run.count));
         self.data_blocks_left = left.ok_or_else(|| cycle(tree, run.first))?;
-        (self.visit)(Some(file_block), run)
+        match extent.is_unwritten() {
+            true => (self.visit)(Visited::Unwritten(file_block), run),
+            false => (self.visit)(Visited::Data(file_block), run),
+        }
     }
 }
 

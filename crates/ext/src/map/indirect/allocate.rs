@@ -23,11 +23,11 @@ use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::map::Mapped;
+use crate::map::{Before, Mapped};
 use crate::tuning::AllocationProfile;
 
-/// Maps up to `count_max` blocks from `from` on and allocates holes. Returns one extent, and true
-/// if it is new. Changes `state` (words, sectors), which the caller stores. After an error no
+/// Maps up to `count_max` blocks from `from` on and allocates holes. Returns one extent, and
+/// its state before. Changes `state` (words, sectors), which the caller stores. After an error no
 /// change remains.
 ///
 /// # Errors
@@ -40,13 +40,13 @@ pub(in crate::map) fn find_or_allocate(
     state: &mut InodeState,
     from: FileBlock,
     count_max: u32,
-) -> Result<(Run, bool)> {
+) -> Result<(Run, Before)> {
     let site = Site::of(core, inode, state, from, count_max)?;
     if let Mapped::Run(run) = site.mapped {
-        return Ok((run, false));
+        return Ok((run, Before::Mapped));
     }
     let taken = allocate_at(core, handle, inode, state, &site)?;
-    Ok((taken.data, true))
+    Ok((taken.data, Before::Hole))
 }
 
 /// Maps `count` blocks from `from` on, which is beyond the end of a directory: one by one, all or

@@ -16,7 +16,7 @@ use crate::disk::inode::InodeState;
 use crate::disk::metadata::Label;
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
-use crate::map::check_data;
+use crate::map::{Visited, check_data};
 
 /// Visits all blocks of the file's block map in file order: data extents (`Some(first file block)`)
 /// and indirect blocks (`None`).
@@ -27,7 +27,7 @@ pub(in crate::map) fn walk(
     core: &Core,
     inode: &Inode,
     state: &InodeState,
-    visit: &mut dyn FnMut(Option<FileBlock>, Run) -> Result<()>,
+    visit: &mut dyn FnMut(Visited, Run) -> Result<()>,
 ) -> Result<()> {
     if !state.has_map(core) {
         return Ok(());
@@ -57,7 +57,7 @@ struct Walk<'a> {
     /// The label of the indirect blocks.
     label: Label,
     /// Callback for every extent: `Some(first file block)` for data, `None` for an indirect block.
-    visit: &'a mut dyn FnMut(Option<FileBlock>, Run) -> Result<()>,
+    visit: &'a mut dyn FnMut(Visited, Run) -> Result<()>,
     /// The indirect blocks visited so far.
     map_blocks: BTreeSet<BlockNr>,
     /// Number of data blocks that may still follow.
@@ -75,7 +75,7 @@ impl Walk<'_> {
             first: block,
             count: 1,
         };
-        (self.visit)(None, run)?;
+        (self.visit)(Visited::Map, run)?;
         let found = block::read(self.core, block, self.label)?;
         let children: Vec<u32> = pointers(&found.buffer.read()).collect();
         if depth == 1 {
@@ -96,7 +96,7 @@ impl Walk<'_> {
             check_data(self.core, self.inode, file_block, run)?;
             let left = self.data_blocks_left.checked_sub(u64::from(run.count));
             self.data_blocks_left = left.ok_or_else(|| self.circle(run.first))?;
-            (self.visit)(Some(file_block), run)?;
+            (self.visit)(Visited::Data(file_block), run)?;
         }
         Ok(())
     }
