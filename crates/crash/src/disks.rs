@@ -2,10 +2,11 @@
 //!
 //! A volume is made once for each setting. Its journal is as long as the format requires, but its
 //! superblock limits the log to the first blocks, so that recovery reads little and the log wraps
-//! soon. All free blocks are poisoned. On a nearly full volume a file in `lost+found` (`filler`)
+//! soon. All free blocks are poisoned, and so is on ext4 what was never used (`unused`). On a nearly full volume a file in `lost+found` (`filler`)
 //! holds the excess blocks.
 
 mod filler;
+mod unused;
 
 use std::sync::Arc;
 
@@ -147,6 +148,10 @@ impl Disks {
             journal_block: EXTERNAL_SUPERBLOCK,
             journal_blocks: Arc::default(),
         };
+        if setting.cell.structures == Structures::Ext4 {
+            let made = *superblock(disks.home.block(SUPERBLOCK));
+            unused::fill(&mut disks.home, &made);
+        }
         if setting.cell.place == JournalPlace::Internal {
             disks.find_journal()?;
         }

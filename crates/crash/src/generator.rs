@@ -9,6 +9,7 @@ pub mod passing;
 pub mod races;
 pub mod restarts;
 pub mod reuse;
+pub mod scattered;
 pub mod stress;
 pub mod tight;
 
@@ -46,6 +47,8 @@ pub enum Kind {
     Races,
     /// Random sequences on large files, whose handles restart wherever they can.
     Restarts,
+    /// Random sequences on files in many pieces, whose block maps are trees about to overflow.
+    Scattered,
     /// Random sequences beside a crowd: tasks whose calls race with each other and with those of
     /// the clients.
     Crowd(crowd::Kind),
@@ -91,6 +94,7 @@ impl fmt::Display for Kind {
             Self::Laps => "laps",
             Self::Races => "races",
             Self::Restarts => "restarts",
+            Self::Scattered => "scattered",
             Self::Crowd(crowd::Kind::Names) => "names",
             Self::Crowd(crowd::Kind::Listings) => "listings",
             Self::Crowd(crowd::Kind::Numbers) => "numbers",
@@ -243,6 +247,7 @@ impl Generator {
             Kind::Laps => laps::workload(self.cells[cell], seed),
             Kind::Races => races::workload(self.cells[cell], seed),
             Kind::Restarts => restarts::workload(self.cells[cell], seed),
+            Kind::Scattered => scattered::workload(self.cells[cell], seed),
             Kind::Crowd(kind) => crowds::workload(self.cells[cell], seed, kind),
             Kind::Passing => passing::workload(self.cells[cell], seed),
             Kind::Full => full::workload(self.cells[cell], seed),

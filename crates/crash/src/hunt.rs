@@ -8,7 +8,7 @@ use crate::explore::Limits;
 use crate::generator::{Generator, Kind};
 use crate::mutant::{Mutant, Prey};
 use crate::rule::Broken;
-use crate::setting::{CELLS, Cell};
+use crate::setting::{CELLS, CELLS_EXT4, Cell, Structures};
 use crate::sweep::try_all;
 use crate::volumes::Volumes;
 
@@ -60,6 +60,7 @@ impl Prey {
             Self::Laps => &[Kind::Laps],
             Self::Races => &[Kind::Races],
             Self::Restarts => &[Kind::Restarts],
+            Self::Scattered => &[Kind::Scattered],
             Self::Names => &[Kind::Crowd(crowd::Kind::Names)],
             Self::Listings => &[Kind::Crowd(crowd::Kind::Listings)],
             Self::Numbers => &[Kind::Crowd(crowd::Kind::Numbers)],
@@ -82,7 +83,11 @@ impl Hunt {
 pub fn hunt(mutant: &'static Mutant, seed: u64, states_max: u64) -> Hunt {
     let began = Instant::now();
     let generators = mutant.prey.kinds().iter();
-    let generators = generators.map(|kind| (*kind, Generator::new(*kind, CELLS.to_vec(), seed)));
+    let cells = match mutant.structures {
+        Structures::Ext3 => CELLS,
+        Structures::Ext4 => CELLS_EXT4,
+    };
+    let generators = generators.map(|kind| (*kind, Generator::new(*kind, cells.to_vec(), seed)));
     let generators: Vec<(Kind, Generator)> = generators.collect();
     // Many workloads with few images each detect more than the reverse.
     let limits = Limits {
@@ -120,7 +125,7 @@ pub fn hunt(mutant: &'static Mutant, seed: u64, states_max: u64) -> Hunt {
                 broken: found.broken,
                 kind: *kind,
                 number,
-                cell: CELLS[cell],
+                cell: cells[cell],
                 control: Control {
                     states: tally.recovered,
                     broken: complaint.map(|found| found.broken),

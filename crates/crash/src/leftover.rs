@@ -90,11 +90,18 @@ impl Held {
     }
 
     fn note(&mut self, event: usize, request: &Request) {
-        let Request::Write {
-            sector, payload, ..
-        } = request
-        else {
-            return;
+        let (sector, payload) = match request {
+            Request::Write {
+                sector, payload, ..
+            } => (sector, payload),
+            Request::Discard { sector, sectors } => {
+                for sector in sector.get()..sector.get() + sectors {
+                    let hash = hash_sector(sector, &[0; SECTOR_BYTES]);
+                    self.written.entry(sector).or_default().push((event, hash));
+                }
+                return;
+            }
+            _ => return,
         };
         let pieces = payload
             .iter()

@@ -11,6 +11,7 @@
 
 mod table;
 
+use crate::setting::Structures;
 pub use table::{MUTANTS, NAMED};
 
 /// The workloads that hunt a mutant.
@@ -31,6 +32,8 @@ pub enum Prey {
     Races,
     /// Workloads whose handles restart wherever possible.
     Restarts,
+    /// Workloads on files in many pieces.
+    Scattered,
     /// Workloads beside a crowd that changes and lists names.
     Names,
     /// Workloads beside a crowd that lists changing directories.
@@ -54,6 +57,8 @@ pub struct Mutant {
     pub rule: &'static str,
     /// The workloads that can catch it.
     pub prey: Prey,
+    /// The structures that have the rule.
+    pub structures: Structures,
 }
 
 /// A rule of the engine that can be broken without an effect on crashes. A test of the engine

@@ -123,6 +123,15 @@ impl<'a> Oracle<'a> {
         if let Some(stage) = old.iter().find(is_there) {
             return Err(self.too_old(lane, stage.state));
         }
+        // A state with the right names says more than the first one.
+        let named = stages
+            .iter()
+            .find(|stage| self.compare_names(lane, stage).is_ok());
+        if let Some(stage) = named
+            && let Err(broken) = self.check_stage(lane, stage)
+        {
+            return Err(self.explain(lane, stage.state, broken));
+        }
         let broken = first.expect("there is a stage");
         Err(self.explain(lane, stages[0].state, broken))
     }
@@ -166,7 +175,10 @@ impl<'a> Oracle<'a> {
             };
             self.compare_names(lane, &stage).is_ok()
         });
+        let is_named =
+            |stage: &Stage| stage.state == wanted && self.compare_names(lane, stage).is_ok();
         let hint = match other {
+            _ if self.histories[lane].stages_at(last).iter().any(is_named) => String::new(),
             Some(state) => format!("; names and sizes are those of state {state}"),
             None => "; no state has these names and sizes".to_owned(),
         };

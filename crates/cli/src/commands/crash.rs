@@ -41,8 +41,8 @@ pub(crate) struct Arguments {
     cells: Vec<Cell>,
     /// Workloads to run: all short ones; random long ones in tight worlds; ones that soon reuse
     /// blocks, on a volume with free space or a full one; ones that wrap around the log several
-    /// times; ones with racing clients; ones whose handles restart wherever possible; ones with
-    /// concurrent renames and listings, with directories listed in small steps, or with inode
+    /// times; ones with racing clients; ones whose handles restart wherever possible; ones on files
+    /// in many pieces; ones with concurrent renames and listings, with directories listed in small steps, or with inode
     /// numbers reused at once; ones with failing device commands, one after another, or with one
     /// failing write beside a background writer; ones on devices without space for blocks never
     /// written. The default is all of them, in turn.
@@ -88,6 +88,7 @@ enum GeneratorName {
     Laps,
     Races,
     Restarts,
+    Scattered,
     Names,
     Listings,
     Numbers,
@@ -122,6 +123,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(GeneratorName::Laps) => vec![Kind::Laps],
         Some(GeneratorName::Races) => vec![Kind::Races],
         Some(GeneratorName::Restarts) => vec![Kind::Restarts],
+        Some(GeneratorName::Scattered) => vec![Kind::Scattered],
         Some(GeneratorName::Names) => vec![Kind::Crowd(crowd::Kind::Names)],
         Some(GeneratorName::Listings) => vec![Kind::Crowd(crowd::Kind::Listings)],
         Some(GeneratorName::Numbers) => vec![Kind::Crowd(crowd::Kind::Numbers)],
@@ -138,6 +140,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             Kind::Laps,
             Kind::Races,
             Kind::Restarts,
+            Kind::Scattered,
             Kind::Crowd(crowd::Kind::Names),
             Kind::Crowd(crowd::Kind::Listings),
             Kind::Crowd(crowd::Kind::Numbers),

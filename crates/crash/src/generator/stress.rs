@@ -100,6 +100,24 @@ pub(super) fn ops(
     random: &mut SplitMix,
     choose: impl Fn(usize, &Tree, &mut SplitMix) -> Op,
 ) -> Vec<Op> {
+    ops_after(lane, directories(lane), count, random, choose)
+}
+
+/// Returns the operations that make the directories of a lane.
+pub(super) fn directories(lane: usize) -> Vec<Op> {
+    let paths = (0..DIRECTORIES).map(|directory| directory_path(lane, directory));
+    paths.map(Op::Mkdir).collect()
+}
+
+/// Returns the operations of a lane that begin with these, and `count` more.
+pub(super) fn ops_after(
+    lane: usize,
+    beginning: Vec<Op>,
+    count: usize,
+    random: &mut SplitMix,
+    choose: impl Fn(usize, &Tree, &mut SplitMix) -> Op,
+) -> Vec<Op> {
+    let count = beginning.len() + count;
     let mut ops: Vec<Op> = Vec::new();
     let mut tree = Tree::new(MADE_AT);
     let mut add = |op: Op, ops: &mut Vec<Op>| {
@@ -112,11 +130,11 @@ pub(super) fn ops(
         None
     };
     let mut known = None;
-    for directory in 0..DIRECTORIES {
-        known = add(Op::Mkdir(directory_path(lane, directory)), &mut ops);
+    for op in beginning {
+        known = add(op, &mut ops);
     }
-    let mut known = known.expect("directories can be made in an empty volume");
-    while ops.len() < count + DIRECTORIES as usize {
+    let mut known = known.expect("the beginning can be done in an empty volume");
+    while ops.len() < count {
         for _ in 0..TRIES {
             let op = choose(lane, &known, random);
             if let Some(next) = add(op, &mut ops) {

@@ -1,14 +1,25 @@
 //! All mutants.
 
 use super::{Mutant, Named, Prey};
+use crate::setting::Structures;
+
+macro_rules! structures {
+    () => {
+        Structures::Ext3
+    };
+    ($structures:ident) => {
+        Structures::$structures
+    };
+}
 
 macro_rules! mutants {
-    ($($prey:ident $name:literal: $rule:literal,)*) => {
+    ($($prey:ident $(of $structures:ident)? $name:literal: $rule:literal,)*) => {
         /// All mutants, by name.
         pub const MUTANTS: &[Mutant] = &[$(Mutant {
             name: $name,
             rule: $rule,
             prey: Prey::$prey,
+            structures: structures!($($structures)?),
         },)*];
     };
 }
@@ -23,6 +34,10 @@ mutants! {
     Stress "checkpoint/older-image-kept": "a transaction that commits a block takes over what older ones owed for it",
     Full "checkpoint/refused-block-forgotten": "a block that a full host refused is written home when there is room",
     Laps "checkpoint/uncommitted-image": "what goes home is the committed image, not a later one",
+    Crash of Ext4 "checksums/bitmap-not-stored": "a descriptor gets the checksum of a bitmap that changes",
+    Crash of Ext4 "checksums/descriptor-not-sealed": "a descriptor that changes is sealed",
+    Crash of Ext4 "checksums/inode-not-sealed": "an inode that changes is sealed",
+    Crash of Ext4 "checksums/superblock-not-sealed": "the superblock is sealed when a commit freezes it",
     Crash "close/marked-clean-first": "a volume is marked clean after everything was written, not before",
     Races "commit/acknowledged-before-record": "a commit is acknowledged when its record is durable",
     Crash "commit/data-after-record": "ordered data is written before the commit record",
@@ -42,6 +57,13 @@ mutants! {
     Passing "error/ordered-pin-lost": "a page whose write failed still holds up the commit that waits for it",
     Stress "escape/not-undone": "recovery restores the first bytes of an escaped block",
     Laps "escape/skipped": "a logged block that begins like a journal's is escaped",
+    Scattered of Ext4 "extents/cut-in-another-step": "a leaf loses an extent in the transaction that frees its blocks",
+    Scattered of Ext4 "extents/empty-node-kept": "a node that loses its last entry is freed",
+    Scattered of Ext4 "extents/first-block-not-raised": "the first block of an index entry is that of the node below it",
+    Scattered of Ext4 "extents/node-not-revoked": "a node that is freed is revoked",
+    Scattered of Ext4 "extents/nodes-not-counted": "the blocks of an inode include the nodes of its tree",
+    Scattered of Ext4 "extents/rest-not-zeroed": "what is converted without a write is zeroed",
+    Scattered of Ext4 "extents/root-node-kept": "a tree that becomes less deep frees the node whose entries the root takes",
     Crash "fdatasync/size-not-committed": "fdatasync commits what is needed to read the data back",
     Reuse "free/metadata-not-forgotten": "freed metadata is forgotten, and revoked",
     Reuse "free/released-before-record": "freed blocks may be used again when the freeing transaction is durable",
@@ -50,6 +72,10 @@ mutants! {
     Crash "fsync/device-not-flushed": "fsync flushes the device that holds the data",
     Faults "fsync/error-not-reported": "fsync tells of data that could not be written",
     Crash "fsync/transaction-not-committed": "fsync commits the file's last transaction",
+    Crash of Ext4 "groups/bitmap-read-before-use": "a block bitmap that was never used is not read",
+    Crash of Ext4 "groups/inodes-stay-unused": "the count of unused inodes ends before an inode in use",
+    Crash of Ext4 "groups/stays-uninitialised": "a group whose bitmap is in use is not marked as without one",
+    Crash of Ext4 "groups/table-read-before-use": "a block of the inode table is zeroed at its first use",
     Numbers "inode/changed-when-dead": "a change by number finds nothing when the inode was deleted meanwhile",
     Reuse "journaled/switched-without-checkpoint": "leaving data journaling for a file empties the log first",
     Crash "log-start/not-noted": "the journal's superblock says durably where the log begins before the first commit is acknowledged",
@@ -79,6 +105,7 @@ mutants! {
     Reuse "revoke/ignored-by-recovery": "recovery replays no revoked image",
     Crash "sequence/number-of-dropped-reused": "the number of a dropped transaction is never used again",
     Crash "sequence/starts-again-when-empty": "transaction numbers go on when the log is empty",
+    Crash of Ext4 "superblock/marked-with-times": "a write of a mark of the superblock changes nothing else",
     Tight "sync/mount-option-ignored": "operations on synchronous volumes return when they are durable",
     Crash "sync/running-transaction-left-out": "sync commits the running transaction",
     Laps "tail/home-not-flushed": "blocks that went home are flushed before the tail passes their transaction",
@@ -88,6 +115,10 @@ mutants! {
     Reuse "tid/compared-without-wrapping": "transaction numbers are compared modulo 2^32",
     Restarts "truncate/kept-revoke-used": "the revoke for an attribute block is kept while a file is freed, restarts included",
     Crash "truncate/tail-not-zeroed": "a truncation clears the rest of the last block",
+    Scattered of Ext4 "unwritten/joined-with-data": "extents are joined only if both have data or neither has",
+    Scattered of Ext4 "unwritten/not-converted": "a write to an unwritten extent marks its part as data",
+    Scattered of Ext4 "unwritten/not-ordered": "an unwritten extent becomes data after its data was written, in writeback mode too",
+    Scattered of Ext4 "unwritten/read-as-data": "unwritten extents read as zeroes",
 }
 
 macro_rules! named {

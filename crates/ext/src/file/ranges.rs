@@ -20,13 +20,14 @@ mod punch;
 
 use std::sync::Arc;
 
+use jbd2::Credits;
 use layout::FileBlock;
 use layout::inode_flags::InodeFlags;
 
 use super::truncate::{finish_cut, grow};
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::disk::inode::InodeState;
+use crate::disk::inode::{InodeState, now};
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::file::buffered::buffered;
@@ -176,7 +177,8 @@ fn grow_to(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -
     grow(core, inode, state, size)
 }
 
-/// Zeroes a part of one block, unless it is a hole.
+/// Zeroes a part of one block, unless it is a hole. Of a block that reads as zeroes already, only
+/// the file's times change.
 fn zero_part(
     core: &Core,
     inode: &Arc<Inode>,
@@ -184,12 +186,31 @@ fn zero_part(
     range: ByteRange,
 ) -> Result<()> {
     let is_left = rt::mutant!("ranges/part-of-block-not-zeroed");
-    if is_left || range.is_empty() || part(core, inode, state, range)?.is_hole {
+    if is_left || range.is_empty() {
         return Ok(());
     }
-    let zeroes = vec![0; (range.end - range.start) as usize];
-    buffered(core, inode, state, range.start, &zeroes)?;
-    Ok(())
+    let block = FileBlock::new(range.start / u64::from(core.geometry().block_bytes));
+    match FileMap::of(state).find(core, inode, state, block, 1)? {
+        Mapped::Hole(_) => Ok(()),
+        Mapped::Unwritten(_) => touch(core, inode, state),
+        Mapped::Run(_) => {
+            let zeroes = vec![0; (range.end - range.start) as usize];
+            buffered(core, inode, state, range.start, &zeroes).map(drop)
+        }
+    }
+}
+
+/// Notes a change of the contents that has changed no block.
+fn touch(core: &Core, inode: &Inode, state: &mut InodeState) -> Result<()> {
+    let _table = core.hold_table(inode.nr)?;
+    let mut handle = core.begin(Credits {
+        blocks: 1,
+        revokes: 0,
+    })?;
+    state.mtime = now();
+    state.ctime = state.mtime;
+    state.store(core, &mut handle, inode.nr, true)?;
+    handle.finish().map(drop)
 }
 
 /// Writes zeroes to blocks of the file that are mapped, as far as the file reaches.
@@ -203,7 +224,18 @@ fn zero_blocks(
     let block_bytes = u64::from(core.geometry().block_bytes);
     let end = (block + u64::from(run.count)).get() * block_bytes;
     let end = end.min(state.size);
-    let mut at = block.get() * block_bytes;
+    zero_bytes(core, inode, state, block.get() * block_bytes, end)
+}
+
+/// Writes zeroes.
+fn zero_bytes(
+    core: &Core,
+    inode: &Arc<Inode>,
+    state: &mut InodeState,
+    start: u64,
+    end: u64,
+) -> Result<()> {
+    let mut at = start;
     let zeroes = vec![0; STEP_BYTES as usize];
     while at < end {
         let count = STEP_BYTES.min(end - at) as usize;

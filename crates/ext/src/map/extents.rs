@@ -126,7 +126,8 @@ pub(super) fn find(
                     count: left.min(u64::from(most)) as u32,
                 };
                 check_data(core, inode, from, run)?;
-                return Ok(match extent.is_unwritten() {
+                let is_unwritten = extent.is_unwritten() && !rt::mutant!("unwritten/read-as-data");
+                return Ok(match is_unwritten {
                     true => Mapped::Unwritten(run),
                     false => Mapped::Run(run),
                 });

@@ -136,7 +136,8 @@ impl Group {
         if maps.blocks.is_none() {
             let read = bitmap.read();
             let first;
-            let bytes: &[u8] = if self.lacks_block_bitmap.load(Ordering::Relaxed) {
+            let is_first = self.lacks_block_bitmap.load(Ordering::Relaxed);
+            let bytes: &[u8] = if is_first && !rt::mutant!("groups/bitmap-read-before-use") {
                 first = self.first_block_bitmap(zones, read.len());
                 &first
             } else {
@@ -302,14 +303,22 @@ impl Group {
         let bytes = &mut bytes[self.descriptor.clone()];
         counts.store(bytes);
         if self.checksums.has_group_flags() {
-            let uninit = Uninit {
+            let mut uninit = Uninit {
                 block_bitmap: self.lacks_block_bitmap.load(Ordering::Relaxed),
                 inode_bitmap: self.lacks_inode_bitmap.load(Ordering::Relaxed),
                 inodes: self.unused_inodes.load(Ordering::Relaxed),
             };
+            uninit.block_bitmap |= rt::mutant!("groups/stays-uninitialised");
+            if rt::mutant!("groups/inodes-stay-unused") {
+                uninit.inodes = self.inode_count;
+            }
             uninit.store(bytes);
-            changed.store(bytes);
-            self.checksums.seal_descriptor(self.nr, bytes);
+            if !rt::mutant!("checksums/bitmap-not-stored") {
+                changed.store(bytes);
+            }
+            if !rt::mutant!("checksums/descriptor-not-sealed") {
+                self.checksums.seal_descriptor(self.nr, bytes);
+            }
         }
     }
 

@@ -34,6 +34,9 @@ impl Checksums {
     /// Seals the superblock at an offset of its block.
     pub(crate) fn seal_superblock(self, image: &mut Arc<Block>, offset: usize) {
         let Self::Metadata(_) = self else { return };
+        if rt::mutant!("checksums/superblock-not-sealed") {
+            return;
+        }
         let (raw, _) = Raw::ref_from_prefix(&image[offset..])
             .expect("a block has room for a superblock at its offset");
         let sum = checksum::superblock(raw);

@@ -2,14 +2,15 @@
 //!
 //! Holes get unwritten extents. Zeroing also makes written blocks unwritten: their pages are
 //! written and dropped before, so that no older write of such a block is under way when it gets new
-//! data.
+//! data. Each step is complete with its size, so that a crash leaves the start of the range, up to
+//! the end of a block.
 
 use std::sync::Arc;
 
 use jbd2::Credits;
 use layout::FileBlock;
 
-use super::{ByteRange, RangeChange, STEP_BYTES, zero_blocks, zero_part};
+use super::{ByteRange, RangeChange, STEP_BYTES, zero_bytes, zero_part};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::inode::{InodeState, now};
@@ -28,8 +29,8 @@ const BLOCKS_MAX: u64 = 32_767;
 /// Number of blocks of a transaction that makes them unwritten, if each may need a revoke.
 const BUFFERED_MAX: u32 = 64;
 
-/// Changes a range. Takes the inode lock for one step at a time; after an error a part may have
-/// changed.
+/// Changes a range, in ascending order. Takes the inode lock for one step at a time; after an error,
+/// or a crash, a part from the start on may have changed.
 pub(super) fn change(
     core: &Core,
     inode: &Arc<Inode>,
@@ -38,24 +39,30 @@ pub(super) fn change(
     keeps_size: bool,
 ) -> Result<()> {
     let block_bytes = u64::from(core.geometry().block_bytes);
-    if what == RangeChange::Zero {
-        memory::admit(core)?;
-        zero(core, inode, range)?;
-    }
-    let mut at = range.start / block_bytes;
     let end = range.end.div_ceil(block_bytes);
-    while at < end {
+    let mut at = range.start;
+    while at < range.end {
+        if what == RangeChange::Zero {
+            memory::admit(core)?;
+        }
         let mut state = inode.state.write();
         check_live(&state)?;
         ahead::settle(inode);
+        let block = at / block_bytes;
         let step = Step {
-            first: FileBlock::new(at),
-            count: (end - at).min(BLOCKS_MAX) as u32,
+            first: FileBlock::new(block),
+            count: (end - block).min(BLOCKS_MAX) as u32,
             size: (!keeps_size).then_some(range.end),
+            is_zeroing: what == RangeChange::Zero,
         };
+        let rest = ByteRange { start: at, ..range };
         let has_pending = core.space.has_pending();
-        match step.allocate(core, inode, &mut state) {
-            Ok(count) => at += u64::from(count),
+        let done = match what {
+            RangeChange::Zero => step.zero(core, inode, &mut state, rest),
+            _ => step.allocate(core, inode, &mut state),
+        };
+        match done {
+            Ok(count) => at = (block + u64::from(count)) * block_bytes,
             Err(Error::NoSpace) if has_pending && core.wait_for_space()? => {}
             Err(error) => return Err(error),
         }
@@ -69,11 +76,131 @@ struct Step {
     count: u32,
     /// The size of the file once all blocks are there; none to keep it.
     size: Option<u64>,
+    /// True if the range was zeroed, which changes the file's times in any case.
+    is_zeroing: bool,
 }
 
 impl Step {
+    /// Zeroes the first blocks of the step, which are all of one kind: holes are allocated, written
+    /// blocks become unwritten, and a block of which `rest` has only a part gets zeroes. Returns
+    /// their number.
+    fn zero(
+        mut self,
+        core: &Core,
+        inode: &Arc<Inode>,
+        state: &mut InodeState,
+        rest: ByteRange,
+    ) -> Result<u32> {
+        let _table = core.hold_table(inode.nr)?;
+        finish_cut(core, inode, state)?;
+        let block_bytes = u64::from(core.geometry().block_bytes);
+        let first = self.first.get();
+        let most = match state.has_buffered_blocks(core) {
+            true => BUFFERED_MAX,
+            false => (STEP_BYTES / block_bytes) as u32,
+        };
+        // Behind the end of the file there is nothing to keep.
+        let whole_end = match rest.end >= state.size {
+            true => rest.end.div_ceil(block_bytes),
+            false => rest.end / block_bytes,
+        };
+        let is_part = rest.start > first * block_bytes || first >= whole_end;
+        self.count = match is_part {
+            true => 1,
+            false => self.count.min(most).min((whole_end - first) as u32),
+        };
+        let map = FileMap::of(state);
+        let run = match map.find(core, inode, state, self.first, self.count)? {
+            Mapped::Run(run) => run,
+            Mapped::Unwritten(run) => {
+                self.count = run.count;
+                return self.allocate(core, inode, state);
+            }
+            Mapped::Hole(count) => {
+                self.count = self.count.min(u32::try_from(count).unwrap_or(u32::MAX));
+                return self.allocate(core, inode, state);
+            }
+        };
+        if is_part {
+            self.write_part(core, inode, state, rest)?;
+            return Ok(1);
+        }
+        self.count = run.count;
+        match self.mark(core, inode, state, run) {
+            Ok(()) => {}
+            Err(Error::NoSpace) if core.space.has_pending() => return Err(Error::NoSpace),
+            Err(Error::NoSpace) => {
+                let end = (self.first + u64::from(run.count)).get() * block_bytes;
+                let end = self.size_after(core, run.count).max(end.min(state.size));
+                zero_bytes(core, inode, state, first * block_bytes, end)?;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(run.count)
+    }
+
+    /// Writes zeroes to the part of the first block that a range has.
+    fn write_part(
+        &self,
+        core: &Core,
+        inode: &Arc<Inode>,
+        state: &mut InodeState,
+        rest: ByteRange,
+    ) -> Result<()> {
+        let block_bytes = u64::from(core.geometry().block_bytes);
+        let mut end = rest.end.min((self.first + 1).get() * block_bytes);
+        if self.size.is_none() {
+            end = end.min(state.size);
+        }
+        let range = ByteRange { end, ..rest };
+        match range.is_empty() {
+            true => Ok(()),
+            false => zero_part(core, inode, state, range),
+        }
+    }
+
+    /// Makes written blocks unwritten, in one transaction.
+    fn mark(
+        &self,
+        core: &Core,
+        inode: &Arc<Inode>,
+        state: &mut InodeState,
+        run: Run,
+    ) -> Result<()> {
+        let size = self.size_after(core, run.count);
+        let _superblock = hold_for_large_file(core, size)?;
+        let map = FileMap::of(state);
+        direct::drop_range(core, inode, self.first, run.count.into())?;
+        let revokes = match state.has_buffered_blocks(core) {
+            true => run.count,
+            false => 0,
+        };
+        let mut handle = core.begin(Credits {
+            blocks: map.credits_to_map() + 2,
+            revokes,
+        })?;
+        let marked = map.mark_unwritten(core, &mut handle, inode, state, self.first, run);
+        if marked.is_ok() {
+            if size > state.size {
+                state.size = size;
+                note_large_file(core, &mut handle, size)?;
+            }
+            state.mtime = now();
+            state.ctime = state.mtime;
+            state.store(core, &mut handle, inode.nr, true)?;
+        }
+        handle.finish()?;
+        marked
+    }
+
+    /// Returns the size that the file has at least once the first `count` blocks are done.
+    fn size_after(&self, core: &Core, count: u32) -> u64 {
+        let end = (self.first + u64::from(count)).get() * u64::from(core.geometry().block_bytes);
+        self.size.map_or(0, |size| size.min(end))
+    }
+
     /// Allocates the first blocks that are in no extent. Returns the number of blocks from the
-    /// first on that are allocated.
+    /// first on that are allocated. Blocks that are allocated already change nothing.
     fn allocate(&self, core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<u32> {
         let _table = core.hold_table(inode.nr)?;
         finish_cut(core, inode, state)?;
@@ -86,7 +213,7 @@ impl Step {
             blocks: map.credits_to_map() + 2,
             revokes: 0,
         })?;
-        let (first, count) = (self.first, self.count);
+        let (first, count, sectors) = (self.first, self.count, state.sectors);
         let allocated = map.allocate_unwritten(core, &mut handle, inode, state, first, count);
         let count = match allocated {
             Ok(count) => count,
@@ -95,101 +222,17 @@ impl Step {
                 return Err(error);
             }
         };
-        let end = (first + u64::from(count)).get() * u64::from(core.geometry().block_bytes);
-        let size = self.size.map_or(0, |size| size.min(end));
-        state.ctime = now();
+        let size = self.size_after(core, count);
         if size > state.size {
-            state.size = size;
-            state.mtime = state.ctime;
             note_large_file(core, &mut handle, size)?;
         }
-        state.store(core, &mut handle, inode.nr, true)?;
+        if self.is_zeroing || size > state.size || state.sectors != sectors {
+            state.size = state.size.max(size);
+            state.mtime = now();
+            state.ctime = state.mtime;
+            state.store(core, &mut handle, inode.nr, true)?;
+        }
         handle.finish()?;
         Ok(count)
     }
-}
-
-/// Zeroes what is written in a range: whole blocks become unwritten, others get zeroes.
-fn zero(core: &Core, inode: &Arc<Inode>, range: ByteRange) -> Result<()> {
-    let block_bytes = u64::from(core.geometry().block_bytes);
-    let mut state = inode.state.write();
-    check_live(&state)?;
-    ahead::settle(inode);
-    let _table = core.hold_table(inode.nr)?;
-    finish_cut(core, inode, &mut state)?;
-    let end = range.end.min(state.size);
-    let first = range.start.div_ceil(block_bytes);
-    let last = match end == state.size {
-        true => end.div_ceil(block_bytes),
-        false => end / block_bytes,
-    };
-    let head = ByteRange {
-        start: range.start,
-        end: end.min(first * block_bytes),
-    };
-    zero_part(core, inode, &mut state, head)?;
-    if last >= first {
-        let tail = ByteRange {
-            start: range.start.max(last * block_bytes),
-            end,
-        };
-        zero_part(core, inode, &mut state, tail)?;
-    }
-    let mut at = FileBlock::new(first);
-    while at.get() < last {
-        let most = match state.has_buffered_blocks(core) {
-            true => BUFFERED_MAX,
-            false => (STEP_BYTES / block_bytes) as u32,
-        };
-        let count = (last - at.get()).min(most.into()) as u32;
-        let map = FileMap::of(&state);
-        let run = match map.find(core, inode, &state, at, count)? {
-            Mapped::Run(run) => run,
-            Mapped::Unwritten(run) => {
-                at = at + u64::from(run.count);
-                continue;
-            }
-            Mapped::Hole(count) => {
-                at = at + count;
-                continue;
-            }
-        };
-        let has_pending = core.space.has_pending();
-        match mark(core, inode, &mut state, at, run) {
-            Ok(()) => {}
-            Err(Error::NoSpace) if has_pending && core.wait_for_space()? => continue,
-            Err(Error::NoSpace) => zero_blocks(core, inode, &mut state, at, run)?,
-            Err(error) => return Err(error),
-        }
-        at = at + u64::from(run.count);
-    }
-    Ok(())
-}
-
-/// Makes written blocks unwritten, in one transaction.
-fn mark(
-    core: &Core,
-    inode: &Arc<Inode>,
-    state: &mut InodeState,
-    at: FileBlock,
-    run: Run,
-) -> Result<()> {
-    let map = FileMap::of(state);
-    direct::drop_range(core, inode, at, run.count.into())?;
-    let revokes = match state.has_buffered_blocks(core) {
-        true => run.count,
-        false => 0,
-    };
-    let mut handle = core.begin(Credits {
-        blocks: map.credits_to_map() + 1,
-        revokes,
-    })?;
-    let marked = map.mark_unwritten(core, &mut handle, inode, state, at, run);
-    if marked.is_ok() {
-        state.mtime = now();
-        state.ctime = state.mtime;
-        state.store(core, &mut handle, inode.nr, true)?;
-    }
-    handle.finish()?;
-    marked
 }

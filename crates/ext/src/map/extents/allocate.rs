@@ -352,7 +352,7 @@ fn write_into(
     part: Piece,
 ) -> Result<()> {
     let written = |piece: Piece| Piece {
-        is_unwritten: false,
+        is_unwritten: rt::mutant!("unwritten/not-converted"),
         ..piece
     };
     let goal = site.node_goal(part.run());
@@ -392,7 +392,9 @@ fn without_split(
         };
         let sides = [blocks.start..part.file_block, part.end()..blocks.end];
         for side in sides.into_iter().filter_map(|side| whole.part(side)) {
-            zero_blocks(core, inode, side.run())?;
+            if !rt::mutant!("extents/rest-not-zeroed") {
+                zero_blocks(core, inode, side.run())?;
+            }
         }
         return Ok(change);
     }

@@ -99,7 +99,10 @@ impl Draft {
                 first: *block,
                 count: 1,
             };
-            core.free_buffered(handle, run)?;
+            match rt::mutant!("extents/node-not-revoked") {
+                true => core.free_blocks(handle, run)?,
+                false => core.free_buffered(handle, run)?,
+            }
         }
         for (place, node) in &self.change.writes {
             match *place {
@@ -125,7 +128,9 @@ impl Draft {
         let claims = state.claims(handle);
         let freed = self.change.freed.len() as u64 * unit;
         claims.sectors = claims.sectors.saturating_sub(freed);
-        claims.sectors += self.nodes.len() as u64 * unit;
+        if !rt::mutant!("extents/nodes-not-counted") {
+            claims.sectors += self.nodes.len() as u64 * unit;
+        }
         Ok(())
     }
 

@@ -129,6 +129,9 @@ impl Pruner<'_, '_> {
                 is_out_of_credits: false,
             };
             let freed = self.free_pieces(&site, &pieces, &mut cut);
+            if cut.is_out_of_credits && rt::mutant!("extents/cut-in-another-step") {
+                self.restart()?;
+            }
             if cut.kept < pieces.len() {
                 let change = site.path.replace_from(cut.kept, cut.part);
                 let change = change.expect("a leaf with fewer extents fits");

@@ -53,7 +53,8 @@ impl Piece {
     fn joined(self, next: Self) -> Option<Self> {
         let is_next = self.end() == next.file_block
             && self.first + u64::from(self.count) == next.first
-            && self.is_unwritten == next.is_unwritten;
+            && (self.is_unwritten == next.is_unwritten
+                || rt::mutant!("unwritten/joined-with-data"));
         let count = self.count + next.count;
         (is_next && count <= count_max(self.is_unwritten)).then_some(Self { count, ..self })
     }
@@ -272,13 +273,16 @@ impl Path {
                 let Place::Block(block) = level.place else {
                     unreachable!("a node below the root has a block");
                 };
-                change.freed.push(block);
+                if !rt::mutant!("extents/empty-node-kept") {
+                    change.freed.push(block);
+                }
                 self.levels.truncate(index);
                 entries = Vec::new();
                 continue;
             };
             let rest = level.node.split(at_end, self.capacity);
-            if rest.is_none() && first == Some(new_first) {
+            let is_first_kept = first == Some(new_first);
+            if rest.is_none() && (is_first_kept || rt::mutant!("extents/first-block-not-raised")) {
                 break;
             }
             entries = vec![Entry::Child {
@@ -329,7 +333,9 @@ impl Path {
             root.node.entries = core::mem::take(&mut child.node.entries);
             root.at = child.at;
             root.is_changed = true;
-            change.freed.push(block);
+            if !rt::mutant!("extents/root-node-kept") {
+                change.freed.push(block);
+            }
             self.levels.remove(1);
         }
     }
