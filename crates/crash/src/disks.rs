@@ -14,6 +14,7 @@ use block::BlockDevice;
 use ext::mkfs::{self, FileSystemType, JournalOption};
 use ext::options::Memory;
 use ext::{Error, MountOptions, Volume};
+use layout::feature::ReadOnlyCompatible;
 use layout::journal::{
     BLOCK_COUNT_MIN, ChecksumType, JournalCompatible, JournalIncompatible, JournalSuperblock,
 };
@@ -253,6 +254,14 @@ impl Disks {
             let is_own = logged.magic == own.magic && logged.uuid == own.uuid;
             is_own && logged.state().contains(State::ERROR)
         })
+    }
+
+    /// Returns true if the superblock has a checksum that does not match.
+    pub(crate) fn is_superblock_torn(&self) -> bool {
+        let own = superblock(self.home.block(SUPERBLOCK));
+        let words = own.features().read_only_compatible;
+        words.contains(ReadOnlyCompatible::METADATA_CSUM)
+            && own.checksum.get() != checksum::superblock(own)
     }
 
     /// Returns one hash of both devices.

@@ -5,7 +5,7 @@ use core::mem::offset_of;
 use core::ops::Range;
 
 use layout::feature::ReadOnlyCompatible;
-use layout::group::GroupDescriptor;
+use layout::group::{self, GroupDescriptor};
 use layout::inode::{Inode, InodeExtra};
 use layout::journal::JournalSuperblock;
 use layout::superblock::{self, Superblock};
@@ -46,6 +46,9 @@ const JOURNAL: &[Field] = fields![JournalSuperblock:
 /// which only e2fsck decreases, and the checksum over it.
 const DESCRIPTOR: &[Field] = fields![GroupDescriptor: unused_inodes_count_low 2, checksum 2];
 
+/// The field that says of an empty group that its bitmaps need not be read.
+const UNINITIALISED: &[Field] = fields![GroupDescriptor: flag_bits 2];
+
 /// Fields of an inode whose deletion or truncation was completed: the time of completion.
 const FINISHED: &[Field] = fields![Inode: deletion_time 4, change_time 4, modification_time 4];
 /// The parts of those fields in the inode's extra part.
@@ -59,7 +62,8 @@ const DELETED: &[Field] = fields![Inode: size_low 4, blocks_low 4, map_words 60]
 pub struct Allowed {
     /// True if the log may differ; it must still be empty.
     pub log: bool,
-    /// True if the error flag may differ: e2fsck clears it after a complete check.
+    /// True if the error flag and the flags of groups may differ: e2fsck clears the one after a
+    /// complete check, and sets the others for groups that have become empty.
     pub errors: bool,
     /// True if blocks that are free in the first image may differ.
     pub free_blocks: bool,
@@ -71,7 +75,7 @@ pub struct Allowed {
     pub tail: Option<Range<usize>>,
 }
 
-/// All bytes of a volume with one group.
+/// All bytes of a volume. With `free_blocks` it has one group.
 #[derive(Debug, Clone)]
 pub struct Bytes {
     /// Contents of the file-system device.
@@ -142,7 +146,21 @@ impl Bytes {
         features.contains(ReadOnlyCompatible::METADATA_CSUM)
     }
 
-    /// Returns the offset of the group descriptor, which is in the block after the superblock's.
+    /// Returns the offsets of all group descriptors.
+    fn descriptor_offsets(&self) -> Vec<usize> {
+        let (raw, _) = Superblock::ref_from_prefix(&self.home[superblock::OFFSET as usize..])
+            .expect("an image is longer");
+        let blocks = raw.blocks_count_low.get() - raw.first_data_block.get();
+        let count = blocks.div_ceil(raw.blocks_per_group.get()) as usize;
+        let bytes = match raw.descriptor_size.get() {
+            0 => group::SIZE,
+            bytes => bytes.into(),
+        };
+        let first = self.descriptor_offset();
+        (0..count).map(|number| first + number * bytes).collect()
+    }
+
+    /// Returns the offset of the first descriptor, which is in the block after the superblock's.
     fn descriptor_offset(&self) -> usize {
         (1024 / self.block_bytes + 1) * self.block_bytes
     }
@@ -165,14 +183,18 @@ impl Bytes {
 
     /// Zeroes everything that may differ.
     fn blank(&mut self, allowed: &Allowed, free: &[usize]) {
-        let (has_checksums, descriptor) = (self.has_metadata_checksums(), self.descriptor_offset());
+        let (has_checksums, descriptors) =
+            (self.has_metadata_checksums(), self.descriptor_offsets());
         let home = &mut self.home;
         blank(home, superblock::OFFSET as usize, SUPERBLOCK);
         if allowed.errors {
             blank(home, superblock::OFFSET as usize, ERRORS);
         }
-        if has_checksums {
+        for descriptor in descriptors.into_iter().filter(|_| has_checksums) {
             blank(home, descriptor, DESCRIPTOR);
+            if allowed.errors {
+                blank(home, descriptor, UNINITIALISED);
+            }
         }
         for inode in &allowed.finished {
             blank(home, *inode, FINISHED);

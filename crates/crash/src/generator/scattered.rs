@@ -16,15 +16,16 @@ const OPS: usize = 28;
 const FILES: u64 = 2;
 /// Numbers of pieces of the first file: around the entries of an inode (4) and of a node (84).
 const PIECES: [u32; 8] = [3, 4, 5, 40, 83, 84, 85, 88];
-/// Distance of the pieces in sectors.
-const STEP: u32 = 2 * BLOCK_SECTORS as u32;
+/// Number of blocks of a piece without data.
+const UNWRITTEN_BLOCKS: u32 = 3;
 /// Maximum size of a range in blocks.
 const RANGE_BLOCKS_MAX: u64 = 12;
 /// Handles restart at every request for more credits or at every n-th, up to this number.
 const EVERY_MAX: u64 = 4;
-/// Number of free blocks of a volume that is soon full: those of the pieces, and a few.
-const FREE_BLOCKS_MIN: u64 = 110;
-const FREE_BLOCKS_MORE: u64 = 60;
+/// Number of free blocks of a volume that is soon full, besides those of the pieces: of the
+/// directories and the tree, and a few.
+const FREE_BLOCKS_MIN: u64 = 4;
+const FREE_BLOCKS_MORE: u64 = 12;
 
 /// Returns a workload by its seed.
 pub fn workload(cell: Cell, seed: u64) -> Workload {
@@ -32,11 +33,23 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
     let lanes = 1 + random.below(LANES_MAX);
     let is_full = lanes == 1 && random.below(3) == 0;
     let is_restarting = random.below(2) == 0;
+    // The lanes keep step: one count for all.
+    let pieces = Pieces {
+        count: PIECES[random.below(PIECES.len() as u64) as usize],
+        // The volume has room for one such file.
+        blocks: match (lanes, random.below(2)) {
+            (1, 0) => UNWRITTEN_BLOCKS,
+            _ => 1,
+        },
+    };
     let setting = Setting {
         log_blocks: LOG_BLOCKS_MIN,
         lanes: lanes as u32,
         free_blocks: match is_full {
-            true => (FREE_BLOCKS_MIN + random.below(FREE_BLOCKS_MORE)) as u32,
+            true => {
+                let more = FREE_BLOCKS_MIN + random.below(FREE_BLOCKS_MORE);
+                pieces.count * pieces.blocks + more as u32
+            }
             false => 0,
         },
         restart_every: match is_restarting {
@@ -50,12 +63,10 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
         },
         ..Setting::new(cell)
     };
-    // The lanes keep step: one count for all.
-    let count = PIECES[random.below(PIECES.len() as u64) as usize];
     let mut prepared = Vec::new();
     let lanes = (0..lanes as usize).map(|lane| {
         let mut beginning = directories(lane);
-        beginning.extend(pieces(lane, count));
+        beginning.extend(pieces.ops(lane));
         prepared.push(beginning.len());
         ops_after(lane, beginning, OPS / lanes as usize, &mut random, choose)
     });
@@ -67,12 +78,29 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
     }
 }
 
-/// Returns the operations that make the first file of a lane.
-fn pieces(lane: usize, count: u32) -> Vec<Op> {
-    let path: Path = format!("{}/f0", directory_path(lane, 0)).into();
-    let create = core::iter::once(Op::Create(path.clone()));
-    let writes = (0..count).map(|at| Op::Write(path.clone(), at * STEP, BLOCK_SECTORS as u32));
-    create.chain(writes).collect()
+/// The pieces of a file, with a hole of a block between two.
+#[derive(Clone, Copy)]
+struct Pieces {
+    count: u32,
+    /// Number of blocks of a piece: one that is written, or some that are only allocated.
+    blocks: u32,
+}
+
+impl Pieces {
+    /// Returns the operations that make the first file of a lane.
+    fn ops(self, lane: usize) -> Vec<Op> {
+        let path: Path = format!("{}/f0", directory_path(lane, 0)).into();
+        let block = BLOCK_SECTORS as u32;
+        let create = core::iter::once(Op::Create(path.clone()));
+        let pieces = (0..self.count).map(|number| {
+            let (at, sectors) = (number * (self.blocks + 1) * block, self.blocks * block);
+            match self.blocks {
+                1 => Op::Write(path.clone(), at, sectors),
+                _ => Op::Allocate(path.clone(), at, sectors),
+            }
+        });
+        create.chain(pieces).collect()
+    }
 }
 
 fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {

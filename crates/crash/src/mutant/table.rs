@@ -75,7 +75,6 @@ mutants! {
     Crash of Ext4 "groups/bitmap-read-before-use": "a block bitmap that was never used is not read",
     Crash of Ext4 "groups/inodes-stay-unused": "the count of unused inodes ends before an inode in use",
     Crash of Ext4 "groups/stays-uninitialised": "a group whose bitmap is in use is not marked as without one",
-    Crash of Ext4 "groups/table-read-before-use": "a block of the inode table is zeroed at its first use",
     Numbers "inode/changed-when-dead": "a change by number finds nothing when the inode was deleted meanwhile",
     Reuse "journaled/switched-without-checkpoint": "leaving data journaling for a file empties the log first",
     Crash "log-start/not-noted": "the journal's superblock says durably where the log begins before the first commit is acknowledged",

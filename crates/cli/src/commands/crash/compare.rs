@@ -99,6 +99,7 @@ fn to_json(report: &Report) -> serde_json::Value {
         "replayed": counts.replayed,
         "repaired": counts.repaired,
         "synced_files": counts.synced_files,
+        "torn": counts.torn,
         "seconds": report.elapsed.as_secs_f64(),
         "difference": difference,
     })
@@ -115,6 +116,7 @@ fn to_text(report: &Report) -> String {
          {:6} of them with something to replay\n\
          {:6} images of volumes without a journal that e2fsck -fy repairs\n\
          {:6} files on them that were synced and not changed since, and are there\n\
+         {:6} images with half a superblock, which the others refuse\n\
          in {:.1} s\n",
         counts.recovered,
         counts.just_recovered,
@@ -124,6 +126,7 @@ fn to_text(report: &Report) -> String {
         counts.replayed,
         counts.repaired,
         counts.synced_files,
+        counts.torn,
         report.elapsed.as_secs_f64(),
     );
     match &report.difference {
