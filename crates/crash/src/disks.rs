@@ -2,8 +2,8 @@
 //!
 //! A volume is made once for each setting. Its journal is as long as the format requires, but its
 //! superblock limits the log to the first blocks, so that recovery reads little and the log wraps
-//! soon. All free blocks are poisoned, and so is on ext4 what was never used (`unused`). On a nearly full volume a file in `lost+found` (`filler`)
-//! holds the excess blocks.
+//! soon. All free blocks are poisoned, and on ext4 all metadata that was never used (`unused`). On
+//! a nearly full volume a file in `lost+found` (`filler`) holds the excess blocks.
 
 mod filler;
 mod unused;
@@ -26,7 +26,8 @@ use zerocopy::FromBytes;
 use crate::crowd::Kind as CrowdKind;
 use crate::device::ImageDevice;
 use crate::image::{BLOCK_BYTES, Image};
-use crate::setting::{Checksums, JournalPlace, Schedule, Setting, Structures, Synchronous};
+use crate::mode::Structures;
+use crate::setting::{Checksums, JournalPlace, Schedule, Setting, Synchronous};
 use crate::tag::poison;
 use crate::timetable::MADE_AT;
 use crate::world::world;

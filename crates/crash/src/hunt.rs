@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use crate::crowd;
 use crate::explore::Limits;
 use crate::generator::{Generator, Kind};
+use crate::mode::Structures;
 use crate::mutant::{Mutant, Prey};
 use crate::rule::Broken;
-use crate::setting::{CELLS, CELLS_EXT4, Cell, Structures};
+use crate::setting::{CELLS, CELLS_EXT4, Cell};
 use crate::sweep::try_all;
 use crate::volumes::Volumes;
 

@@ -18,7 +18,7 @@
 //! | [`world`](mod@world) | the simulated world |
 //! | [`run`], [`recording`], [`run_error`] | a workload, run and recorded |
 //! | [`engine`], [`tested`] | the traits of a file system that can be explored; ours |
-//! | [`mode`] | data modes, as far as the contract differs |
+//! | [`mode`] | data modes and structures, as far as the contract differs |
 //! | [`crowd`](mod@crowd) | tasks beside the clients of a workload, whose calls race |
 //! | [`cut`], [`explore`](mod@explore) | the results of a power cut, and those that are tried |
 //! | [`recover`](mod@recover), [`observe`](mod@observe), [`epilogue`] | a recovered image |

@@ -1,4 +1,14 @@
-//! The data modes of a journal, as far as the contract differs between them.
+//! The data modes of a journal and the structures of a volume, as far as the contract differs
+//! between them.
+
+/// The structures of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Structures {
+    /// Block maps, and no checksums: ext3, or ext2 without a journal.
+    Ext3,
+    /// Extents, checksums and groups without initialised bitmaps: the defaults of ext4.
+    Ext4,
+}
 
 /// The relation between file data and the journal: `data=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

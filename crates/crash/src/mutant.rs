@@ -11,7 +11,7 @@
 
 mod table;
 
-use crate::setting::Structures;
+use crate::mode::Structures;
 pub use table::{MUTANTS, NAMED};
 
 /// The workloads that hunt a mutant.

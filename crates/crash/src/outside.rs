@@ -16,8 +16,8 @@
 //! (`crates/ext/tests/it/crossing/orphans.rs` has the details); in that case the trees are
 //! compared, without the times of truncated files.
 //!
-//! An ext4 whose superblock a power cut tore apart is refused by e2fsck and by the kernel; such images
-//! are counted only.
+//! An ext4 whose superblock a power cut tore apart is refused by e2fsck and by the kernel; such
+//! images are counted only.
 //!
 //! The kernel accepts no log of fewer than 1,024 blocks, so unrecovered samples have one of that
 //! length.

@@ -19,7 +19,7 @@ mod writers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::mode::DataMode;
+use crate::mode::{DataMode, Structures};
 use block::trace::Event;
 use block::versions::Version;
 use block::{Replay, Request};
@@ -33,7 +33,7 @@ use crate::fault::{Strike, is_refused};
 use crate::image::{BLOCK_BYTES, BLOCK_SECTORS, Image, SECTOR_BYTES};
 use crate::recording::Recording;
 use crate::rule::{Broken, Rule, RuleCounts};
-use crate::setting::{JournalPlace, Setting, Structures};
+use crate::setting::{JournalPlace, Setting};
 use crate::tag::Tag;
 pub(crate) use log::LogMap;
 use log::{LogReader, Transaction};

@@ -6,7 +6,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::mode::{DataMode, OrderedScope};
+use crate::mode::{DataMode, OrderedScope, Structures};
 
 use crate::crowd::Crowd;
 use crate::fault::Fault;
@@ -21,15 +21,6 @@ pub enum JournalPlace {
     External,
     /// No journal: the volume is an ext2.
     None,
-}
-
-/// The structures of a volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Structures {
-    /// Block maps, and no checksums: ext3, or ext2 without a journal.
-    Ext3,
-    /// Extents, checksums and groups without initialised bitmaps: the defaults of ext4.
-    Ext4,
 }
 
 /// The structures, the data mode and the location of the journal.
@@ -183,7 +174,7 @@ const LOG_BLOCKS: u32 = 256;
 /// The same on ext4, whose trees may be deeper.
 const LOG_BLOCKS_EXT4: u32 = 320;
 /// Length of the log on ext4 that is just long enough.
-const LOG_BLOCKS_EXT4_MIN: u32 = 259;
+pub const LOG_BLOCKS_EXT4_MIN: u32 = 259;
 /// Maximum number of clients: each has a digit.
 pub const LANES_MAX: u32 = 36;
 /// Depth of [`Schedule::Pct`].
@@ -248,7 +239,7 @@ impl Setting {
     /// Returns the setting with what the cell requires: ext4 sets the format of its log, which has
     /// to be long enough, and a volume without a journal does not recover from a power cut.
     #[must_use]
-    pub(crate) fn fitting(self) -> Self {
+    pub fn fitting(self) -> Self {
         let usual = Self::new(self.cell);
         let mut fitting = Self {
             is_dirty: self.is_dirty && self.cell.has_journal(),

@@ -33,8 +33,8 @@ pub(crate) struct Arguments {
     /// journal.
     #[arg(long, conflicts_with = "cells")]
     all: bool,
-    /// MODE,PLACE as in ordered,internal or journal,external, with ext4 before it for the
-    /// structures of ext4, as in ext4,ordered,internal; may be repeated. writeback,none is a volume
+    /// MODE,PLACE as in ordered,internal or journal,external; ext4 before it for the structures of
+    /// ext4, as in ext4,ordered,internal; may be repeated. writeback,none is a volume
     /// without a journal: it is checked after a clean close, and --compare lets e2fsck repair some
     /// that were cut off.
     #[arg(long = "cell", value_name = "[ext4,]MODE,PLACE")]
@@ -42,10 +42,10 @@ pub(crate) struct Arguments {
     /// Workloads to run: all short ones; random long ones in tight worlds; ones that soon reuse
     /// blocks, on a volume with free space or a full one; ones that wrap around the log several
     /// times; ones with racing clients; ones whose handles restart wherever possible; ones on files
-    /// in many pieces; ones with concurrent renames and listings, with directories listed in small steps, or with inode
-    /// numbers reused at once; ones with failing device commands, one after another, or with one
-    /// failing write beside a background writer; ones on devices without space for blocks never
-    /// written. The default is all of them, in turn.
+    /// in many pieces; ones with concurrent renames and listings, with directories listed in small
+    /// steps, or with inode numbers reused at once; ones with failing device commands, one after
+    /// another, or with one failing write beside a background writer; ones on devices without space
+    /// for blocks never written. The default is all of them, in turn.
     #[arg(long, value_enum)]
     generator: Option<GeneratorName>,
     /// Operations per exhaustive workload; up to 2 all combinations run, beyond that a sample

@@ -10,8 +10,8 @@ use crate::support::Folder;
 
 const MIB: u64 = 1 << 20;
 
-/// Hides all mounts from a program in its own namespace: mkfs.btrfs looks at each of them, and fails
-/// at a mount of another test whose server was just killed.
+/// Hides all mounts from a program in its own namespace: mkfs.btrfs looks at each of them, and
+/// fails at a mount of another test whose server was just killed.
 const NO_MOUNTS: &str = "mount -t tmpfs none /proc && mkdir /proc/self && : >/proc/self/mounts";
 
 /// An image that is zero but for some bytes.

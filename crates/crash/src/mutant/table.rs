@@ -1,7 +1,7 @@
 //! All mutants.
 
 use super::{Mutant, Named, Prey};
-use crate::setting::Structures;
+use crate::mode::Structures;
 
 macro_rules! structures {
     () => {

@@ -11,10 +11,11 @@ use super::{Counts, Difference};
 use crate::disks::{Disks, quiet};
 use crate::e2fsck::Files;
 use crate::image::{BLOCK_BYTES, Image};
+use crate::mode::Structures;
 use crate::observe::{Contents, LOST_AND_FOUND, Observation, observe};
 use crate::op::Special;
 use crate::rule::{Broken, Rule};
-use crate::setting::{Schedule, Structures};
+use crate::setting::Schedule;
 use crate::timetable::RECOVERED_AT;
 use crate::world::world;
 

@@ -1,6 +1,6 @@
 //! Bugs of other file systems, each as a short workload that is explored in all data modes, with
 //! the journal inside and outside, in a quiet world and in one where transactions are committed in
-//! the middle of operations.
+//! the middle of operations, and on ext4 in the latter.
 //!
 //! A script reads `made before | recorded`: the operations before the bar are durable when the
 //! recording begins. After any crash the model of the script must hold, by all rules; the rules
@@ -42,7 +42,7 @@ use crash::op::Op;
 use crash::replay::ReplayId;
 use crash::rule::Rule;
 use crash::run::{prepare, record};
-use crash::setting::{CELLS, Setting};
+use crash::setting::{CELLS, CELLS_EXT4, Setting};
 use crash::workload::Workload;
 
 /// Less of everything than `jext crash` tries, but more volumes that are used afterwards: many of
@@ -67,11 +67,13 @@ fn check(rules: &[Rule], script: &str) {
 /// Explores a script in every cell, with what makes the setting special (as in `,fua=0,log=224`).
 fn check_on(special: &str, rules: &[Rule], script: &str) {
     let mut total = Tally::default();
-    for (cell, world) in CELLS
+    let ext3 = CELLS
         .into_iter()
-        .flat_map(|cell| WORLDS.map(|world| (cell, world)))
-    {
+        .flat_map(|cell| WORLDS.map(|world| (cell, world)));
+    let ext4 = CELLS_EXT4.map(|cell| (cell, WORLDS[1]));
+    for (cell, world) in ext3.chain(ext4) {
         let setting: Setting = format!("{cell}{special}{world}").parse().unwrap();
+        let setting = setting.fitting();
         let workload = workload(setting, script);
         let prepared = prepare(&workload, &Disks::make(&setting).unwrap()).unwrap();
         let recording =

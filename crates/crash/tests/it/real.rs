@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crash::real::Session;
-use crash::setting::CELLS;
+use crash::setting::journaled_cells;
 
 /// Clients.
 const LANES: u32 = 16;
@@ -14,7 +14,7 @@ const SECONDS: u64 = 4;
 fn sixteen_threads_whose_devices_are_cut() {
     let folder = tempfile::tempdir().unwrap();
     let session = Session {
-        cells: CELLS.to_vec(),
+        cells: journaled_cells(),
         lanes: LANES,
         seed: 1,
         after: Duration::from_secs(SECONDS),

@@ -11,14 +11,16 @@ use crash::generator::{Generator, Kind};
 use crash::rule::Rule::{C2, C3, E0, E1, E2, E3, E4, E5, E6, E9, E10};
 use crash::rule::{RULES, Rule, RuleCounts};
 use crash::session::{Report, Session, Stop};
-use crash::setting::{CELLS, Cell, NO_JOURNAL, Setting};
+use crash::setting::{
+    CELLS, CELLS_EXT4, Cell, LOG_BLOCKS_EXT4_MIN, NO_JOURNAL, Setting, all_cells, journaled_cells,
+};
 use ext::Volume;
 
 /// Threads of each session.
 const THREADS: usize = 2;
 
 fn run(kind: Kind, seed: u64, workloads: Option<u64>) -> Report {
-    run_in(&CELLS, kind, seed, workloads)
+    run_in(&journaled_cells(), kind, seed, workloads)
 }
 
 fn run_in(cells: &[Cell], kind: Kind, seed: u64, workloads: Option<u64>) -> Report {
@@ -93,6 +95,11 @@ fn restarts() {
 }
 
 #[test]
+fn files_in_many_pieces() {
+    run(Kind::Scattered, 16, Some(12));
+}
+
+#[test]
 fn names_change_beside_each_other() {
     run(Kind::Crowd(crowd::Kind::Names), 12, Some(12));
 }
@@ -112,7 +119,8 @@ fn numbers_are_used_again_at_once() {
 /// Every command of every short workload fails, with the journal inside and outside.
 #[test]
 fn each_command_of_single_operations_fails() {
-    let report = run_in(&CELLS[..2], Kind::EachFault { length: 1 }, 5, None);
+    let cells = [CELLS[0], CELLS_EXT4[1]];
+    let report = run_in(&cells, Kind::EachFault { length: 1 }, 5, None);
     assert!(report.is_complete);
     let rules = report.total().rules;
     for rule in [E0, E1, E2, E4, E5, E6, E9] {
@@ -140,7 +148,8 @@ fn devices_have_no_room() {
 /// The workloads of every generator, on volumes without a journal, closed.
 #[test]
 fn volumes_without_a_journal() {
-    run_in(&[NO_JOURNAL], Kind::Exhaustive { length: 1 }, 7, None);
+    let cells = [NO_JOURNAL, NO_JOURNAL.ext4()];
+    run_in(&cells, Kind::Exhaustive { length: 1 }, 7, None);
     for kind in [
         Kind::Exhaustive { length: 2 },
         Kind::Exhaustive { length: 3 },
@@ -150,6 +159,7 @@ fn volumes_without_a_journal() {
         Kind::Laps,
         Kind::Races,
         Kind::Restarts,
+        Kind::Scattered,
         Kind::Crowd(crowd::Kind::Names),
         Kind::Crowd(crowd::Kind::Listings),
         Kind::Crowd(crowd::Kind::Numbers),
@@ -157,7 +167,7 @@ fn volumes_without_a_journal() {
         Kind::Passing,
         Kind::Full,
     ] {
-        run_in(&[NO_JOURNAL], kind, 7, Some(200));
+        run_in(&cells, kind, 7, Some(200));
     }
 }
 
@@ -203,10 +213,15 @@ fn every_rule_is_exercised() {
 /// The shortest log of the generators is the shortest that the engine takes.
 #[test]
 fn no_log_is_shorter() {
-    for (log_blocks, is_taken) in [(LOG_BLOCKS_MIN, true), (LOG_BLOCKS_MIN - 1, false)] {
+    for (cell, log_blocks, is_taken) in [
+        (CELLS[0], LOG_BLOCKS_MIN, true),
+        (CELLS[0], LOG_BLOCKS_MIN - 1, false),
+        (CELLS_EXT4[0], LOG_BLOCKS_EXT4_MIN, true),
+        (CELLS_EXT4[0], LOG_BLOCKS_EXT4_MIN - 1, false),
+    ] {
         let setting = Setting {
             log_blocks,
-            ..Setting::new(CELLS[0])
+            ..Setting::new(cell)
         };
         let devices = Disks::make(&setting).unwrap().devices();
         let opened = Volume::open(devices.home_device(), None, quiet(setting.cell.data));
@@ -219,8 +234,7 @@ fn no_log_is_shorter() {
 #[test]
 fn disks_are_made_again_as_they_were() {
     let make = || -> Vec<(Setting, u64)> {
-        let cells = CELLS.into_iter().chain([NO_JOURNAL]);
-        let settings = cells.flat_map(|cell| {
+        let settings = all_cells().into_iter().flat_map(|cell| {
             [0, 64].map(|free_blocks| Setting {
                 free_blocks,
                 ..Setting::new(cell)

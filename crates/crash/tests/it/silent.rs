@@ -14,7 +14,7 @@ use crash::replay::ReplayId;
 use crash::rule::Rule;
 use crash::run::{prepare, record};
 use crash::session::{Session, Stop};
-use crash::setting::CELLS;
+use crash::setting::journaled_cells;
 use layout::{Block, SectorNr};
 
 /// Every part of a volume is damaged, in all cells, and the engine keeps the rule.
@@ -28,7 +28,7 @@ fn every_part_is_damaged() {
             ..Limits::new(9)
         };
         let session = Session {
-            generator: Generator::new(kind, CELLS.to_vec(), limits.seed),
+            generator: Generator::new(kind, journaled_cells(), limits.seed),
             limits,
             threads: 2,
             stop: Stop {

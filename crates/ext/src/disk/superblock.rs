@@ -97,9 +97,9 @@ impl Superblock {
         Self::decode_fields(bytes, device_bytes, true)
     }
 
-    /// Decodes the superblock of a volume before its log is replayed. The checksum need not match if
-    /// the volume needs recovery: a write of the superblock that a power cut tore apart is in the
-    /// log as a whole.
+    /// Decodes the superblock of a volume before its log is replayed. The checksum need not match
+    /// if the volume needs recovery: a write of the superblock that a power cut tore apart is in
+    /// the log as a whole.
     ///
     /// # Errors
     /// As [`decode`](Self::decode).

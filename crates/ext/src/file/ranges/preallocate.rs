@@ -29,8 +29,8 @@ const BLOCKS_MAX: u64 = 32_767;
 /// Number of blocks of a transaction that makes them unwritten, if each may need a revoke.
 const BUFFERED_MAX: u32 = 64;
 
-/// Changes a range, in ascending order. Takes the inode lock for one step at a time; after an error,
-/// or a crash, a part from the start on may have changed.
+/// Changes a range, in ascending order. Takes the inode lock for one step at a time; after an
+/// error, or a crash, a part from the start on may have changed.
 pub(super) fn change(
     core: &Core,
     inode: &Arc<Inode>,
