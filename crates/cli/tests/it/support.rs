@@ -58,10 +58,14 @@ impl Folder {
         error.trim_start_matches("jext: ").trim_end().to_owned()
     }
 
-    /// Lets e2fsck look at an image; it must find nothing.
+    /// Lets e2fsck look at an image; it must find nothing, and the state must be clean.
     pub(crate) fn check(&self, image: &str) {
         let image = self.path().join(image);
         tool::run_well("e2fsck", &["-fn".as_ref(), image.as_os_str()]);
+        let facts = tool::run_well("dumpe2fs", &["-h".as_ref(), image.as_os_str()]);
+        let state = facts.lines().find(|line| line.contains("state:"));
+        let state = state.expect("dumpe2fs tells the state");
+        assert!(state.ends_with(" clean"), "{}: {state}", image.display());
     }
 
     pub(crate) fn write(&self, name: &str, contents: &[u8]) {

@@ -52,8 +52,8 @@ impl Superblock {
     /// without a journal, only a check can repair the effects of an earlier crash.
     pub fn note_unmount(&mut self, seconds: i64, was_valid: bool) {
         self.set_needs_recovery(false);
+        self.set_state(State::VALID, was_valid);
         if !self.is_marked_alone() {
-            self.set_state(State::VALID, was_valid);
             self.note_write(seconds);
         }
     }
