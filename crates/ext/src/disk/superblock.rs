@@ -150,6 +150,12 @@ impl Superblock {
         })
     }
 
+    /// Returns true if the checksum does not match, as before the replay of a log that has a newer
+    /// image.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.checksums.check_superblock(&self.raw).is_err()
+    }
+
     /// Returns true if this is a volume whose marks are changed by a write that changes nothing
     /// else: one with a journal, which is replayed by them, and with a checksum.
     pub(crate) fn is_marked_alone(&self) -> bool {

@@ -52,7 +52,8 @@ pub(crate) fn open(
         )?,
         None => false,
     };
-    if has_changed || superblock.needs_recovery {
+    let is_unsettled = superblock.needs_recovery && !options.no_recovery;
+    if has_changed || is_unsettled {
         superblock = superblock::read(&device)?;
     }
     report.has_errors = superblock.raw.state().contains(State::ERROR);

@@ -63,6 +63,10 @@ pub(super) fn replay(
     if is_read_only && !superblock.needs_recovery {
         return Ok(false);
     }
+    if superblock.is_torn() {
+        // The log has to bring a whole one; else nothing is written.
+        superblock::read(&recovery::view(log, device)?)?;
+    }
     let recovered = settle(device, log, superblock, options.unmarked_log)?;
     report.replayed_transactions = recovered.transactions;
     report.discarded_transactions = recovered.discarded;

@@ -58,7 +58,7 @@ pub(super) fn change(
         let rest = ByteRange { start: at, ..range };
         let has_pending = core.space.has_pending();
         let done = match what {
-            RangeChange::Zero => step.zero(core, inode, &mut state, rest),
+            RangeChange::Zero => step.zero(core, inode, &mut state, rest, has_pending),
             _ => step.allocate(core, inode, &mut state),
         };
         match done {
@@ -83,13 +83,14 @@ struct Step {
 impl Step {
     /// Zeroes the first blocks of the step, which are all of one kind: holes are allocated, written
     /// blocks become unwritten, and a block of which `rest` has only a part gets zeroes. Returns
-    /// their number.
+    /// their number; 0 after a wait for blocks that were about to be released.
     fn zero(
         mut self,
         core: &Core,
         inode: &Arc<Inode>,
         state: &mut InodeState,
         rest: ByteRange,
+        has_pending: bool,
     ) -> Result<u32> {
         let _table = core.hold_table(inode.nr)?;
         finish_cut(core, inode, state)?;
@@ -128,7 +129,7 @@ impl Step {
         self.count = run.count;
         match self.mark(core, inode, state, run) {
             Ok(()) => {}
-            Err(Error::NoSpace) if core.space.has_pending() => return Err(Error::NoSpace),
+            Err(Error::NoSpace) if has_pending && core.wait_for_space()? => return Ok(0),
             Err(Error::NoSpace) => {
                 let end = (self.first + u64::from(run.count)).get() * block_bytes;
                 let end = self.size_after(core, run.count).max(end.min(state.size));
@@ -168,6 +169,9 @@ impl Step {
         run: Run,
     ) -> Result<()> {
         let size = self.size_after(core, run.count);
+        if size > state.size {
+            clear_tail(core, inode, state)?;
+        }
         let _superblock = hold_for_large_file(core, size)?;
         let map = FileMap::of(state);
         direct::drop_range(core, inode, self.first, run.count.into())?;

@@ -363,17 +363,25 @@ fn write_into(
         }
     };
     let (change, nodes) = match nodes {
-        Err(Error::NoSpace) => (without_split(core, inode, &site, whole, part)?, Vec::new()),
+        Err(Error::NoSpace) => {
+            let size = state.size;
+            (
+                without_split(core, inode, size, &site, whole, part)?,
+                Vec::new(),
+            )
+        }
         nodes => nodes?,
     };
     Draft::new(site, change, nodes).write(core, handle, inode, state)
 }
 
 /// Returns a conversion that includes the part and needs no node, after writing zeroes to what else
-/// it converts.
+/// it converts. Blocks behind the part and the end of the file stay unwritten: e2fsck takes others
+/// for contents.
 fn without_split(
     core: &Core,
     inode: &Inode,
+    size: u64,
     site: &Site,
     whole: Piece,
     part: Piece,
@@ -381,7 +389,9 @@ fn without_split(
     let (first, last) = (whole.file_block, whole.end());
     let mut choices = [first..part.end(), part.file_block..last, first..last];
     choices.sort_by_key(|blocks| blocks.end - blocks.start);
-    for blocks in choices {
+    let size_blocks = size.div_ceil(u64::from(core.geometry().block_bytes));
+    let end_max = size_blocks.max(part.end());
+    for blocks in choices.into_iter().filter(|blocks| blocks.end <= end_max) {
         let piece = whole.part(blocks.clone()).expect("it has the part");
         let change = site.rewrite(Piece {
             is_unwritten: false,

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use ext::volume::{OpenFlags, RangeChange};
 use ext::{Corrupt, Sealed};
 use layout::group::{GroupDescriptor64, GroupFlags};
 use layout::journal::JournalIncompatible;
@@ -422,4 +423,41 @@ fn an_index_that_is_not_maintained_is_not_dropped() {
     let volume = open_on(&image);
     volume.write_file("/top/new", b"").unwrap();
     volume.close().unwrap();
+}
+
+/// On a full volume a write to preallocated blocks converts more than it writes, but nothing behind
+/// the end of the file: e2fsck takes written blocks there for contents.
+#[test]
+fn preallocated_blocks_behind_the_end_stay_unwritten_on_a_full_volume() {
+    let image = garbage(1024, 4, "-O ^has_journal");
+    let volume = open_on(&image);
+    for name in ["/file", "/ballast"] {
+        volume.write_file(name, b"").unwrap();
+    }
+    let [nr, ballast] = ["/file", "/ballast"].map(|name| volume.resolve(name, true).unwrap());
+    let file = volume.open_inode(nr, OpenFlags::READ_WRITE).unwrap();
+    for block in [0, 2, 4] {
+        volume.write_all(file, block * 1024, &[1; 1024]).unwrap();
+    }
+    volume
+        .change_range(nr, 6 * 1024, 8 * 1024, RangeChange::Allocate, true)
+        .unwrap();
+    let hand = volume.open_inode(ballast, OpenFlags::READ_WRITE).unwrap();
+    let mut size = 0;
+    while volume.usage().blocks_free > 0 {
+        match volume.write(hand, size, &[7; 1024]) {
+            Ok(written) => size += written as u64,
+            Err(Error::NoSpace) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let written = volume.write(file, 6 * 1024, &[9; 100]);
+    assert!(
+        matches!(written, Ok(100) | Err(Error::NoSpace)),
+        "{written:?}"
+    );
+    volume.release(file).unwrap();
+    volume.release(hand).unwrap();
+    volume.close().unwrap();
+    tool::run_well("e2fsck", &["-fn".as_ref(), image.path.as_os_str()]);
 }
