@@ -35,7 +35,7 @@ impl Superblock {
     }
 
     /// Records that the volume is in use: with a journal it needs recovery from now on, without one
-    /// it is not valid. Where marks are changed alone, the rest is for [`count_mount`] in a
+    /// it is not valid. Where marks are changed alone, the rest is for `count_mount` in a
     /// transaction.
     pub fn note_mount(&mut self, seconds: i64, has_journal: bool) {
         if has_journal {
