@@ -8,6 +8,7 @@
 //! | `lay_out` | all blocks of a new file at once, past the cache |
 //! | `truncate` | setting the size, deleting |
 //! | `ranges` | allocating, punching and zeroing parts of a file |
+//! | `touch` | times of a file whose block map stays as it is |
 //! | `seek` | finding data and holes |
 //! | `orphans` | completing the operations on the orphan list |
 //! | `journaled` | switching a file's data journaling |
@@ -54,6 +55,7 @@ mod tail;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod touch;
 mod truncate;
 mod write;
 

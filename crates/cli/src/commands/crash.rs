@@ -34,9 +34,9 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "cells")]
     all: bool,
     /// MODE,PLACE as in ordered,internal or journal,external; ext4 before it for the structures of
-    /// ext4, as in ext4,ordered,internal; may be repeated. writeback,none is a volume
-    /// without a journal: it is checked after a clean close, and --compare lets e2fsck repair some
-    /// that were cut off.
+    /// ext4, as in ext4,ordered,internal; may be repeated. writeback,none is a volume without a
+    /// journal: it is checked after a clean close, and --compare lets e2fsck repair some that were
+    /// cut off.
     #[arg(long = "cell", value_name = "[ext4,]MODE,PLACE")]
     cells: Vec<Cell>,
     /// Workloads to run: all short ones; random long ones in tight worlds; ones that soon reuse

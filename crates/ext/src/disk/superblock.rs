@@ -7,14 +7,12 @@
 //! |---|---|
 //! | compatible | all; an unknown one is harmless by definition |
 //! | incompatible | `filetype`, `needs_recovery`; `journal_dev` has its own message |
-//! | incompatible, of ext4 | `64bit`, `flex_bg`, `metadata_csum_seed` |
-//! | incompatible, for reading | `extent` |
+//! | incompatible, of ext4 | `extent`, `64bit`, `flex_bg`, `metadata_csum_seed` |
 //! | read-only compatible | `sparse_super`, `large_file` |
 //! | read-only compatible, of ext4 | `huge_file`, `uninit_bg`, `dir_nlink`, `extra_isize` |
 //! | read-only compatible, of ext4 | `metadata_csum` |
 //!
-//! A volume with features for reading is not opened for writing. Any other read-only compatible
-//! feature opens it read-only.
+//! Any other read-only compatible feature opens a volume read-only.
 //!
 //! Counts (free blocks, free inodes) are not trusted: the group descriptors have the exact ones.
 

@@ -11,17 +11,17 @@
 use std::sync::Arc;
 
 use block::Request;
-use jbd2::Credits;
 use layout::{Block, FileBlock, SectorNr};
 
 use crate::cache::file_pages::Which;
 use crate::cache::inode::Inode;
 use crate::cache::read_ahead::Span;
 use crate::core::Core;
-use crate::disk::inode::{InodeState, now};
+use crate::disk::inode::InodeState;
 use crate::error::{Error, Result};
 use crate::file::buffered::buffered;
 use crate::file::spans::map_spans;
+use crate::file::touch::touch;
 use crate::writeback::pages::{wait_written, write_file};
 
 /// Number of bytes written at a time.
@@ -74,15 +74,7 @@ fn write_piece(
     drop_range(core, inode, first, count)?;
     rt::charge(rt::Cost::Copy(from.len() as u64));
     overwrite(core, inode, &spans, from)?;
-    let _table = core.hold_table(inode.nr)?;
-    let mut handle = core.begin(Credits {
-        blocks: 1,
-        revokes: 0,
-    })?;
-    state.mtime = now();
-    state.ctime = state.mtime;
-    state.store(core, &mut handle, inode.nr, false)?;
-    handle.finish()?;
+    touch(core, inode, state)?;
     Ok(from.len())
 }
 

@@ -20,18 +20,18 @@ mod punch;
 
 use std::sync::Arc;
 
-use jbd2::Credits;
 use layout::FileBlock;
 use layout::inode_flags::InodeFlags;
 
 use super::truncate::{finish_cut, grow};
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::disk::inode::{InodeState, now};
+use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::file::buffered::buffered;
 use crate::file::live::check_live;
+use crate::file::touch::touch;
 use crate::map::{FileMap, Mapped};
 use crate::writeback::{self, memory};
 
@@ -198,19 +198,6 @@ fn zero_part(
             buffered(core, inode, state, range.start, &zeroes).map(drop)
         }
     }
-}
-
-/// Notes a change of the contents that has changed no block.
-fn touch(core: &Core, inode: &Inode, state: &mut InodeState) -> Result<()> {
-    let _table = core.hold_table(inode.nr)?;
-    let mut handle = core.begin(Credits {
-        blocks: 1,
-        revokes: 0,
-    })?;
-    state.mtime = now();
-    state.ctime = state.mtime;
-    state.store(core, &mut handle, inode.nr, true)?;
-    handle.finish().map(drop)
 }
 
 /// Writes zeroes to blocks of the file that are mapped, as far as the file reaches.

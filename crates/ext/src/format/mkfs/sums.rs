@@ -64,6 +64,7 @@ impl Sums {
         self.0.seal_descriptor(group, bytes);
     }
 }
+
 /// Stores the checksum of a superblock, if the volume has one.
 pub(super) fn seal_superblock(raw: &mut Superblock) {
     let features = raw.features().read_only_compatible;
