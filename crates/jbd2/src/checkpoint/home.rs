@@ -33,7 +33,7 @@ impl Shared {
                 Outlook::Underway => self.writes_done.wait(&mut checkpoint),
                 Outlook::Held(tid) => {
                     drop(checkpoint);
-                    self.commit(tid)?;
+                    self.commit_for_checkpoint(tid)?;
                     self.wait_until_filed(tid)?;
                 }
                 Outlook::CanStart => {

@@ -18,8 +18,17 @@ use crate::error::Result;
 use crate::policy::Committer;
 use crate::shared::{Shared, StateGuard};
 
+/// The kind of thread that wants a transaction to be durable.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Membership {
+    /// Is counted, and others may wait for it.
+    Caller,
+    /// Is not counted. Its commit starts at once.
+    Checkpoint,
+}
+
 impl Shared {
-    /// Makes a transaction durable, and waits.
+    /// Makes a transaction durable for a caller, and waits.
     pub(crate) fn commit(&self, tid: Tid) -> Result<()> {
         let mut state = self.state.lock();
         if state.durable.is_at_or_after(tid) {
@@ -28,8 +37,26 @@ impl Shared {
         let began = rt::monotonic();
         self.counters.sync_callers.add(1);
         self.join_group(&mut state, tid);
+        let result = self.commit_or_wait(state, tid, Membership::Caller);
+        self.counters
+            .stalled_commit
+            .add_time(rt::monotonic().saturating_sub(began));
+        result
+    }
+
+    /// Makes a transaction durable for a checkpoint, which is no member of its group, and waits.
+    pub(crate) fn commit_for_checkpoint(&self, tid: Tid) -> Result<()> {
+        self.commit_or_wait(self.state.lock(), tid, Membership::Checkpoint)
+    }
+
+    fn commit_or_wait<'a>(
+        &'a self,
+        mut state: StateGuard<'a>,
+        tid: Tid,
+        membership: Membership,
+    ) -> Result<()> {
         let seen = state.commit_hold.failures();
-        let result = loop {
+        loop {
             if state.durable.is_at_or_after(tid) {
                 break Ok(());
             }
@@ -44,14 +71,16 @@ impl Shared {
                 break Ok(());
             }
             if let Err(held) = state.commit_hold.check(seen) {
-                leave_group(&mut state, tid);
+                if membership == Membership::Caller {
+                    leave_group(&mut state, tid);
+                }
                 break Err(held);
             }
             let is_held = state.held.is_some();
             match self.config.policy.committer {
                 Committer::Caller if (is_running || is_held) && !state.has_committer => {
                     state.has_committer = true;
-                    if !is_held {
+                    if !is_held && membership == Membership::Caller {
                         self.gather_group(&mut state, tid);
                     }
                     state = self.lead_commit(state);
@@ -62,11 +91,7 @@ impl Shared {
                 Committer::Caller => {}
             }
             self.committed(tid).wait(&mut state);
-        };
-        self.counters
-            .stalled_commit
-            .add_time(rt::monotonic().saturating_sub(began));
-        result
+        }
     }
 
     /// Requests an attempt at a held commit now, by the daemon.

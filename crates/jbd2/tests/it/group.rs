@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use block::{BlockDevice, DeviceError, Geometry, MemoryDevice, Request, Ticket};
-use jbd2::{Buffer, Config, Credits, Journal, LogPolicy};
+use jbd2::{Buffer, Config, Credits, Journal, LogPolicy, Stats};
 use layout::{Block, BlockNr, Tid};
 use rt::Nanos;
 
@@ -61,32 +61,57 @@ fn buffer(nr: u64) -> Arc<Buffer> {
     Buffer::new(BlockNr::new(nr), Block::zeroed(1024).into_arc())
 }
 
+/// Eight threads make 25 transactions durable each; returns the statistics.
+fn eight_callers(policy: LogPolicy) -> Stats {
+    let journal = journal(policy);
+    let threads: Vec<_> = (0..8)
+        .map(|nr| {
+            let journal = Arc::clone(&journal);
+            rt::spawn("caller", move || {
+                let buffer = buffer(nr);
+                for _ in 0..25 {
+                    let tid = write(&journal, &buffer);
+                    journal.commit(tid).expect("it works");
+                    assert!(journal.is_durable(tid));
+                }
+            })
+        })
+        .collect();
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().expect("no panic"));
+    let statistics = journal.stats();
+    journal.close().expect("it works");
+    statistics
+}
+
 #[test]
 fn callers_share_commits() {
     for policy in [LogPolicy::DEFAULT, LogPolicy::LINUX24] {
-        let journal = journal(policy);
-        let threads: Vec<_> = (0..8)
-            .map(|nr| {
-                let journal = Arc::clone(&journal);
-                rt::spawn("caller", move || {
-                    let buffer = buffer(nr);
-                    for _ in 0..25 {
-                        let tid = write(&journal, &buffer);
-                        journal.commit(tid).expect("it works");
-                        assert!(journal.is_durable(tid));
-                    }
-                })
-            })
-            .collect();
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().expect("no panic"));
-        let statistics = journal.stats();
-        assert!(statistics.sync_callers <= 200);
+        let statistics = eight_callers(policy);
+        assert!(statistics.sync_callers <= 200, "{policy:?}: {statistics:?}");
         assert!(statistics.commits < 120, "{policy:?}: {statistics:?}");
         assert!(statistics.group_size_max >= 4, "{policy:?}: {statistics:?}");
-        journal.close().expect("it works");
     }
+}
+
+/// With the policy of Linux 2.4 a checkpoint commits the transaction that has a block of an older
+/// one: that is no caller.
+#[test]
+fn a_checkpoint_is_not_a_caller() {
+    let run = sim::run(sim::Config::fair(1), || {
+        let journal = journal(LogPolicy::LINUX24);
+        let shared = buffer(0);
+        for nr in 1..200 {
+            write(&journal, &shared);
+            write(&journal, &buffer(nr));
+        }
+        let statistics = journal.stats();
+        journal.close().map(|()| statistics)
+    });
+    let statistics = run.expect("no deadlock").value.expect("it works");
+    assert!(statistics.commits >= 2, "{statistics:?}");
+    assert_eq!(statistics.sync_callers, 0, "{statistics:?}");
 }
 
 #[test]
