@@ -115,6 +115,7 @@ pub use error::{PlanError, Spot};
 pub use product::{Combination, Trial, split_id, trial_id};
 pub use published::{
     Absent, Cell, Claim, ClaimRule, ClaimTest, Explanation, Limit, Published, PublishedSet, Size,
+    Taken,
 };
 pub use replica::{Replica, Vary};
 pub use shard::{Shard, ShardError};
@@ -149,6 +150,8 @@ pub struct Plan {
     pub published_sets: Vec<PublishedSet>,
     /// The published claims.
     pub claims: Vec<Claim>,
+    /// The plans that published figures and claims are taken from.
+    pub taken: Vec<Taken>,
     /// The plan as TOML with everything taken from its bases; `None` if it has no base.
     pub written_out: Option<String>,
     /// Notes on values that were rounded when the plan was read, one sentence each.

@@ -26,6 +26,7 @@
 
 pub mod answer;
 pub mod compare;
+mod counterpart;
 mod extrapolation;
 mod findings;
 pub(crate) mod gather;
@@ -53,6 +54,7 @@ use crate::timeline::Timeline;
 use crate::warning::Warning;
 use gather::{Gathered, gather};
 
+pub use counterpart::Counterparts;
 pub use findings::{Findings, Mark, Marks, Order};
 pub(crate) use table::wrapped;
 
@@ -84,6 +86,8 @@ pub struct Report {
     pub machines: Vec<Machine>,
     /// The plan with everything taken from its bases; `None` if it has no base.
     pub written_out: Option<String>,
+    /// The plans of jext's engine that have figures for the same cells.
+    pub counterparts: Vec<String>,
 }
 
 /// The figures of a block.
@@ -127,12 +131,16 @@ pub struct Row {
     pub labels: Vec<String>,
     /// True if the others are compared with this row.
     pub is_baseline: bool,
+    /// The name of the primary figure.
+    pub primary: &'static str,
     /// Number of trials that were run and counted.
     pub count: usize,
     /// Its figures.
     pub figures: BTreeMap<&'static str, Mean>,
     /// The published figures.
     pub published: BTreeMap<&'static str, f64>,
+    /// The primary figure of jext's engine, if this row is of a guest.
+    pub engine: Option<Mean>,
     /// The gain over the baseline with its interval; its p-value is corrected for the group's
     /// number of rows.
     pub effect: Option<Effect>,
@@ -153,19 +161,20 @@ impl Report {
     #[must_use]
     pub fn new(plan: &Plan, records: &[Record]) -> Self {
         let briefs: Vec<Brief> = records.iter().map(Brief::from).collect();
-        Self::of(plan, &briefs)
+        Self::of(plan, &briefs, &Counterparts::default())
     }
 
-    /// Summarises the parts of records that a report needs.
+    /// Summarises the parts of records that a report needs, with the engine's figures beside those
+    /// of a guest.
     #[must_use]
-    pub fn of(plan: &Plan, records: &[Brief]) -> Self {
+    pub fn of(plan: &Plan, records: &[Brief], counterparts: &Counterparts) -> Self {
         let all = gather(plan, records);
         let blocks = plan.blocks.iter().enumerate().map(|(index, block)| {
             let own: Vec<&Gathered<'_>> = all
                 .iter()
                 .filter(|gathered| gathered.combination.block == index)
                 .collect();
-            block_report(plan, block, &own)
+            block_report(plan, block, &own, counterparts)
         });
         let used = || all.iter().flat_map(|gathered| gathered.trials.values());
         let contexts: BTreeMap<*const Context, &Context> = used()
@@ -205,6 +214,7 @@ impl Report {
             programs: programs.into_iter().cloned().collect(),
             machines: machines.into_values().cloned().collect(),
             written_out: plan.written_out.clone(),
+            counterparts: counterparts.plans_of(all.iter().map(|own| &own.combination)),
         }
     }
 
@@ -258,12 +268,24 @@ impl Row {
         let published = self.published.get(metric).filter(|value| **value != 0.0)?;
         Some(self.value(metric)? / published - 1.0)
     }
+
+    /// Returns the relative difference of the primary figure from that of jext's engine.
+    #[must_use]
+    pub fn against_engine(&self) -> Option<f64> {
+        let engine = self.engine.filter(|mean| mean.value != 0.0)?;
+        Some(self.value(self.primary)? / engine.value - 1.0)
+    }
 }
 
 /// The levels that a group's rows have in common.
 type Common = Vec<(&'static str, String)>;
 
-fn block_report(plan: &Plan, block: &Block, gathered: &[&Gathered<'_>]) -> BlockReport {
+fn block_report(
+    plan: &Plan,
+    block: &Block,
+    gathered: &[&Gathered<'_>],
+    counterparts: &Counterparts,
+) -> BlockReport {
     let varies: Vec<&'static str> = block.factors.iter().map(|factor| factor.key.name).collect();
     let has_baseline = !block.baseline.is_empty();
     let compared: Vec<&'static str> = varies
@@ -298,7 +320,7 @@ fn block_report(plan: &Plan, block: &Block, gathered: &[&Gathered<'_>]) -> Block
     sources.dedup();
     let groups = groups
         .into_iter()
-        .map(|(common, own)| group(plan, block, common, &own, &compared));
+        .map(|(common, own)| group(plan, block, common, &own, &compared, counterparts));
     // If the workload is a factor, the parameters of all workloads apply.
     let settings: Vec<_> = match varies.contains(&"workload") {
         true => block.fixed.iter().collect(),
@@ -324,6 +346,7 @@ fn group(
     common: Common,
     gathered: &[&Gathered<'_>],
     compared: &[&'static str],
+    counterparts: &Counterparts,
 ) -> Group {
     let settings = gathered.iter().map(|own| &*own.combination.settings);
     let headline = headline::of_all(settings);
@@ -331,7 +354,10 @@ fn group(
     let primary = kind(headline.primary);
     let rows = gathered.iter();
     let mut rows: Vec<Row> = rows
-        .map(|own| row(plan, block, own, compared, primary))
+        .map(|own| Row {
+            engine: counterparts.figure(&own.combination, primary.name),
+            ..row(plan, block, own, compared, primary)
+        })
         .collect();
     add_effects(&mut rows, primary);
     let shown: Vec<&MetricKind> = headline.shown.iter().map(|name| kind(name)).collect();
@@ -391,11 +417,13 @@ fn row(
             .map(|level| level.label.clone())
             .collect(),
         is_baseline,
+        primary: primary.name,
         count: gathered.trials.len(),
         figures: figures.collect(),
         published: published
             .map(|Published { metric, value, .. }| (*metric, *value))
             .collect(),
+        engine: None,
         effect: None,
         runs: gathered
             .sample_of(primary.name)

@@ -16,7 +16,7 @@ mod trials;
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -24,8 +24,9 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use lab::plan::{Shard, builtin};
 use lab::record::csv;
+use lab::report::Counterparts;
 use lab::runner::{self, Failure, RunOptions, RunOutcome};
-use lab::store::Store;
+use lab::store::{Brief, Store};
 use lab::system::{namespace, strays};
 use lab::{Plan, Progress, Report, preflight};
 
@@ -192,7 +193,8 @@ fn run_plan(name: &str, arguments: &RunArguments) -> Result<ExitCode> {
     let outcome = runner::run(&plan, &options, &watcher);
     bar.end();
     let outcome = outcome?;
-    let report = Report::new(&plan, &outcome.records);
+    let briefs: Vec<Brief> = outcome.records.iter().map(Brief::from).collect();
+    let report = Report::of(&plan, &briefs, &counterparts(&plan, results)?);
     if arguments.shard.is_none() {
         arguments.records.print(&report)?;
     }
@@ -266,7 +268,7 @@ fn report(arguments: &ReportArguments) -> Result<ExitCode> {
         out.flush()?;
         return Ok(ExitCode::SUCCESS);
     }
-    let report = Report::of(&plan, &store.read_briefs()?);
+    let report = Report::of(&plan, &store.read_briefs()?, &counterparts(&plan, folder)?);
     let Some(path) = &arguments.html else {
         arguments.records.print(&report)?;
         return Ok(ExitCode::SUCCESS);
@@ -279,6 +281,17 @@ fn report(arguments: &ReportArguments) -> Result<ExitCode> {
     fs::write(path, page).with_context(|| path.display().to_string())?;
     output::print(&format!("{}\n", path.display()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the engine's figures for the cells of a plan for guests, from records in the folder.
+fn counterparts(plan: &Plan, folder: &Path) -> Result<Counterparts> {
+    Counterparts::of(plan, |plan| {
+        let store = Store::new(folder, plan);
+        match store.path().exists() {
+            true => Ok(store.read_briefs()?),
+            false => Ok(Vec::new()),
+        }
+    })
 }
 
 /// Returns the plan of that name, and its text.

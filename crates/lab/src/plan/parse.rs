@@ -12,9 +12,10 @@ use toml::de::{DeTable, DeValue};
 use super::key::Key;
 use super::reader::{Entry, Section, Source};
 use super::value::{Value, describe, number, whole};
-use super::{Block, Cell, Claim, Factor, Level, Plan, PlanError, Published, PublishedSet, Spot};
+use super::{
+    Block, Cell, Claim, Factor, Level, Plan, PlanError, Published, PublishedSet, Spot, Taken,
+};
 use draft::Draft;
-use taken::Taken;
 
 /// Maximum number of combinations: a larger one is a typing error.
 const COMBINATIONS_MAX: usize = 100_000;
@@ -112,6 +113,7 @@ impl<'t> Parser<'t, '_> {
             published: results.published,
             published_sets: results.sets,
             claims: results.claims,
+            taken: head.taken,
             written_out,
             notes: Vec::new(),
         })

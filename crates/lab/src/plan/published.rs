@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::builtin::Builtin;
 use super::{Key, Spot, Trial, Value};
 
 /// A combination of levels that a figure or a claim is about.
@@ -135,6 +136,27 @@ pub struct Size {
     pub least: f64,
     /// The highest ratio.
     pub most: f64,
+}
+
+/// A plan whose published figures and claims are taken.
+#[derive(Debug, Clone)]
+pub struct Taken {
+    /// The plan.
+    pub plan: &'static Builtin,
+    /// The blocks of this plan, by the names of those of the other plan that they stand for.
+    pub blocks: BTreeMap<String, String>,
+    /// The block that stands for a plan without blocks.
+    pub block: Option<String>,
+}
+
+impl Taken {
+    /// Returns the block of this plan that stands for a block of the other one.
+    #[must_use]
+    pub fn block_here(&self, theirs: &str) -> String {
+        let named = self.blocks.get(theirs);
+        let named = named.or(self.block.as_ref().filter(|_| theirs.is_empty()));
+        named.map_or_else(|| theirs.to_owned(), String::clone)
+    }
 }
 
 impl From<f64> for Size {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Spot;
 use super::key::{CUT_MEASURES, CUT_PREFIX, GUEST_KEY_PREFIX, KEYS, NOTHING, concerns};
-use super::value::{GUEST_PREFIX, Value};
+use super::value::{GUEST_PREFIX, SIMULATED, Value};
 
 /// A value for every key that has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +77,12 @@ impl Settings {
     #[must_use]
     pub fn has_guest(&self) -> bool {
         matches!(self.get("target"), Some(Value::Text(target)) if target.starts_with(GUEST_PREFIX))
+    }
+
+    /// Returns true if jext's engine runs in a simulated world.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        matches!(self.get("target"), Some(Value::Text(target)) if target == SIMULATED)
     }
 
     /// Returns the keys and values that apply: those that the plan sets, and the defaults of all

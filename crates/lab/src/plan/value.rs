@@ -62,6 +62,8 @@ pub enum Kind {
 
 /// The prefix of a target that is a directory, followed by its path.
 pub(crate) const DIRECTORY_PREFIX: &str = "directory:";
+/// The target that is jext's engine in a simulated world.
+pub(crate) const SIMULATED: &str = "simulated";
 /// The prefix of a target that the kernel mounts, followed by the type.
 pub(crate) const KERNEL_PREFIX: &str = "kernel:";
 /// The prefix of a target that the kernel of a guest mounts, followed by the type.

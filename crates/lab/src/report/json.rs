@@ -82,6 +82,7 @@ fn row(row: &Row) -> Value {
         "is_baseline": row.is_baseline,
         "count": row.count,
         "figures": figures,
+        "engine": row.engine.map(|mean| mean.value),
         "gain": row.effect.as_ref().map(effect),
         "runs_95": row.runs.map(|runs| [runs.low, runs.high]),
     })

@@ -59,6 +59,17 @@ pub(super) fn render(report: &Report, has_counters: bool) -> String {
     for block in &report.blocks {
         render_block(&mut text, block, has_counters);
     }
+    if !report.counterparts.is_empty() {
+        text.push('\n');
+        let plans = report.counterparts.join(", ");
+        let line = format!(
+            "jext's engine: its figures for the same workload and levels, on the disk and under the \
+             conditions of {plans}, whose report has their intervals."
+        );
+        for line in wrapped(&line, COLUMNS_MAX) {
+            writeln!(text, "{line}").expect(INFALLIBLE);
+        }
+    }
     render_marks(&mut text, report);
     for warning in &report.warnings {
         text.push('\n');
@@ -162,6 +173,15 @@ fn results(group: &Group) -> Grid<'_> {
     if group.rows.iter().any(|row| row.effect.is_some()) {
         grid.add("gain".to_owned(), |row| {
             row.effect.map_or_else(absent, |effect| gain(&effect))
+        });
+    }
+    if group.rows.iter().any(|row| row.engine.is_some()) {
+        grid.add("jext's\nengine".to_owned(), |row| {
+            row.engine
+                .map_or_else(absent, |mean| mean_text(primary, mean))
+        });
+        grid.add("kernel\nagainst it".to_owned(), |row| {
+            row.against_engine().map_or_else(absent, percent)
         });
     }
     grid

@@ -1,6 +1,7 @@
 //! Reports of small artificial records.
 
 mod advice;
+mod counterpart;
 
 use super::*;
 use crate::plan::Trial;

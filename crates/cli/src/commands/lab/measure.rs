@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use lab::plan::Trial;
 use lab::record;
+use lab::report::Counterparts;
 use lab::runner::{self, NoProgress, RunOptions};
 use lab::store::{Lines, Store};
 use lab::{Plan, Progress, Record, Report};
@@ -91,7 +92,7 @@ fn measure(plan: &Plan, folder: &std::path::Path, arguments: &Arguments) -> Resu
     let clock = Instant::now();
     let briefs = store.read_briefs()?;
     let loaded = clock.elapsed().as_secs_f64();
-    let report = Report::of(plan, &briefs);
+    let report = Report::of(plan, &briefs, &Counterparts::default());
     let reported = clock.elapsed().as_secs_f64();
     let page = report.html("jext lab measure", "");
     let all = clock.elapsed().as_secs_f64();

@@ -9,16 +9,7 @@ use super::{Parser, Results};
 use crate::plan::builtin::{self, Builtin};
 use crate::plan::reader::{Section, Source};
 use crate::plan::value::describe;
-use crate::plan::{Block, PlanError};
-
-/// A plan whose published figures and claims are taken.
-pub(super) struct Taken {
-    plan: &'static Builtin,
-    /// The blocks of this plan, by the names of those of the other plan that they stand for.
-    blocks: BTreeMap<String, String>,
-    /// The block that stands for a plan without blocks.
-    block: Option<String>,
-}
+use crate::plan::{Block, PlanError, Taken};
 
 impl Parser<'_, '_> {
     /// Parses `claims_of`: names of built-in plans, or tables that name a plan and blocks.
