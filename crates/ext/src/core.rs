@@ -60,6 +60,8 @@ pub(crate) struct Core {
     pub(crate) rename: Mutex<()>,
     /// The orphan list; the lock is held while the list on disk changes. // [orphan]
     pub(crate) orphans: Mutex<OrphanList>,
+    /// The time of this mount in seconds, until the superblock counts the mount.
+    pub(crate) uncounted_mount: Mutex<Option<i64>>,
     /// Damage found so far, for the superblock.
     pub(crate) damage: DamageLog,
     /// True if the volume is read-only: set at mount, or later by an error; never cleared.
@@ -143,6 +145,7 @@ impl Core {
             attribute_blocks: Mutex::default(),
             rename: Mutex::new(()),
             orphans: Mutex::default(),
+            uncounted_mount: Mutex::default(),
             damage: DamageLog::default(),
             is_read_only: AtomicBool::new(is_read_only),
             is_opened_read_only: is_read_only,

@@ -7,7 +7,7 @@ use zerocopy::FromBytes;
 
 use super::Core;
 use super::handle::Handle;
-use crate::disk::superblock::split_time;
+use crate::disk::superblock::{count_mount, split_time};
 use crate::error::Result;
 
 impl Core {
@@ -37,6 +37,9 @@ impl Core {
 
     /// Updates the superblock's buffer (at sync and close): counts, and the damage found. A volume
     /// that has become read-only still stores its counts.
+    ///
+    /// A mount that is not counted yet is counted by the first sync after a change: a volume that is
+    /// not changed is not written for it.
     pub(crate) fn store_counts(&self) -> Result<()> {
         let space = &self.space;
         let free_blocks = space.free_blocks.load(Ordering::Relaxed);
@@ -45,14 +48,31 @@ impl Core {
         let is_current = now.free_blocks_count() == free_blocks
             && now.free_inodes_count.get() == free_inodes
             && !self.damage.is_owed();
-        if is_current {
+        let mount = match self.has_changed() {
+            true => self.uncounted_mount.lock().take(),
+            false => None,
+        };
+        if is_current && mount.is_none() {
             return Ok(());
         }
-        self.store_in_superblock(|raw| {
+        let stored = self.store_in_superblock(|raw| {
             raw.set_free_blocks_count(free_blocks);
             raw.free_inodes_count.set(free_inodes);
+            if let Some(seconds) = mount {
+                count_mount(raw, seconds);
+            }
             (raw.write_time, raw.write_time_high) = split_time(rt::wall().seconds);
-        })
+        });
+        if stored.is_err() {
+            *self.uncounted_mount.lock() = mount;
+        }
+        stored
+    }
+
+    /// Returns true if a handle was started since the volume was opened, or nothing says so.
+    fn has_changed(&self) -> bool {
+        let journal = self.journal.as_ref();
+        journal.is_none_or(|journal| journal.stats().handles > 0)
     }
 
     /// Changes the superblock's buffer in a separate handle, also on a volume that has become

@@ -97,7 +97,7 @@ pub(crate) fn open(
     let core = Arc::new(core);
     client.attach(&core);
     if core.superblock.is_marked_alone() {
-        core.store_in_superblock(|raw| superblock::count_mount(raw, rt::wall().seconds))?;
+        *core.uncounted_mount.lock() = Some(rt::wall().seconds);
     }
     if !was_clean {
         core.store_counts()?;

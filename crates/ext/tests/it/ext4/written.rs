@@ -428,6 +428,27 @@ fn an_index_that_is_not_maintained_is_not_dropped() {
 /// On a full volume a write to preallocated blocks converts more than it writes, but nothing behind
 /// the end of the file: e2fsck takes written blocks there for contents.
 #[test]
+fn a_mount_is_counted_with_the_first_change() {
+    let image = image(4096, 64 * MIB, "");
+    let volume = open_on(&image);
+    volume.sync().expect("it works");
+    assert_eq!(volume.journal_stats().expect("it has one").commits, 0);
+    volume.close().expect("it works");
+    let unchanged = superblock(&image);
+    assert_eq!(unchanged.mount_count.get(), 0);
+    oracle::assert_fsck_clean(&image, "after a close");
+    let volume = open_on(&image);
+    volume.create_directory("/file").expect("it works");
+    volume.sync().expect("it works");
+    volume.create_directory("/other").expect("it works");
+    volume.close().expect("it works");
+    let changed = superblock(&image);
+    assert_eq!(changed.mount_count.get(), 1);
+    assert!(changed.mount_time.get() > unchanged.mount_time.get());
+    oracle::assert_fsck_clean(&image, "after a close");
+}
+
+#[test]
 fn preallocated_blocks_behind_the_end_stay_unwritten_on_a_full_volume() {
     let image = garbage(1024, 4, "-O ^has_journal");
     let volume = open_on(&image);
