@@ -3,6 +3,7 @@
 //! | step | program |
 //! |---|---|
 //! | unpack the source | `tar` |
+//! | change it: [`RECLAIM`] | none |
 //! | configure it: the default of user-mode Linux, then [`ENABLED`] and [`DISABLED`] | `make` |
 //! | build it | `make`, `gcc` |
 //! | build the library that feeds its random numbers (`seeded.c`) | `gcc` |
@@ -73,6 +74,25 @@ pub const DISABLED: &[&str] = &[
     "WERROR",
 ];
 
+/// A line that is added to a file of the source.
+struct Change {
+    file: &'static str,
+    /// The only line after which it is added.
+    after: &'static str,
+    line: &'static str,
+}
+
+/// The search for free memory takes time: 10 us, and 1 us for each page that it looks at.
+///
+/// Without it no virtual time passes while a kernel searches. What it searches for is often freed by
+/// something that waits for time to pass, such as a write in progress or the next commit, so that a
+/// guest with little memory searched without end.
+const RECLAIM: Change = Change {
+    file: "mm/vmscan.c",
+    after: "\tshrink_node_memcgs(pgdat, sc);",
+    line: "\tndelay(10000 + 1000 * (sc->nr_scanned - nr_scanned));",
+};
+
 /// The source of the library that feeds the kernel's random numbers from a seed.
 const SEEDED_SOURCE: &str = include_str!("seeded.c");
 
@@ -106,6 +126,7 @@ pub fn build(jobs: usize, progress: &mut dyn Progress) -> Result<Kernel, GuestEr
         .args(["-xf", SOURCE, "--strip-components=1", "-C"])
         .arg(&source);
     run(&mut unpack, &mut |_| {})?;
+    change(&source, &RECLAIM)?;
     progress.step("configuring");
     let make = |target: &str| {
         let mut make = Command::new("make");
@@ -149,6 +170,30 @@ fn check_tools() -> Result<(), GuestError> {
             Err(GuestError::Missing(message))
         }
     }
+}
+
+/// Adds a line to a file of the source.
+fn change(source: &Path, change: &Change) -> Result<(), GuestError> {
+    let path = source.join(change.file);
+    let at = || GuestError::at(path.display().to_string());
+    let text = fs::read_to_string(&path).map_err(at())?;
+    let places = text.lines().filter(|line| *line == change.after).count();
+    if places != 1 {
+        let message = format!(
+            "{}: {places} lines are {:?}; one was expected, as in Linux 6.1",
+            path.display(),
+            change.after.trim()
+        );
+        return Err(GuestError::Missing(message));
+    }
+    let changed = text.lines().flat_map(|line| {
+        let added = (line == change.after).then_some(change.line);
+        std::iter::once(line).chain(added)
+    });
+    let changed = changed.fold(String::with_capacity(text.len()), |text, line| {
+        text + line + "\n"
+    });
+    fs::write(&path, changed).map_err(at())
 }
 
 /// Appends the options; of several lines for one option the last one counts.
@@ -236,6 +281,24 @@ fn remove(folder: &Path) -> Result<(), GuestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_is_added_in_its_place_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("mm/vmscan.c");
+        fs::create_dir(folder.path().join("mm")).expect("a new folder");
+        let place = format!("{{\n{}\n}}\n", RECLAIM.after);
+        fs::write(&file, &place).expect("a new file");
+        change(folder.path(), &RECLAIM).expect("the place is there");
+        let expected = format!("{{\n{}\n{}\n}}\n", RECLAIM.after, RECLAIM.line);
+        assert_eq!(fs::read_to_string(&file).expect("text"), expected);
+        for text in ["{\n}\n".to_owned(), place.repeat(2)] {
+            fs::write(&file, &text).expect("a file");
+            let error = change(folder.path(), &RECLAIM).expect_err("no place, or two");
+            assert!(error.to_string().contains("mm/vmscan.c"), "{error}");
+            assert_eq!(fs::read_to_string(&file).expect("text"), text);
+        }
+    }
 
     #[test]
     fn options_are_appended() {
