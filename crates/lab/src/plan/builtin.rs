@@ -73,6 +73,7 @@ builtin!(
     "journal-database",
     "journal-build",
     "journal-2026-mail",
+    "journal-2026-mail-kernel-6.1",
     "journal-2026-database",
     "journal-2026-build",
     "journal-2026-objects",
