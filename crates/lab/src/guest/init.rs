@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use rt::Nanos;
-use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use sim::HostProfile;
 use workload::directory::DirectoryTarget;
@@ -48,9 +47,7 @@ pub fn run() -> Result<()> {
         !is_mounted,
         "the first process of a guest runs in guests only"
     );
-    let prepared = keep_root()
-        .and_then(|()| keep_in_memory())
-        .and_then(|()| mount_all());
+    let prepared = keep_root().and_then(|()| mount_all());
     if let Err(error) = prepared.and_then(|()| open_console()) {
         // The kernel shows its log if it panics, which it does when this program ends.
         let _ = fs::write("/dev/kmsg", format!("{error:#}"));
@@ -127,15 +124,6 @@ fn set(values: &[(String, String)]) -> Result<()> {
 /// have the overflow owner there, and `mount`, which is set-user-ID, would run as that.
 fn keep_root() -> Result<()> {
     rustix::thread::set_no_new_privs(true).context("no new privileges")
-}
-
-/// Locks this program's pages in memory as they are used.
-///
-/// Its file is on the host, and reading it takes no virtual time. A guest with little memory that
-/// drops the program's pages would read them again and again, while no timer ends and no commit
-/// frees memory.
-fn keep_in_memory() -> Result<()> {
-    mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT).context("locking the program")
 }
 
 /// Mounts the file systems of every system.
