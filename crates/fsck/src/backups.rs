@@ -17,8 +17,8 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
     for group in 1..state.geometry.group_count {
         if state.geometry.has_super(group) {
             check_superblock(state, group)?;
-            check_descriptors(state, group)?;
         }
+        check_descriptors(state, group)?;
     }
     Ok(())
 }
@@ -60,18 +60,21 @@ fn facts(raw: &Superblock) -> ([u32; 13], [u8; 16]) {
 }
 
 fn check_descriptors(state: &mut State<'_>, group: u32) -> Result<(), Error> {
-    let first = state.geometry.first_block_of(group) + 1;
+    let first = state.geometry.first_descriptor_in(group);
     let per_block = state.geometry.descriptors_per_block() as usize;
     let size = state.geometry.descriptor_bytes;
-    for index in 0..u64::from(state.geometry.descriptor_blocks()) {
-        let bytes = state.block(first + index)?;
-        let first = state.copy.unwrap_or(state.geometry.first_block) + 1;
-        let original = state.block(first + index)?;
+    let indices = state.geometry.descriptor_blocks_in(group);
+    for (block, index) in (first..).zip(indices) {
+        let original = state.geometry.descriptor_block(index, state.copy);
+        if block == original {
+            continue;
+        }
+        let (bytes, original) = (state.block(block)?, state.block(original)?);
         let count = state.geometry.group_count as usize - index as usize * per_block;
         let copies = bytes.chunks_exact(size).take(count);
         let mut pairs = copies.zip(original.chunks_exact(size));
         if pairs.any(|(copy, original)| places(copy) != places(original)) {
-            let place = Location::group(group).at_block(first + index);
+            let place = Location::group(group).at_block(block);
             state.problem(ProblemKind::BackupDescriptorsDiffer, place);
         }
     }

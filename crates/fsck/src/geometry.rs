@@ -1,6 +1,8 @@
 //! Sizes and locations derived from the superblock. A [`Geometry`] was checked for consistency and
 //! is bounded, so that calculations with it cannot overflow.
 
+use std::ops::Range;
+
 use layout::superblock::Backups;
 
 /// The sizes and locations of a file system.
@@ -24,6 +26,8 @@ pub(crate) struct Geometry {
     pub(crate) descriptor_bytes: usize,
     /// The groups with copies of the superblock and the descriptors.
     pub(crate) backups: Backups,
+    /// The first meta block group, at most one more than the last; `None` without `meta_bg`.
+    pub(crate) first_meta_group: Option<u32>,
     /// True if the metadata of a group may lie in any group.
     pub(crate) has_flexible_groups: bool,
 }
@@ -104,10 +108,51 @@ impl Geometry {
         self.group_count.div_ceil(self.descriptors_per_block())
     }
 
-    /// Returns the number of blocks at the start of a group with copies: the superblock, the
+    /// Returns the number of descriptor blocks that follow each superblock. Those of the other meta
+    /// block groups lie in their own groups.
+    pub(crate) fn joint_descriptor_blocks(&self) -> u32 {
+        self.first_meta_group.unwrap_or(self.descriptor_blocks())
+    }
+
+    /// Returns the descriptor blocks at the start of a group, behind the superblock if it has one.
+    pub(crate) fn descriptor_blocks_in(&self, group: u32) -> Range<u32> {
+        let (joint, per_block) = (self.joint_descriptor_blocks(), self.descriptors_per_block());
+        let (index, nth) = (group / per_block, group % per_block);
+        if index < joint {
+            0..if self.has_super(group) { joint } else { 0 }
+        } else if nth < 2 || nth == per_block - 1 {
+            index..index + 1
+        } else {
+            index..index
+        }
+    }
+
+    /// Returns the first block of a group behind its superblock, if it has one.
+    pub(crate) fn first_descriptor_in(&self, group: u32) -> u64 {
+        self.first_block_of(group) + u64::from(self.has_super(group))
+    }
+
+    /// Returns the location of a descriptor block. With `copy`, the block of the superblock in use
+    /// if it is a backup, it is that of a copy: behind that superblock, or in the second group of
+    /// the meta block group, if there is one.
+    pub(crate) fn descriptor_block(&self, index: u32, copy: Option<u64>) -> u64 {
+        if index < self.joint_descriptor_blocks() {
+            return copy.unwrap_or(self.first_block) + 1 + u64::from(index);
+        }
+        let first = index * self.descriptors_per_block();
+        let has_second = copy.is_some() && first + 1 < self.group_count;
+        self.first_descriptor_in(first + u32::from(has_second))
+    }
+
+    /// Returns the number of blocks at the start of a group with a copy of the superblock, the
     /// descriptors and the reserved GDT blocks.
-    pub(crate) fn super_blocks(&self) -> u32 {
-        1 + self.descriptor_blocks() + self.reserved_descriptor_blocks
+    pub(crate) fn super_blocks(&self, group: u32) -> u32 {
+        let descriptors = self.descriptor_blocks_in(group).len() as u32;
+        if self.has_super(group) {
+            1 + descriptors + self.reserved_descriptor_blocks
+        } else {
+            descriptors
+        }
     }
 
     pub(crate) fn inodes_per_block(&self) -> u32 {

@@ -34,10 +34,10 @@ pub(crate) fn are_bad(state: &State<'_>) -> bool {
 }
 
 fn read(state: &mut State<'_>) -> Result<(), Error> {
-    let first = state.copy.unwrap_or(state.geometry.first_block) + 1;
     let per_block = state.geometry.descriptors_per_block();
     for index in 0..state.geometry.descriptor_blocks() {
-        let bytes = state.block(first + u64::from(index))?;
+        let block = state.geometry.descriptor_block(index, state.copy);
+        let bytes = state.block(block)?;
         let from = index * per_block;
         let count = per_block.min(state.geometry.group_count - from);
         let descriptors = bytes.chunks_exact(state.geometry.descriptor_bytes);
@@ -176,11 +176,7 @@ pub(crate) fn supers(state: &State<'_>, number: u32) -> Range<u64> {
     let geometry = &state.geometry;
     let first = geometry.first_block_of(number);
     let end = first + u64::from(geometry.blocks_in(number));
-    let count = if geometry.has_super(number) {
-        geometry.super_blocks().into()
-    } else {
-        0
-    };
+    let count = u64::from(geometry.super_blocks(number));
     first..(first + count).min(end)
 }
 

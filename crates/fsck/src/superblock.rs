@@ -35,6 +35,7 @@ const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE
     .union(Incompatible::EXTENTS)
     .union(Incompatible::IS_64BIT)
     .union(Incompatible::FLEX_BG)
+    .union(Incompatible::META_BG)
     .union(Incompatible::METADATA_CSUM_SEED);
 const READ_ONLY_COMPATIBLE: ReadOnlyCompatible = ReadOnlyCompatible::SPARSE_SUPER
     .union(ReadOnlyCompatible::LARGE_FILE)
@@ -228,7 +229,7 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
             inodes_per_group,
             "too many inodes",
         ))?;
-    let geometry = Geometry {
+    let mut geometry = Geometry {
         block_bytes: block_bytes as usize,
         block_count,
         first_block: first_block.into(),
@@ -241,8 +242,14 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
         reserved_descriptor_blocks: raw.reserved_descriptor_blocks.get().into(),
         descriptor_bytes: descriptor_bytes(raw, block_bytes)?,
         backups: Backups::of(raw, features),
+        first_meta_group: None,
         has_flexible_groups: features.incompatible.contains(Incompatible::FLEX_BG),
     };
+    if features.incompatible.contains(Incompatible::META_BG) {
+        let first = raw.first_meta_group.get();
+        within("s_first_meta_bg", first, 0, geometry.descriptor_blocks())?;
+        geometry.first_meta_group = Some(first);
+    }
     check_limits(raw, &geometry)?;
     Ok(geometry)
 }
@@ -275,7 +282,7 @@ fn check_limits(raw: &Superblock, geometry: &Geometry) -> Result<(), SuperblockF
     let descriptors = geometry.reserved_descriptor_blocks;
     let most = geometry.pointers_per_block() as u32;
     within("s_reserved_gdt_blocks", descriptors, 0, most)?;
-    let supers = 1 + geometry.descriptor_blocks();
+    let supers = 1 + geometry.joint_descriptor_blocks();
     let overhead = if geometry.has_flexible_groups {
         supers.max(geometry.inode_table_blocks())
     } else {

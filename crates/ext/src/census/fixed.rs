@@ -68,14 +68,14 @@ impl<'g> Fixed<'g> {
         if index >= geometry.super_blocks(group) {
             return None;
         }
-        let Some(nth) = index.checked_sub(1) else {
+        let Some(nth) = index.checked_sub(geometry.has_super(group).into()) else {
             return Some(BlockUse::Superblock { group });
         };
-        if nth >= geometry.descriptor_blocks() {
+        let Some(descriptors) = geometry.descriptor_blocks_in(group).nth(nth as usize) else {
             return Some(BlockUse::DescriptorRoom { group });
-        }
-        let per_block = geometry.block_bytes / u32::from(geometry.descriptor_bytes);
-        let first = nth * per_block;
+        };
+        let per_block = geometry.descriptors_per_block();
+        let first = descriptors * per_block;
         let last = (first + per_block).min(geometry.group_count) - 1;
         Some(BlockUse::Descriptors {
             first: GroupNr::new(first),

@@ -1,4 +1,11 @@
 //! Sizes and places that follow from the superblock.
+//!
+//! The groups whose descriptors share a block are a meta block group. With `meta_bg` the descriptor
+//! block of each from `s_first_meta_bg` on lies in the first group of the meta block group, behind
+//! the superblock if there is one, and is copied to the second and the last. The blocks of those
+//! before, and all of them without the feature, follow each superblock.
+
+use core::ops::Range;
 
 use layout::superblock::Backups;
 use layout::{BlockNr, GroupNr, InodeNr};
@@ -30,6 +37,8 @@ pub struct Geometry {
     pub reserved_descriptor_blocks: u16,
     /// The groups with copies of the superblock and the descriptors.
     pub backups: Backups,
+    /// The first meta block group, at most one more than the last; `None` without `meta_bg`.
+    pub first_meta_group: Option<u32>,
     /// True if a group's bitmaps and inode table may lie in another group (`flex_bg`).
     pub has_flexible_groups: bool,
 }
@@ -96,10 +105,39 @@ impl Geometry {
         usize::from(self.inode_bytes) > layout::inode::BASE_SIZE
     }
 
+    /// Returns the number of descriptors in a block: that of the groups of a meta block group.
+    pub fn descriptors_per_block(&self) -> u32 {
+        self.block_bytes / u32::from(self.descriptor_bytes)
+    }
+
     /// Returns the number of blocks of the group descriptors.
     pub fn descriptor_blocks(&self) -> u32 {
-        let per_block = self.block_bytes / u32::from(self.descriptor_bytes);
-        self.group_count.div_ceil(per_block)
+        self.group_count.div_ceil(self.descriptors_per_block())
+    }
+
+    /// Returns the indices of the descriptor blocks that a group holds, the originals or copies of
+    /// them. They follow its superblock, or start the group.
+    pub fn descriptor_blocks_in(&self, group: GroupNr) -> Range<u32> {
+        let per_block = self.descriptors_per_block();
+        let meta_group = group.get() / per_block;
+        match self.first_meta_group {
+            Some(first) if meta_group >= first => {
+                let holds = [0, 1, per_block - 1].contains(&(group.get() % per_block));
+                meta_group..meta_group + u32::from(holds)
+            }
+            first if self.has_super(group) => 0..first.unwrap_or(self.descriptor_blocks()),
+            _ => 0..0,
+        }
+    }
+
+    /// Returns the place of a descriptor block, by its index.
+    pub fn descriptor_block(&self, index: u32) -> BlockNr {
+        let group = match self.first_meta_group {
+            Some(first) if index >= first => GroupNr::new(index * self.descriptors_per_block()),
+            _ => GroupNr::new(0),
+        };
+        let nth = index - self.descriptor_blocks_in(group).start;
+        self.first_block_of(group) + u64::from(self.has_super(group)) + u64::from(nth)
     }
 
     /// Returns the number of blocks of a group's inode table.
@@ -110,10 +148,11 @@ impl Geometry {
     /// Returns the number of blocks at the start of a group that hold its superblock, descriptors
     /// and reserved GDT blocks.
     pub fn super_blocks(&self, group: GroupNr) -> u32 {
+        let descriptors = self.descriptor_blocks_in(group).len() as u32;
         if self.has_super(group) {
-            1 + self.descriptor_blocks() + u32::from(self.reserved_descriptor_blocks)
+            1 + descriptors + u32::from(self.reserved_descriptor_blocks)
         } else {
-            0
+            descriptors
         }
     }
 
@@ -126,13 +165,13 @@ impl Geometry {
         }
     }
 
-    /// Returns the block of a group's descriptor, and its byte offset in it.
-    pub fn descriptor_place(&self, group: GroupNr) -> (BlockNr, usize) {
-        let per_block = self.block_bytes / u32::from(self.descriptor_bytes);
-        let block = self.first_data_block + 1 + u64::from(group.get() / per_block);
+    /// Returns the index of the block of a group's descriptor, and its byte offset in it.
+    pub fn descriptor_place(&self, group: GroupNr) -> (u32, usize) {
+        let per_block = self.descriptors_per_block();
+        let nth = group.get() % per_block;
         (
-            block,
-            (group.get() % per_block * u32::from(self.descriptor_bytes)) as usize,
+            group.get() / per_block,
+            (nth * u32::from(self.descriptor_bytes)) as usize,
         )
     }
 

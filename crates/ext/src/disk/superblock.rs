@@ -7,7 +7,7 @@
 //! |---|---|
 //! | compatible | all; an unknown one is harmless by definition |
 //! | incompatible | `filetype`, `needs_recovery`; `journal_dev` has its own message |
-//! | incompatible, of ext4 | `extent`, `64bit`, `flex_bg`, `metadata_csum_seed` |
+//! | incompatible, of ext4 | `extent`, `64bit`, `flex_bg`, `metadata_csum_seed`, `meta_bg` |
 //! | read-only compatible | `sparse_super`, `large_file` |
 //! | read-only compatible, of ext4 | `huge_file`, `uninit_bg`, `dir_nlink`, `extra_isize` |
 //! | read-only compatible, of ext4 | `metadata_csum` |
@@ -43,7 +43,8 @@ const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE.union(Incompatible::NE
 const INCOMPATIBLE_EXT4: Incompatible = Incompatible::EXTENTS
     .union(Incompatible::IS_64BIT)
     .union(Incompatible::FLEX_BG)
-    .union(Incompatible::METADATA_CSUM_SEED);
+    .union(Incompatible::METADATA_CSUM_SEED)
+    .union(Incompatible::META_BG);
 /// The known read-only compatible features.
 const READ_ONLY_COMPATIBLE: ReadOnlyCompatible =
     ReadOnlyCompatible::SPARSE_SUPER.union(ReadOnlyCompatible::LARGE_FILE);

@@ -62,13 +62,10 @@ impl<'d> Tables<'d> {
         superblock: &'d Superblock,
     ) -> Result<Self> {
         let geometry = &superblock.geometry;
-        let first = geometry.byte_offset(geometry.first_data_block + 1);
-        let blocks =
-            device.read_blocks(first, geometry.descriptor_blocks(), geometry.block_bytes)?;
-        let per_block = geometry.block_bytes / u32::from(geometry.descriptor_bytes);
+        let blocks = descriptor_blocks(&**device, geometry)?;
         let groups = geometry.groups().map(|group| {
-            let (_, offset) = geometry.descriptor_place(group);
-            let bytes = &blocks[(group.get() / per_block) as usize]
+            let (index, offset) = geometry.descriptor_place(group);
+            let bytes = &blocks[index as usize]
                 [offset..offset + usize::from(geometry.descriptor_bytes)];
             superblock.checksums.check_descriptor(group, bytes)?;
             places(superblock, group, bytes)
@@ -158,6 +155,26 @@ impl<'d> Tables<'d> {
 /// Returns true if a bit of a bitmap is set.
 pub(crate) fn is_set(bitmap: &[u8], index: u32) -> bool {
     bitmap[index as usize / 8] & (1 << (index % 8)) != 0
+}
+
+/// Reads the blocks of the descriptors. Those that follow the superblock are read at once.
+fn descriptor_blocks(
+    device: &dyn BlockDevice,
+    geometry: &Geometry,
+) -> Result<Vec<Arc<layout::Block>>> {
+    let joint = geometry.descriptor_blocks_in(GroupNr::new(0)).end;
+    let mut blocks = match joint {
+        0 => Vec::new(),
+        _ => {
+            let first = geometry.byte_offset(geometry.descriptor_block(0));
+            device.read_blocks(first, joint, geometry.block_bytes)?
+        }
+    };
+    for index in joint..geometry.descriptor_blocks() {
+        let offset = geometry.byte_offset(geometry.descriptor_block(index));
+        blocks.push(device.read_block(offset, geometry.block_bytes)?);
+    }
+    Ok(blocks)
 }
 
 fn places(superblock: &Superblock, group: GroupNr, bytes: &[u8]) -> Result<GroupPlaces> {

@@ -5,6 +5,7 @@
 mod damaged;
 mod logs;
 mod mapped;
+mod meta_groups;
 mod mutations;
 mod sequences;
 mod trees;

@@ -30,13 +30,12 @@ impl Space {
     /// unclean shutdown this happens before anything else.
     pub(crate) fn open(superblock: &Superblock, buffers: &BufferCache) -> Result<Self> {
         let geometry = &superblock.geometry;
-        let first = geometry.first_data_block + 1;
-        let descriptors_per_block = geometry.block_bytes / u32::from(geometry.descriptor_bytes);
+        let descriptors_per_block = geometry.descriptors_per_block();
         let blocks: Vec<(BlockNr, Label)> = (0..geometry.descriptor_blocks())
             .map(|index| {
                 let group = GroupNr::new(index * descriptors_per_block);
                 let label = Kind::Descriptors.of_group(group);
-                (first + u64::from(index), label)
+                (geometry.descriptor_block(index), label)
             })
             .collect();
         buffers.prefetch(&blocks).map_err(Refused::of_volume)?;
@@ -47,8 +46,8 @@ impl Space {
         let groups: Vec<Group> = geometry
             .groups()
             .map(|nr| {
-                let (_, offset) = geometry.descriptor_place(nr);
-                let bytes = descriptors[(nr.get() / descriptors_per_block) as usize].read();
+                let (index, offset) = geometry.descriptor_place(nr);
+                let bytes = descriptors[index as usize].read();
                 let end = offset + usize::from(geometry.descriptor_bytes);
                 group(geometry, superblock.checksums, nr, &bytes, offset..end)
             })
@@ -105,13 +104,12 @@ impl Space {
     /// descriptors, and of every group the bitmaps and the used part of the inode table.
     pub(crate) fn metadata(&self) -> impl Iterator<Item = Run> {
         let geometry = &self.table().geometry;
-        let head = Run {
-            first: geometry.first_data_block,
-            count: 1 + geometry.descriptor_blocks(),
-        };
+        let one = |first| Run { first, count: 1 };
+        let head = one(geometry.first_data_block);
+        let indices = 0..geometry.descriptor_blocks();
+        let descriptors = indices.map(move |index| one(geometry.descriptor_block(index)));
         let per_block = geometry.block_bytes / u32::from(geometry.inode_bytes);
         let of_group = move |group: &Group| {
-            let one = |first| Run { first, count: 1 };
             let used = group.inode_count - group.free_inodes.load(Ordering::Relaxed);
             let table = Run {
                 first: group.inode_table,
@@ -119,7 +117,9 @@ impl Space {
             };
             [one(group.block_bitmap), one(group.inode_bitmap), table]
         };
-        core::iter::once(head).chain(self.groups().iter().flat_map(of_group))
+        core::iter::once(head)
+            .chain(descriptors)
+            .chain(self.groups().iter().flat_map(of_group))
     }
 
     /// Returns the number of blocks with the volume's own metadata, as Linux counts them:

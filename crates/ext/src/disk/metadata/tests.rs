@@ -33,6 +33,7 @@ pub(crate) fn geometry(block_bytes: u32) -> Geometry {
         descriptor_bytes: 32,
         reserved_descriptor_blocks: 0,
         backups: layout::superblock::Backups::Sparse,
+        first_meta_group: None,
         has_flexible_groups: false,
     }
 }

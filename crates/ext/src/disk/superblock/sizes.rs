@@ -60,7 +60,7 @@ pub(super) fn geometry(
             "more than fit an indirect block",
         ));
     }
-    let geometry = Geometry {
+    let mut geometry = Geometry {
         block_bytes,
         block_count,
         first_data_block: BlockNr::new(first_data_block.into()),
@@ -73,8 +73,10 @@ pub(super) fn geometry(
         descriptor_bytes: descriptor_bytes(raw, features, block_bytes)?,
         reserved_descriptor_blocks: if has_resize_inode { reserved } else { 0 },
         backups: Backups::of(raw, features),
+        first_meta_group: None,
         has_flexible_groups: features.incompatible.contains(Incompatible::FLEX_BG),
     };
+    geometry.first_meta_group = first_meta_group(raw, features, &geometry)?;
     check_room(&geometry)?;
     check_counts(raw, features, &geometry)?;
     Ok(geometry)
@@ -169,6 +171,28 @@ fn descriptor_bytes(raw: &disk::Superblock, features: Features, block_bytes: u32
         return Err(bad("s_desc_size", bytes.into(), why));
     }
     Ok(bytes)
+}
+
+/// Returns the first meta block group; `None` without `meta_bg`.
+fn first_meta_group(
+    raw: &disk::Superblock,
+    features: Features,
+    geometry: &Geometry,
+) -> Result<Option<u32>> {
+    if !features.incompatible.contains(Incompatible::META_BG) {
+        return Ok(None);
+    }
+    if features.compatible.contains(Compatible::RESIZE_INODE) {
+        let bits = features.incompatible.bits().into();
+        let why = "meta_bg excludes resize_inode; e2fsck removes the latter";
+        return Err(bad("s_feature_incompat", bits, why));
+    }
+    let first = raw.first_meta_group.get();
+    if first > geometry.descriptor_blocks() {
+        let why = "more than there are blocks of descriptors";
+        return Err(bad("s_first_meta_bg", first.into(), why));
+    }
+    Ok(Some(first))
 }
 
 /// Returns the number of blocks reserved for privileged callers.

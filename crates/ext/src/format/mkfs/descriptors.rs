@@ -29,7 +29,6 @@ pub(super) fn make(
         .map(|_| Block::zeroed(geometry.block_bytes as usize))
         .collect();
     let size = usize::from(geometry.descriptor_bytes);
-    let per_block = geometry.block_bytes / u32::from(geometry.descriptor_bytes);
     for group in geometry.groups() {
         let mut raw = descriptor(plan, image, group);
         let places = plan.metadata.of(group);
@@ -51,8 +50,8 @@ pub(super) fn make(
             }
             put(places.inode_bitmap, bitmap)?;
         }
-        let (_, offset) = geometry.descriptor_place(group);
-        let block = &mut blocks[(group.get() / per_block) as usize];
+        let (index, offset) = geometry.descriptor_place(group);
+        let block = &mut blocks[index as usize];
         let place = &mut block[offset..offset + size];
         place.copy_from_slice(&raw.as_bytes()[..size]);
         plan.sums.seal_descriptor(group, place);

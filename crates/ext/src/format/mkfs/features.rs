@@ -84,6 +84,7 @@ const fn supported(word: Word) -> u32 {
             .union(Incompatible::EXTENTS)
             .union(Incompatible::IS_64BIT)
             .union(Incompatible::FLEX_BG)
+            .union(Incompatible::META_BG)
             .union(Incompatible::METADATA_CSUM_SEED)
             .bits(),
         Word::ReadOnlyCompatible => ReadOnlyCompatible::SPARSE_SUPER

@@ -219,6 +219,10 @@ fn features(options: &Options, base: Features) -> Result<Features> {
             "resize_inode needs sparse_super",
         ),
         (
+            features.compatible.contains(Compatible::RESIZE_INODE) && has_meta_groups(features),
+            "meta_bg excludes resize_inode: remove it with ^resize_inode",
+        ),
+        (
             features.incompatible.contains(Incompatible::IS_64BIT)
                 && !features.incompatible.contains(Incompatible::EXTENTS),
             "64bit needs extent",
@@ -248,6 +252,11 @@ fn is_sparse(features: Features) -> bool {
     features
         .read_only_compatible
         .contains(ReadOnlyCompatible::SPARSE_SUPER)
+}
+
+/// Returns true if the descriptors lie in meta block groups.
+fn has_meta_groups(features: Features) -> bool {
+    features.incompatible.contains(Incompatible::META_BG)
 }
 
 /// Returns the size of a group descriptor in bytes.
@@ -417,6 +426,7 @@ fn geometry(
         } else {
             Backups::All
         },
+        first_meta_group: has_meta_groups(features).then_some(0),
         has_flexible_groups: features.incompatible.contains(Incompatible::FLEX_BG),
     }
 }

@@ -40,6 +40,7 @@ pub(super) fn geometry() -> Geometry {
         descriptor_bytes: 32,
         reserved_descriptor_blocks: 0,
         backups: layout::superblock::Backups::Sparse,
+        first_meta_group: None,
         has_flexible_groups: false,
     }
 }
@@ -127,6 +128,7 @@ fn dump(image: &str) -> Vec<String> {
             "Group ",
             "  Primary",
             "  Backup",
+            "  Group descriptor",
             "  Reserved GDT",
             "  Block bitmap",
             "  Inode bitmap",

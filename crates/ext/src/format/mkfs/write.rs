@@ -142,10 +142,12 @@ fn write_group(
             writer.put(next, superblock_block(geometry, raw, group))?;
         }
         next = next + 1;
-        for descriptor in descriptors {
-            writer.put(next, Arc::clone(descriptor))?;
-            next = next + 1;
-        }
+    }
+    for index in geometry.descriptor_blocks_in(group) {
+        writer.put(next, Arc::clone(&descriptors[index as usize]))?;
+        next = next + 1;
+    }
+    if geometry.has_super(group) {
         for _ in 0..geometry.reserved_descriptor_blocks {
             match image.blocks.get(&next) {
                 Some(bytes) => writer.put(next, Arc::clone(bytes))?,

@@ -59,11 +59,41 @@ fn features_are_edited_as_by_mke2fs() {
     }
 }
 
+/// Descriptors of 32 and 64 bytes; last meta block groups of every length; last groups that are too
+/// short.
+#[test]
+fn meta_block_groups_lie_as_those_of_mke2fs() {
+    for (block_bytes, features) in [
+        (1024, "meta_bg,^resize_inode"),
+        (1024, "meta_bg,^resize_inode,^flex_bg,^64bit"),
+        (1024, "meta_bg,^resize_inode,^sparse_super,^64bit"),
+        (2048, "meta_bg,^resize_inode,^flex_bg"),
+        (4096, "meta_bg,^resize_inode"),
+    ] {
+        for groups in [1, 2, 3, 15, 16, 17, 18, 31, 32, 33, 48] {
+            let (per_group, start) = (512, u64::from(block_bytes == 1024));
+            let whole = u64::from(block_bytes) * (groups * u64::from(per_group) + start);
+            for size in [whole, whole + 110 * u64::from(block_bytes)] {
+                let options = Options {
+                    features: FeatureEdits::parse(features).expect("known features"),
+                    block_bytes: Some(block_bytes),
+                    blocks_per_group: Some(per_group),
+                    ..ext4()
+                };
+                let b = block_bytes.to_string();
+                let arguments = ["-O", features, "-b", &b, "-g", "512"];
+                compare(size, &options, &arguments);
+            }
+        }
+    }
+}
+
 #[test]
 fn features_that_need_others_are_refused_without_them() {
     let device = MemoryDevice::new(OPTIONS_SIZE);
     for (list, needed) in [
         ("^extent", "64bit needs extent"),
+        ("meta_bg", "meta_bg excludes resize_inode"),
         (
             "^metadata_csum,metadata_csum_seed",
             "metadata_csum_seed needs metadata_csum",
