@@ -28,6 +28,7 @@
 //! Names whose inodes are in memory are taken for cached, and so are names that were absent lately.
 
 mod cookie;
+mod growth;
 mod htree;
 mod index;
 mod leaf;
@@ -44,6 +45,7 @@ use layout::{BlockNr, FileBlock, InodeNr};
 /// A reader's callback, called with a cookie and the entry before it; returns false to stop.
 type Visit<'v> = dyn FnMut(u64, Entry) -> bool + 'v;
 
+use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::buffers::Refused;
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -60,6 +62,9 @@ use search::Search;
 /// Number of journal blocks that adding an entry may dirty besides allocation and the directory's
 /// inode: leaf, new leaf, two split index levels, root.
 pub(crate) const CREDITS_ADD: u32 = 6;
+/// Number of further blocks with `large_dir`: one more level of the index is split, into a node
+/// with its new one, which is allocated.
+pub(crate) const CREDITS_ADD_LARGE: u32 = 2 + CREDITS_PER_GROUP;
 
 impl Bad {
     /// Records the damage, and returns the error with its location.
@@ -420,3 +425,6 @@ fn allocate_behind(
     let end = FileBlock::new(block_count(core, state));
     FileMap::of(state).allocate_each(core, handle, directory, state, end, count)
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,7 +66,7 @@ fn check_descriptors(state: &mut State<'_>, group: u32) -> Result<(), Error> {
     let indices = state.geometry.descriptor_blocks_in(group);
     for (block, index) in (first..).zip(indices) {
         let original = state.geometry.descriptor_block(index, state.copy);
-        if block == original {
+        if block == original || block >= state.geometry.block_count {
             continue;
         }
         let (bytes, original) = (state.block(block)?, state.block(original)?);

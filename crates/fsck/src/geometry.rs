@@ -148,10 +148,11 @@ impl Geometry {
     /// descriptors and the reserved GDT blocks.
     pub(crate) fn super_blocks(&self, group: u32) -> u32 {
         let descriptors = self.descriptor_blocks_in(group).len() as u32;
-        if self.has_super(group) {
-            1 + descriptors + self.reserved_descriptor_blocks
-        } else {
-            descriptors
+        match (self.has_super(group), self.first_meta_group) {
+            (true, None) => 1 + descriptors + self.reserved_descriptor_blocks,
+            // As in e2fsck, such a file system has no reserved blocks, whatever it says.
+            (true, Some(_)) => 1 + descriptors,
+            (false, _) => descriptors,
         }
     }
 

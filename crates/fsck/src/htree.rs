@@ -214,6 +214,10 @@ impl Tree {
 
 /// Reports faults of the root. Returns its hash version, if it is known.
 fn check_root(state: &mut State<'_>, place: Location, info: &RootInfo) -> Option<HashVersion> {
+    let levels_max = match state.has_large_directories() {
+        true => disk::INDIRECT_LEVELS_MAX_LARGE_DIR,
+        false => disk::INDIRECT_LEVELS_MAX,
+    };
     let mut report = |kind, found: u8| {
         state.report.add_found(kind, place.clone(), found.into());
     };
@@ -227,7 +231,7 @@ fn check_root(state: &mut State<'_>, place: Location, info: &RootInfo) -> Option
     if info.unused_flags & ROOT_FLAG_INCOMPATIBLE != 0 {
         report(ProblemKind::HtreeFlags, info.unused_flags);
     }
-    if info.indirect_levels > disk::INDIRECT_LEVELS_MAX {
+    if info.indirect_levels > levels_max {
         report(ProblemKind::HtreeDepth, info.indirect_levels);
     }
     let is_unsigned = state.raw.misc_flags().contains(MiscFlags::UNSIGNED_HASH);

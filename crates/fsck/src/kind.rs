@@ -69,6 +69,7 @@ problem_kinds! {
     115 ExtentsFeatureMissing Note "feature 64bit needs the feature extent, which is not set"
     116 MinimumExtraSizeInvalid Error "minimum size of the extra part of inodes cannot be right"
     117 WantedExtraSizeInvalid Error "wanted size of the extra part of inodes cannot be right"
+    118 ResizeInodeWithMetaGroups Error "features meta_bg and resize_inode are both set, and exclude each other"
 
     201 BlockBitmapMisplaced Error "block bitmap lies outside its group"
     202 InodeBitmapMisplaced Error "inode bitmap lies outside its group"

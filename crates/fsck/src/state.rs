@@ -202,6 +202,11 @@ impl<'a> State<'a> {
         self.features.incompatible.contains(Incompatible::EXTENTS)
     }
 
+    /// True if indexes of directories may have one more level, and sizes of directories two halves.
+    pub(crate) fn has_large_directories(&self) -> bool {
+        self.features.incompatible.contains(Incompatible::LARGE_DIR)
+    }
+
     /// True if block numbers have upper halves.
     pub(crate) fn is_64bit(&self) -> bool {
         self.features.incompatible.contains(Incompatible::IS_64BIT)

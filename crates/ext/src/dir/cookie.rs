@@ -15,10 +15,10 @@
 use layout::FileBlock;
 use layout::hash::{HashVersion, dx_hash};
 
-use super::htree::{CHAIN_MAX, Tree, endless_chain};
+use super::htree::{CHAIN_MAX, Tree, endless_chain, leaf_met_twice};
 use super::leaf::{self, Hashed};
 use super::search::Search;
-use super::{Readable, Visit, linear, readable};
+use super::{Readable, Visit, block_count, linear, readable};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::entry::Entry;
@@ -50,6 +50,7 @@ pub(super) fn read_indexed(
     let start = behind(cookie).map_or(0, |key| ((key >> 32) as u32) << 1);
     let mut path = tree.probe(core, directory, state, start)?;
     let mut first_damage = None;
+    let mut leaf_count = 0;
     loop {
         let mut entries = Vec::new();
         let mut leaves = 0;
@@ -58,6 +59,10 @@ pub(super) fn read_indexed(
                 return Err(endless_chain(core, directory, path.leaf));
             }
             leaves += 1;
+            leaf_count += 1;
+            if leaf_count > block_count(core, state) {
+                return Err(leaf_met_twice(core, directory, path.leaf));
+            }
             let (sound, damage) = entries_of(core, directory, state, path.leaf, &hash)?;
             entries.extend(sound);
             first_damage = first_damage.or(damage);

@@ -1,24 +1,27 @@
 //! Indexed directories: a tree of hashes whose leaves are ordinary directory blocks.
 //!
 //! Block 0 is the root and still starts with `.` and `..`; below it are at most one level of nodes,
-//! then the leaves. A name is in the leaf of the last hash that is not greater than its own. If
+//! two with `large_dir`, then the leaves. A name is in the leaf of the last hash that is not greater than its own. If
 //! more names share a hash than fit in a leaf, the next leaf's hash has its lowest bit set and the
 //! search continues there.
 //!
 //! A full leaf is split in two at half of its bytes, the new name included, so that one split
-//! always makes room. A full node is split at half of its pairs; a full root becomes a node of a
-//! new root. A full root above a full node is the limit: as in Linux without `large_dir`, the
-//! directory accepts no more names there.
+//! always makes room. The index grows as `growth` describes. A full root above full nodes of the
+//! last level is the limit: as in Linux, the directory accepts no more names there.
 
 use std::sync::Arc;
 
 use jbd2::Buffer;
 use layout::hash::{HashVersion, dx_hash};
-use layout::htree::{INDIRECT_LEVELS_MAX, ROOT_INFO_LENGTH, ROOT_INFO_OFFSET, RootInfo};
+use layout::htree::{
+    BLOCK_MASK, INDIRECT_LEVELS_MAX, INDIRECT_LEVELS_MAX_LARGE_DIR, ROOT_INFO_LENGTH,
+    ROOT_INFO_OFFSET, RootInfo,
+};
 use layout::inode_flags::InodeFlags;
 use layout::{Block, FileBlock};
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::growth::{self, Growth};
 use super::index::{self, Form, Pair};
 use super::leaf::{self, Hashed};
 use super::search::Search;
@@ -79,7 +82,7 @@ pub(super) fn open(core: &Core, directory: &Inode, state: &InodeState) -> Result
     };
     let version = version.with_signedness(core.superblock.hash_version >= UNSIGNED_FROM);
     let is_known = info.info_length == ROOT_INFO_LENGTH
-        && info.indirect_levels <= INDIRECT_LEVELS_MAX
+        && info.indirect_levels <= levels_max(core)
         && info.reserved_zero.get() == 0;
     Ok(is_known.then_some(Tree {
         root,
@@ -87,6 +90,14 @@ pub(super) fn open(core: &Core, directory: &Inode, state: &InodeState) -> Result
         version,
         levels: info.indirect_levels,
     }))
+}
+
+/// Returns the largest number of levels of nodes below the root.
+fn levels_max(core: &Core) -> u8 {
+    match core.superblock.has_large_dir() {
+        true => INDIRECT_LEVELS_MAX_LARGE_DIR,
+        false => INDIRECT_LEVELS_MAX,
+    }
 }
 
 impl Tree {
@@ -109,7 +120,7 @@ impl Tree {
         state: &InodeState,
         hash: u32,
     ) -> Result<Path> {
-        let mut frames = Vec::with_capacity(2);
+        let mut frames = Vec::with_capacity(usize::from(self.levels) + 1);
         let mut found = Readable {
             buffer: Arc::clone(&self.root),
             bad: self.bad,
@@ -206,6 +217,15 @@ pub(super) fn endless_chain(core: &Core, directory: &Inode, file_block: FileBloc
     bad.at(core, directory.nr, file_block)
 }
 
+/// Returns the damage of an index with more pairs of leaves than the directory has blocks.
+pub(super) fn leaf_met_twice(core: &Core, directory: &Inode, file_block: FileBlock) -> Error {
+    let bad = Bad {
+        offset: 0,
+        why: "the index has more leaves than the directory has blocks",
+    };
+    bad.at(core, directory.nr, file_block)
+}
+
 /// Adds an entry and splits leaf and nodes if they are full.
 pub(super) fn add(
     core: &Core,
@@ -248,25 +268,6 @@ fn owned(new: NewEntry<'_>, hash: u32, minor: u32) -> Hashed {
     }
 }
 
-/// The change of the dx nodes on the path when a leaf is split.
-enum IndexChange {
-    /// The parent has room.
-    Insert(Vec<Pair>),
-    /// The root is the parent and is full: its pairs move into a node below it.
-    Deepen(Vec<Pair>),
-    /// The parent is a full node: it is split, and the root, which has room, takes the new node.
-    SplitNode {
-        /// The pairs that stay in the node.
-        lower: Vec<Pair>,
-        /// The pairs that move to the new node.
-        upper: Vec<Pair>,
-        /// The root's pairs; the block of the new node's pair is filled in later.
-        root: Vec<Pair>,
-        /// The index of the new node's pair.
-        at: usize,
-    },
-}
-
 #[expect(
     clippy::too_many_arguments,
     reason = "the parts of one split, named by its only caller"
@@ -285,21 +286,12 @@ fn split_leaf(
     let has_tail = core.superblock.checksums.has_tails();
     let split = leaf::split(block_form(core), entries);
     let end = FileBlock::new(block_count(core, state));
-    let change = plan(
-        core,
-        directory,
-        tree,
-        path,
-        Pair {
-            hash: split.hash,
-            block: end,
-        },
-    )?;
-    let new_blocks = if matches!(change, IndexChange::Insert(_)) {
-        1
-    } else {
-        2
+    let new = Pair {
+        hash: split.hash,
+        block: end,
     };
+    let growth = plan(core, directory, tree, path, new)?;
+    let new_blocks = 1 + growth.nodes.len() as u64;
     let blocks = allocate_behind(core, handle, directory, state, new_blocks)?;
     let of_directory = label(directory, state);
     handle.replace(leaf, split.lower.into_arc())?;
@@ -308,85 +300,54 @@ fn split_leaf(
         split.upper.into_arc(),
     )?;
     state.size += new_blocks * block_bytes as u64;
-    let parent = &path.frames[path.frames.len() - 1];
-    match change {
-        IndexChange::Insert(pairs) => {
-            index::write(&mut handle.write(&parent.buffer)?, parent.form, &pairs);
-        }
-        IndexChange::Deepen(pairs) => {
-            let node = index::node(block_bytes, has_tail, &pairs).into_arc();
-            handle.replace(&core.buffers.get_new(blocks[1], of_directory), node)?;
-            let mut root = handle.write(&tree.root)?;
-            index::write(
-                &mut root,
-                Form::root(has_tail),
-                &[Pair {
-                    hash: 0,
-                    block: end + 1,
-                }],
-            );
-            set_levels(&mut root, tree.levels + 1);
-        }
-        IndexChange::SplitNode {
-            lower,
-            upper,
-            mut root,
-            at,
-        } => {
-            root[at].block = end + 1;
-            let node = index::node(block_bytes, has_tail, &upper).into_arc();
-            handle.replace(&core.buffers.get_new(blocks[1], of_directory), node)?;
-            index::write(&mut handle.write(&parent.buffer)?, parent.form, &lower);
-            index::write(&mut handle.write(&tree.root)?, Form::root(has_tail), &root);
+    for (block, pairs) in blocks[1..].iter().zip(&growth.nodes) {
+        let node = index::node(block_bytes, has_tail, pairs).into_arc();
+        handle.replace(&core.buffers.get_new(*block, of_directory), node)?;
+    }
+    for (level, pairs) in &growth.changed {
+        let frame = &path.frames[*level];
+        let mut bytes = handle.write(&frame.buffer)?;
+        index::write(&mut bytes, frame.form, pairs);
+        let is_deeper = growth.is_deeper && !rt::mutant!("directory/level-not-counted");
+        if is_deeper && *level == 0 {
+            set_levels(&mut bytes, tree.levels + 1);
         }
     }
     Ok(())
 }
 
-/// Decides how the index takes a new pair, before anything changes.
+/// Plans the growth of the index by a new leaf, before anything changes.
+///
+/// # Errors
+/// - [`Error::DirectoryFull`] if the index is full.
+/// - [`Error::Corrupt`] for a damaged dx node that would change.
 fn plan(
     core: &Core,
     directory: &Inode,
     tree: &Tree,
     path: &Path,
-    new: Pair,
-) -> Result<IndexChange> {
-    let pairs_of = |frame: &Frame| {
+    leaf: Pair,
+) -> Result<Growth> {
+    let level_of = |level: usize| -> Result<growth::Level> {
+        let frame = &path.frames[level];
         let sound = frame.bad.map_or(Ok(()), Err);
-        sound
+        let pairs = sound
             .and_then(|()| index::pairs(&frame.buffer.read(), frame.form))
-            .map_err(|bad| bad.at(core, directory.nr, frame.file_block))
+            .map_err(|bad| bad.at(core, directory.nr, frame.file_block))?;
+        Ok(growth::Level {
+            pairs,
+            limit: frame.form.limit(core.block_bytes()),
+            at: frame.at,
+        })
     };
-    let parent = &path.frames[path.frames.len() - 1];
-    let mut pairs = pairs_of(parent)?;
-    let has_room = index::has_room(&pairs, core.block_bytes(), parent.form);
-    pairs.insert(parent.at + 1, new);
-    if has_room {
-        return Ok(IndexChange::Insert(pairs));
+    let may_deepen = tree.levels < levels_max(core);
+    let growth = growth::plan(path.frames.len(), leaf, may_deepen, level_of)?;
+    let growth = growth.ok_or(Error::DirectoryFull)?;
+    let last = leaf.block.get() + growth.nodes.len() as u64;
+    match last <= u64::from(BLOCK_MASK) {
+        true => Ok(growth),
+        false => Err(Error::DirectoryFull),
     }
-    if tree.levels == 0 {
-        return Ok(IndexChange::Deepen(pairs));
-    }
-    let root_frame = &path.frames[0];
-    let mut root = pairs_of(root_frame)?;
-    if !index::has_room(&root, core.block_bytes(), root_frame.form) {
-        return Err(Error::DirectoryFull);
-    }
-    let upper = pairs.split_off(pairs.len() / 2);
-    let at = root_frame.at + 1;
-    root.insert(
-        at,
-        Pair {
-            hash: upper[0].hash,
-            block: FileBlock::new(0),
-        },
-    );
-    Ok(IndexChange::SplitNode {
-        lower: pairs,
-        upper,
-        root,
-        at,
-    })
 }
 
 fn set_levels(root: &mut [u8], levels: u8) {

@@ -40,7 +40,7 @@ impl Form {
     }
 
     /// Returns the number of pairs that fit.
-    fn limit(self, block_bytes: usize) -> usize {
+    pub(super) fn limit(self, block_bytes: usize) -> usize {
         limit(block_bytes, self.offset, self.has_tail)
     }
 }
@@ -117,11 +117,6 @@ fn pair_at(bytes: &[u8], offset: usize, index: usize) -> Pair {
         hash,
         block: FileBlock::new(u64::from(raw.block.get() & BLOCK_MASK)),
     }
-}
-
-/// Returns true if there is room for one more pair.
-pub(super) fn has_room(pairs: &[Pair], block_bytes: usize, form: Form) -> bool {
-    pairs.len() < form.limit(block_bytes)
 }
 
 /// Writes pairs, count and limit into a dx node.

@@ -122,7 +122,9 @@ impl Geometry {
         let meta_group = group.get() / per_block;
         match self.first_meta_group {
             Some(first) if meta_group >= first => {
-                let holds = [0, 1, per_block - 1].contains(&(group.get() % per_block));
+                let nth = group.get() % per_block;
+                let is_copy = nth == 1 || nth == per_block - 1;
+                let holds = nth == 0 || is_copy && !rt::mutant!("groups/copies-not-counted");
                 meta_group..meta_group + u32::from(holds)
             }
             first if self.has_super(group) => 0..first.unwrap_or(self.descriptor_blocks()),
@@ -133,6 +135,7 @@ impl Geometry {
     /// Returns the place of a descriptor block, by its index.
     pub fn descriptor_block(&self, index: u32) -> BlockNr {
         let group = match self.first_meta_group {
+            _ if rt::mutant!("groups/descriptors-in-first-group") => GroupNr::new(0),
             Some(first) if index >= first => GroupNr::new(index * self.descriptors_per_block()),
             _ => GroupNr::new(0),
         };

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | compatible | all; an unknown one is harmless by definition |
 //! | incompatible | `filetype`, `needs_recovery`; `journal_dev` has its own message |
-//! | incompatible, of ext4 | `extent`, `64bit`, `flex_bg`, `metadata_csum_seed`, `meta_bg` |
+//! | incompatible, of ext4 | `extent`, `64bit`, `flex_bg`, `metadata_csum_seed`, `meta_bg`, `large_dir` |
 //! | read-only compatible | `sparse_super`, `large_file` |
 //! | read-only compatible, of ext4 | `huge_file`, `uninit_bg`, `dir_nlink`, `extra_isize` |
 //! | read-only compatible, of ext4 | `metadata_csum` |
@@ -44,7 +44,8 @@ const INCOMPATIBLE_EXT4: Incompatible = Incompatible::EXTENTS
     .union(Incompatible::IS_64BIT)
     .union(Incompatible::FLEX_BG)
     .union(Incompatible::METADATA_CSUM_SEED)
-    .union(Incompatible::META_BG);
+    .union(Incompatible::META_BG)
+    .union(Incompatible::LARGE_DIR);
 /// The known read-only compatible features.
 const READ_ONLY_COMPATIBLE: ReadOnlyCompatible =
     ReadOnlyCompatible::SPARSE_SUPER.union(ReadOnlyCompatible::LARGE_FILE);
@@ -186,6 +187,11 @@ impl Superblock {
     /// Returns true if files may be mapped by extents.
     pub fn has_extents(&self) -> bool {
         self.features.incompatible.contains(Incompatible::EXTENTS)
+    }
+
+    /// Returns true if indexes of directories may have one more level, and directories 4 GiB.
+    pub fn has_large_dir(&self) -> bool {
+        self.features.incompatible.contains(Incompatible::LARGE_DIR)
     }
 
     /// Returns true if block numbers have 64 bits.

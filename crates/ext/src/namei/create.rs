@@ -29,8 +29,18 @@ use crate::{alloc, dir, writeback};
 const SET_GID: u16 = layout::mode::SET_GID;
 /// Returns the number of blocks that adding one entry may dirty: leaf and index blocks, their
 /// allocation, the directory's block map and inode.
-pub(super) const fn credits_to_name(directory: FileMap) -> u32 {
-    dir::CREDITS_ADD + directory.credits_to_map_entry() + 1
+pub(super) fn credits_to_name(core: &Core, directory: FileMap) -> u32 {
+    credits_to_name_with(core.superblock.has_large_dir(), directory)
+}
+
+/// Returns the number of blocks that adding one entry may dirty, by the depth of indexes.
+pub(super) const fn credits_to_name_with(has_large_dir: bool, directory: FileMap) -> u32 {
+    let more = if has_large_dir {
+        dir::CREDITS_ADD_LARGE
+    } else {
+        0
+    };
+    dir::CREDITS_ADD + more + directory.credits_to_map_entry() + 1
 }
 /// Number of blocks that creating an inode may dirty, including its first block, to which the inode
 /// points directly, and one block of inherited attributes.
@@ -40,8 +50,11 @@ pub(super) const CREDITS_NEW_INODE: u32 = alloc::CREDITS_INODE + 2 * (alloc::CRE
 /// block.
 const REVOKES: u32 = 2;
 
-const _: () = assert!(CREDITS_NEW_INODE + credits_to_name(FileMap::Indirect) <= CREDITS_MAX);
-const _: () = assert!(CREDITS_NEW_INODE + credits_to_name(FileMap::DEEPEST) <= CREDITS_MAX_EXTENTS);
+const _: () =
+    assert!(CREDITS_NEW_INODE + credits_to_name_with(false, FileMap::Indirect) <= CREDITS_MAX);
+const _: () = assert!(
+    CREDITS_NEW_INODE + credits_to_name_with(true, FileMap::DEEPEST) <= CREDITS_MAX_EXTENTS
+);
 
 /// Creates a regular file, device node, fifo or socket. It is pinned, so that it is not deleted
 /// before the caller has it.
@@ -106,7 +119,7 @@ pub(super) fn make(
         let inherited = xattr::inherit(core, parent, &parent_state, kind, new)?;
         let change = inherited.change.as_ref();
         let credits = Credits {
-            blocks: CREDITS_NEW_INODE + credits_to_name(FileMap::of(&parent_state)),
+            blocks: CREDITS_NEW_INODE + credits_to_name(core, FileMap::of(&parent_state)),
             revokes: REVOKES,
         };
         let _held = core.hold_for_names(&[parent])?;

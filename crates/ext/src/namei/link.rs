@@ -41,7 +41,7 @@ pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Re
         check_takes_link(core, &state)?;
         let _held = core.hold_for_names(&[parent, nr])?;
         let credits = Credits {
-            blocks: credits_to_name(FileMap::of(&parent_state)) + 1,
+            blocks: credits_to_name(core, FileMap::of(&parent_state)) + 1,
             revokes: 0,
         };
         let mut handle = core.begin(credits)?;

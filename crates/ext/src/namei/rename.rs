@@ -23,7 +23,7 @@ use jbd2::{Buffer, Credits};
 use layout::InodeNr;
 use rt::RwLockWriteGuard;
 
-use super::create::{credits_to_name, publish, undo_inode};
+use super::create::{credits_to_name_with, publish, undo_inode};
 use super::unlink::{CREDITS_UNLINK, drop_directory, drop_link, end_removal, find_child};
 use super::{
     check_loses_names, check_name_changes, check_new_name, check_old_name, check_takes_names,
@@ -44,11 +44,15 @@ use crate::{alloc, dir, writeback};
 const DEPTH_MAX: u32 = 65_536;
 /// Returns the number of blocks that a rename into a directory may dirty: a new entry, an old one,
 /// a replaced inode, `..`, four inodes.
-const fn credits_to_rename(directory: FileMap) -> u32 {
-    credits_to_name(directory) + CREDITS_UNLINK + 6
+fn credits_to_rename(core: &Core, directory: FileMap) -> u32 {
+    credits_to_rename_with(core.superblock.has_large_dir(), directory)
 }
-const _: () = assert!(credits_to_rename(FileMap::Indirect) <= CREDITS_MAX);
-const _: () = assert!(credits_to_rename(FileMap::DEEPEST) <= CREDITS_MAX_EXTENTS);
+
+const fn credits_to_rename_with(has_large_dir: bool, directory: FileMap) -> u32 {
+    credits_to_name_with(has_large_dir, directory) + CREDITS_UNLINK + 6
+}
+const _: () = assert!(credits_to_rename_with(false, FileMap::Indirect) <= CREDITS_MAX);
+const _: () = assert!(credits_to_rename_with(true, FileMap::DEEPEST) <= CREDITS_MAX_EXTENTS);
 /// A whiteout fits these credits: either an entry is added or an inode is replaced. Besides the new
 /// entry: the old one, `..`, three inodes, the whiteout's.
 const _: () = assert!(5 + alloc::CREDITS_INODE <= CREDITS_UNLINK + 6);
@@ -324,7 +328,7 @@ fn replace(
         check_takes_subdirectory(core, directories.target_ref())?;
     }
     let mut handle = core.begin(Credits {
-        blocks: credits_to_rename(FileMap::of(directories.target_ref())),
+        blocks: credits_to_rename(core, FileMap::of(directories.target_ref())),
         revokes: 0,
     })?;
     let t = &mut handle;
@@ -374,7 +378,7 @@ fn replace(
         }
     }
     if rt::mutant!("names/rename-in-two-steps") {
-        let blocks = credits_to_rename(FileMap::of(directories.target_ref()));
+        let blocks = credits_to_rename(core, FileMap::of(directories.target_ref()));
         t.tear(Credits { blocks, revokes: 0 })?;
     }
     take_old_name(core, t, source, directories.source(), left.as_deref())?;
@@ -458,7 +462,7 @@ fn exchange(
         }
     }
     let mut handle = core.begin(Credits {
-        blocks: credits_to_rename(FileMap::of(directories.target_ref())),
+        blocks: credits_to_rename(core, FileMap::of(directories.target_ref())),
         revokes: 0,
     })?;
     let t = &mut handle;

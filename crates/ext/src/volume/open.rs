@@ -72,7 +72,7 @@ pub(crate) fn open(
     if let Some(log) = &log {
         let has_checksums = superblock.checksums.has_tails();
         jbd2::format::add_features(log, superblock.is_64bit(), has_checksums)?;
-        let largest = match superblock.has_extents() {
+        let largest = match superblock.has_extents() || superblock.has_large_dir() {
             true => CREDITS_MAX_EXTENTS,
             false => CREDITS_MAX,
         };

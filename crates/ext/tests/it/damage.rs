@@ -132,8 +132,8 @@ fn truncated_images() {
 fn features_that_are_not_known() {
     let good = image();
     let cases: &[(&str, u32)] = &[
-        ("large_dir", 0x4000),
-        ("meta_bg", 0x10),
+        ("compression", 0x1),
+        ("casefold", 0x20000),
         ("encrypt", 0x10000),
         ("inline_data", 0x8000),
     ];

@@ -3,6 +3,7 @@
 //! written.
 
 mod damaged;
+mod large_directories;
 mod logs;
 mod mapped;
 mod meta_groups;

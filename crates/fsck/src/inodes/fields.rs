@@ -187,7 +187,7 @@ fn check_words(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
         .features
         .read_only_compatible
         .contains(ReadOnlyCompatible::HUGE_FILE);
-    let has_size_high = file_type == FileType::Directory && raw.size_high.get() != 0;
+    let has_no_size_high = file_type == FileType::Directory && !state.has_large_directories();
     let words = [
         (
             ProblemKind::FragmentAddressNotZero,
@@ -207,7 +207,7 @@ fn check_words(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
         (
             ProblemKind::DirectorySizeHighNotZero,
             raw.size_high.get(),
-            has_size_high,
+            has_no_size_high,
         ),
     ];
     for (kind, word, applies) in words {

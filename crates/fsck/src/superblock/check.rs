@@ -80,6 +80,7 @@ fn check_features(state: &mut State<'_>) {
         state.features.read_only_compatible,
     );
     let has_checksums = read_only.contains(ReadOnlyCompatible::METADATA_CSUM);
+    let has_resize_inode = state.features.compatible.contains(Compatible::RESIZE_INODE);
     let faults = [
         (
             ProblemKind::ChecksumFeaturesTwice,
@@ -92,6 +93,10 @@ fn check_features(state: &mut State<'_>) {
         (
             ProblemKind::ExtentsFeatureMissing,
             state.is_64bit() && !state.has_extents(),
+        ),
+        (
+            ProblemKind::ResizeInodeWithMetaGroups,
+            has_resize_inode && incompatible.contains(Incompatible::META_BG),
         ),
     ];
     for (kind, is_wrong) in faults {

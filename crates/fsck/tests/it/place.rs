@@ -29,6 +29,8 @@ pub(crate) struct Bytes {
 const EXTENTS: usize = 0x8_0000;
 /// Feature `64bit`.
 const IS_64BIT: usize = 0x80;
+/// Feature `meta_bg`, with its first meta block group at the start.
+const META_BG: usize = 0x10;
 
 fn number(text: &str) -> usize {
     match text.strip_prefix("0x") {
@@ -68,7 +70,13 @@ impl Bytes {
     }
 
     fn group(&self, group: usize) -> usize {
-        self.descriptors + self.descriptor_bytes * group
+        let per_block = self.block_bytes / self.descriptor_bytes;
+        if self.word(1024 + 96) & META_BG == 0 || group < per_block {
+            return self.descriptors + self.descriptor_bytes * group;
+        }
+        // Copies of the superblock lie in groups of odd numbers only.
+        let first = self.word(1024 + 20) + group / per_block * per_block * self.word(1024 + 32);
+        first * self.block_bytes + self.descriptor_bytes * (group % per_block)
     }
 
     fn inode(&self, inode: usize) -> usize {

@@ -34,13 +34,14 @@ const FILES: [&str; 7] = [
     include_str!("../corpus/htree.txt"),
     include_str!("../corpus/journal.txt"),
 ];
-const FILES_OF_EXT4: [&str; 6] = [
+const FILES_OF_EXT4: [&str; 7] = [
     include_str!("../corpus/ext4-superblock.txt"),
     include_str!("../corpus/ext4-groups.txt"),
     include_str!("../corpus/ext4-bitmaps.txt"),
     include_str!("../corpus/ext4-inodes.txt"),
     include_str!("../corpus/ext4-extents.txt"),
     include_str!("../corpus/ext4-directories.txt"),
+    include_str!("../corpus/ext4-meta-groups.txt"),
 ];
 
 /// Returns the lines that are neither comments nor empty.

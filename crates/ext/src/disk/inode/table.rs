@@ -63,7 +63,7 @@ pub(crate) fn decode(
     if is_unknown || has_extents && !superblock.has_extents() {
         return Err(corrupt("i_flags", u64::from(flags.bits())));
     }
-    let size = base.size(false);
+    let size = base.size(superblock.has_large_dir());
     let most = match has_extents {
         true => extents::FILE_BLOCKS * u64::from(geometry.block_bytes),
         false => size_max(geometry.block_bytes),
@@ -126,8 +126,12 @@ pub(crate) fn decode(
 
 /// Returns true if size and block count can be stored.
 pub(crate) fn fits(superblock: &Superblock, state: &InodeState) -> bool {
-    let has_small_size = state.kind == FileKind::Regular || state.size <= u64::from(u32::MAX);
-    has_small_size && fits_sectors(superblock, state.sectors)
+    let has_size = match state.kind {
+        FileKind::Regular => true,
+        FileKind::Directory if superblock.has_large_dir() => true,
+        _ => state.size <= u64::from(u32::MAX),
+    };
+    has_size && fits_sectors(superblock, state.sectors)
 }
 
 /// Returns true if a block count in units of 512 bytes can be stored.
@@ -149,7 +153,7 @@ pub(crate) fn encode(superblock: &Superblock, state: &InodeState, bytes: &mut [u
     base.mode.set(state.kind.mode() | state.permissions);
     base.set_uid(state.uid);
     base.set_gid(state.gid);
-    let has_size = base.set_size(state.size, false);
+    let has_size = base.set_size(state.size, superblock.has_large_dir());
     assert!(has_size, "the size was checked before");
     match next_orphan {
         Some(next) => base.deletion_time = next,

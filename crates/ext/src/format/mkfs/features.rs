@@ -79,12 +79,14 @@ const fn supported(word: Word) -> u32 {
             .union(Compatible::EXT_ATTR)
             .union(Compatible::RESIZE_INODE)
             .union(Compatible::DIR_INDEX)
+            .union(Compatible::SPARSE_SUPER2)
             .bits(),
         Word::Incompatible => Incompatible::FILETYPE
             .union(Incompatible::EXTENTS)
             .union(Incompatible::IS_64BIT)
             .union(Incompatible::FLEX_BG)
             .union(Incompatible::META_BG)
+            .union(Incompatible::LARGE_DIR)
             .union(Incompatible::METADATA_CSUM_SEED)
             .bits(),
         Word::ReadOnlyCompatible => ReadOnlyCompatible::SPARSE_SUPER

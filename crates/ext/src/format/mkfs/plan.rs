@@ -7,7 +7,7 @@
 
 use block::Geometry as DeviceGeometry;
 use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
-use layout::superblock::{Backups, GOOD_OLD_FIRST_INODE, is_sparse_backup};
+use layout::superblock::{Backups, GOOD_OLD_FIRST_INODE};
 use layout::{BlockNr, InodeNr};
 
 use super::defaults::{self, Resolved};
@@ -254,6 +254,18 @@ fn is_sparse(features: Features) -> bool {
         .contains(ReadOnlyCompatible::SPARSE_SUPER)
 }
 
+/// Returns the groups with copies of the superblock; with `sparse_super2`, the second and the last.
+fn backups(features: Features, groups: u32) -> Backups {
+    if features.compatible.contains(Compatible::SPARSE_SUPER2) {
+        let last = groups - 1;
+        Backups::Listed(if last > 1 { [1, last] } else { [last, 0] })
+    } else if is_sparse(features) {
+        Backups::Sparse
+    } else {
+        Backups::All
+    }
+}
+
 /// Returns true if the descriptors lie in meta block groups.
 fn has_meta_groups(features: Features) -> bool {
     features.incompatible.contains(Incompatible::META_BG)
@@ -323,7 +335,7 @@ fn round(
     if 2 + table + copies > counts.blocks_per_group {
         return Err(TOO_MANY_INODES);
     }
-    let last_copies = if !is_sparse(features) || is_sparse_backup(groups - 1) {
+    let last_copies = if backups(features, groups).has(groups - 1) {
         copies
     } else {
         0
@@ -421,11 +433,7 @@ fn geometry(
         first_inode: InodeNr::new(GOOD_OLD_FIRST_INODE),
         descriptor_bytes: descriptor_bytes(features),
         reserved_descriptor_blocks,
-        backups: if is_sparse(features) {
-            Backups::Sparse
-        } else {
-            Backups::All
-        },
+        backups: backups(features, group_count),
         first_meta_group: has_meta_groups(features).then_some(0),
         has_flexible_groups: features.incompatible.contains(Incompatible::FLEX_BG),
     }

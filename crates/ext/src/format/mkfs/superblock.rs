@@ -3,7 +3,7 @@
 use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible};
 use layout::inode::EXTRA_SIZE;
 use layout::superblock::{
-    CHECKSUM_CRC32C, DYNAMIC_REVISION, DefaultMountOptions, ErrorPolicy, JOURNAL_BACKUP_BLOCKS,
+    Backups, CHECKSUM_CRC32C, DYNAMIC_REVISION, DefaultMountOptions, ErrorPolicy, JOURNAL_BACKUP_BLOCKS,
     MAGIC, MOUNT_COUNT_UNLIMITED, MiscFlags, OS_LINUX, State, Superblock,
 };
 use layout::{InodeNr, hash::HashVersion};
@@ -97,6 +97,9 @@ fn counts(raw: &mut Superblock, plan: &Plan, image: &Image) {
     raw.dynamic_inode_size.set(geometry.inode_bytes);
     raw.reserved_descriptor_blocks
         .set(geometry.reserved_descriptor_blocks);
+    if let Backups::Listed(groups) = geometry.backups {
+        raw.backup_groups = groups.map(U32::new);
+    }
     let overhead = geometry.first_data_block.get()
         + plan.metadata.count()
         + u64::from(image.journal_block_count());

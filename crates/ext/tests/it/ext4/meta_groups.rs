@@ -5,12 +5,13 @@ use std::path::Path;
 
 use ext::census::{BlockUse, census};
 use ext::mkfs::{FeatureEdits, FileSystemType, Options};
-use ext::{Corrupt, Error};
+use ext::{Corrupt, Error, Sealed};
 use layout::GroupNr;
 use layout::feature::{Compatible, Incompatible};
 use testkit::{privilege, tool};
 
 use super::*;
+use crate::damage::assert_notices;
 use crate::oracle;
 use crate::tree::assert_same;
 
@@ -155,8 +156,7 @@ formats! {
 /// Writes a changed superblock to an image without checksums.
 fn change(image: &Image, change: impl FnOnce(&mut Superblock)) {
     let mut bytes = std::fs::read(&image.path).unwrap();
-    let at = OFFSET as usize;
-    let raw = Superblock::mut_from_bytes(&mut bytes[at..at + SIZE]).unwrap();
+    let (raw, _) = Superblock::mut_from_prefix(&mut bytes[OFFSET as usize..]).unwrap();
     change(raw);
     std::fs::write(&image.path, bytes).unwrap();
 }
@@ -196,32 +196,28 @@ fn an_impossible_first_meta_group_is_one_error() {
 }
 
 #[test]
-fn a_damaged_descriptor_spoils_its_group_only() {
+fn a_damaged_descriptor_is_found_in_its_group() {
     let image = with_meta_groups(1024, 0, "-O meta_bg,^resize_inode");
+    let volume = open_on(&image).unwrap();
+    for number in 0..200 {
+        let path = format!("/{number}");
+        volume.write_file(&path, &[1; 5000]).unwrap();
+    }
+    volume.close().unwrap();
     // The descriptor of group 37, which lies behind the start of group 32.
     let at = (1 + 32 * 256) * 1024 + (37 - 32) * 64;
     let mut bytes = std::fs::read(&image.path).unwrap();
     bytes[at + 12] ^= 1;
     std::fs::write(&image.path, bytes).unwrap();
-    let volume = open_on(&image).unwrap();
-    let (group, _) = volume.superblock().geometry.group_of_block(BlockNr::new(
-        1 + 37 * 256,
-    ));
+    let error = open_on(&image).expect_err("refused for writing");
+    let Error::Corrupt(Corrupt::Checksum(Sealed::Descriptor { group })) = error else {
+        panic!("{error}");
+    };
     assert_eq!(group, GroupNr::new(37));
-    for number in 0..200 {
-        let contents = vec![1; 20_000];
-        let path = format!("/{number}");
-        volume.write_file(&path, &contents).unwrap();
-    }
-    for number in 0..200 {
-        let path = format!("/{number}");
-        let inode = volume.resolve(&path, true).unwrap();
-        for extent in volume.blocks_of(inode).unwrap() {
-            for block in extent.blocks() {
-                let place = volume.superblock().geometry.group_of_block(BlockNr::new(block));
-                assert_ne!(place.0, group);
-            }
-        }
+    let volume = Volume::open(image.device(), None, read_only()).unwrap();
+    for number in (0..200).step_by(7) {
+        let contents = volume.read_file(&format!("/{number}")).unwrap();
+        assert_eq!(contents, vec![1; 5000]);
     }
     volume.close().unwrap();
 }
@@ -255,4 +251,39 @@ fn a_volume_of_this_crate_is_written_by_the_kernel() {
         volume.close().unwrap();
         oracle::assert_fsck_clean(&image, "after the engine");
     }
+}
+
+#[test]
+fn descriptors_are_read_from_their_groups() {
+    assert_notices("groups/descriptors-in-first-group", write_and_check);
+}
+
+#[test]
+fn copies_of_descriptors_are_in_use() {
+    assert_notices("groups/copies-not-counted", write_and_check);
+}
+
+/// Makes a volume, uses groups for the first time, and checks.
+fn write_and_check() {
+    let memory = Arc::new(MemoryDevice::new(SIZE * MIB));
+    let device: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&memory);
+    let options = Options {
+        file_system: FileSystemType::Ext4,
+        block_bytes: Some(1024),
+        blocks_per_group: Some(256),
+        inode_count: Some(6000),
+        features: FeatureEdits::parse("meta_bg,^resize_inode").expect("known features"),
+        ..Options::default()
+    };
+    ext::mkfs::format(&device, &options).expect("it is made");
+    let volume = Volume::open(Arc::clone(&device), None, MountOptions::default());
+    let volume = volume.expect("it opens");
+    for number in 0..8 {
+        let contents = vec![number; 1 << 20];
+        let written = volume.write_file(&format!("/{number}"), &contents);
+        written.expect("it is written");
+    }
+    volume.close().expect("it closes");
+    let report = fsck::check(&*device, None, &fsck::Options::default()).expect("a superblock");
+    assert!(report.is_clean(), "{:?}", report.problems);
 }

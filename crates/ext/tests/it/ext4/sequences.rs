@@ -25,6 +25,8 @@ enum Format {
     Extents,
     /// All that mke2fs gives to ext4.
     Full,
+    /// The same in meta block groups, of which there are several with blocks of 1 KiB.
+    MetaGroups,
 }
 
 impl Format {
@@ -38,12 +40,17 @@ impl Format {
             Self::Long => return long(cell),
             Self::Extents => "^64bit,^metadata_csum,^flex_bg,^huge_file,^dir_nlink,^extra_isize",
             Self::Full => "extent",
+            Self::MetaGroups => "meta_bg,^resize_inode,large_dir",
         }
         .to_owned();
         if cell.journal == Journal::None {
             features.push_str(",^has_journal");
         }
-        let more = ["-O", &features, "-g", "2048", "-N", "6000"];
+        let per_group = match self {
+            Self::MetaGroups => "256",
+            _ => "2048",
+        };
+        let more = ["-O", &features, "-g", per_group, "-N", "6000"];
         Image::over_garbage("ext4", cell.block_bytes, VOLUME_BYTES, is_external, &more)
     }
 }
@@ -171,4 +178,7 @@ cells! {
     full_4k_external_ordered: 4096, EXTERNAL_ORDERED, Format::Full;
     full_4k_external_writeback: 4096, EXTERNAL_WRITEBACK, Format::Full;
     full_4k_external_journal: 4096, EXTERNAL_JOURNALED, Format::Full;
+    meta_groups_1k_no_journal: 1024, NONE, Format::MetaGroups;
+    meta_groups_1k_ordered: 1024, ORDERED, Format::MetaGroups;
+    meta_groups_4k_journal: 4096, JOURNALED, Format::MetaGroups;
 }

@@ -164,3 +164,30 @@ fn what_does_not_fit() {
     assert!(!fits(&bench.core.superblock, &directory));
     bench.close();
 }
+
+/// A directory of 4 GiB and more has an upper half of its size with `large_dir` only.
+#[test]
+fn sizes_of_large_directories() {
+    let device = image(8 << 20, &["-t", "ext4", "-b", "1024", "-O", "large_dir"]);
+    let bench = Bench::open(device, MountOptions::default());
+    let mut superblock = bench.core.superblock.clone();
+    let mut geometry = bench.core.geometry().clone();
+    geometry.block_count = 1 << 32;
+    let nr = InodeNr::new(12);
+    for size in [(1 << 31) + 1024, (1 << 32) - 1024, 1 << 32, (1 << 33) + 1024] {
+        let mut directory = InodeState::fresh(FileKind::Directory, 0, 0, 0, 0);
+        directory.size = size;
+        assert!(fits(&superblock, &directory));
+        let mut bytes = vec![0; 256];
+        encode(&superblock, &directory, &mut bytes);
+        superblock.checksums.seal_inode(nr, &mut bytes);
+        let decoded = decode(&superblock, &geometry, nr, &bytes).expect("it is sound");
+        assert_eq!(decoded.size, size);
+        superblock.features.incompatible -= layout::feature::Incompatible::LARGE_DIR;
+        let decoded = decode(&superblock, &geometry, nr, &bytes).expect("it is sound");
+        assert_eq!(decoded.size, size % (1 << 32));
+        assert_eq!(fits(&superblock, &directory), size < 1 << 32);
+        superblock.features.incompatible |= layout::feature::Incompatible::LARGE_DIR;
+    }
+    bench.close();
+}

@@ -88,6 +88,27 @@ fn meta_block_groups_lie_as_those_of_mke2fs() {
     }
 }
 
+/// From one group on; last groups that are too short.
+#[test]
+fn copies_in_two_groups_lie_as_those_of_mke2fs() {
+    let all = ["sparse_super2", "sparse_super2,meta_bg,^resize_inode,large_dir"];
+    for features in all {
+        for groups in [1, 2, 3, 4, 9, 17, 18] {
+            for more in [0, 110] {
+                let options = Options {
+                    features: FeatureEdits::parse(features).expect("known features"),
+                    block_bytes: Some(1024),
+                    blocks_per_group: Some(1024),
+                    ..ext4()
+                };
+                let size = (groups * 1024 + more + 1) * KIB;
+                let arguments = ["-O", features, "-b", "1024", "-g", "1024"];
+                compare(size, &options, &arguments);
+            }
+        }
+    }
+}
+
 #[test]
 fn features_that_need_others_are_refused_without_them() {
     let device = MemoryDevice::new(OPTIONS_SIZE);
