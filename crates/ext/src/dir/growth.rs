@@ -72,10 +72,7 @@ pub(super) fn plan<E>(
             true => leaf.hash,
             false => upper[0].hash,
         };
-        new = Pair {
-            hash,
-            block: end,
-        };
+        new = Pair { hash, block: end };
         end = end + 1;
         growth.nodes.push(upper);
         growth.changed.push((number, pairs));
@@ -145,12 +142,19 @@ mod tests {
         // The node above takes the pair of the first new node, and is split, too.
         assert_eq!(growth.changed[1].1, [pair(0, 0), pair(10, 101)]);
         assert_eq!(hashes(&growth.nodes[1]), [10, 20, 30]);
-        assert_eq!(growth.changed[2].1, [pair(0, 0), pair(10, 102), pair(10, 1)]);
+        assert_eq!(
+            growth.changed[2].1,
+            [pair(0, 0), pair(10, 102), pair(10, 1)]
+        );
     }
 
     #[test]
     fn a_full_root_becomes_a_node_if_it_may() {
-        for counts in [&[LIMIT][..], &[LIMIT, LIMIT][..], &[LIMIT, LIMIT, LIMIT][..]] {
+        for counts in [
+            &[LIMIT][..],
+            &[LIMIT, LIMIT][..],
+            &[LIMIT, LIMIT, LIMIT][..],
+        ] {
             assert_eq!(grow(counts, false), None);
             let growth = grow(counts, true).expect("one more level");
             assert!(growth.is_deeper);

@@ -321,13 +321,7 @@ fn split_leaf(
 /// # Errors
 /// - [`Error::DirectoryFull`] if the index is full.
 /// - [`Error::Corrupt`] for a damaged dx node that would change.
-fn plan(
-    core: &Core,
-    directory: &Inode,
-    tree: &Tree,
-    path: &Path,
-    leaf: Pair,
-) -> Result<Growth> {
+fn plan(core: &Core, directory: &Inode, tree: &Tree, path: &Path, leaf: Pair) -> Result<Growth> {
     let level_of = |level: usize| -> Result<growth::Level> {
         let frame = &path.frames[level];
         let sound = frame.bad.map_or(Ok(()), Err);

@@ -65,8 +65,8 @@ impl<'d> Tables<'d> {
         let blocks = descriptor_blocks(&**device, geometry)?;
         let groups = geometry.groups().map(|group| {
             let (index, offset) = geometry.descriptor_place(group);
-            let bytes = &blocks[index as usize]
-                [offset..offset + usize::from(geometry.descriptor_bytes)];
+            let bytes =
+                &blocks[index as usize][offset..offset + usize::from(geometry.descriptor_bytes)];
             superblock.checksums.check_descriptor(group, bytes)?;
             places(superblock, group, bytes)
         });

@@ -3,8 +3,8 @@
 use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible};
 use layout::inode::EXTRA_SIZE;
 use layout::superblock::{
-    Backups, CHECKSUM_CRC32C, DYNAMIC_REVISION, DefaultMountOptions, ErrorPolicy, JOURNAL_BACKUP_BLOCKS,
-    MAGIC, MOUNT_COUNT_UNLIMITED, MiscFlags, OS_LINUX, State, Superblock,
+    Backups, CHECKSUM_CRC32C, DYNAMIC_REVISION, DefaultMountOptions, ErrorPolicy,
+    JOURNAL_BACKUP_BLOCKS, MAGIC, MOUNT_COUNT_UNLIMITED, MiscFlags, OS_LINUX, State, Superblock,
 };
 use layout::{InodeNr, hash::HashVersion};
 use zerocopy::FromZeros;

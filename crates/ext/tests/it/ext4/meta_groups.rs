@@ -227,7 +227,10 @@ fn a_volume_of_this_crate_is_written_by_the_kernel() {
     if !privilege::is_granted() {
         return;
     }
-    for features in ["meta_bg,^resize_inode", "meta_bg,^resize_inode,^flex_bg,^64bit"] {
+    for features in [
+        "meta_bg,^resize_inode",
+        "meta_bg,^resize_inode,^flex_bg,^64bit",
+    ] {
         let image = Image::empty("ext4", 1024, SIZE * MIB, false);
         let options = Options {
             file_system: FileSystemType::Ext4,

@@ -174,7 +174,12 @@ fn sizes_of_large_directories() {
     let mut geometry = bench.core.geometry().clone();
     geometry.block_count = 1 << 32;
     let nr = InodeNr::new(12);
-    for size in [(1 << 31) + 1024, (1 << 32) - 1024, 1 << 32, (1 << 33) + 1024] {
+    for size in [
+        (1 << 31) + 1024,
+        (1 << 32) - 1024,
+        1 << 32,
+        (1 << 33) + 1024,
+    ] {
         let mut directory = InodeState::fresh(FileKind::Directory, 0, 0, 0, 0);
         directory.size = size;
         assert!(fits(&superblock, &directory));

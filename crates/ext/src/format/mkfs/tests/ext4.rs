@@ -91,7 +91,10 @@ fn meta_block_groups_lie_as_those_of_mke2fs() {
 /// From one group on; last groups that are too short.
 #[test]
 fn copies_in_two_groups_lie_as_those_of_mke2fs() {
-    let all = ["sparse_super2", "sparse_super2,meta_bg,^resize_inode,large_dir"];
+    let all = [
+        "sparse_super2",
+        "sparse_super2,meta_bg,^resize_inode,large_dir",
+    ];
     for features in all {
         for groups in [1, 2, 3, 4, 9, 17, 18] {
             for more in [0, 110] {
