@@ -1,9 +1,9 @@
 //! Indexed directories: a tree of hashes whose leaves are ordinary directory blocks.
 //!
 //! Block 0 is the root and still starts with `.` and `..`; below it are at most one level of nodes,
-//! two with `large_dir`, then the leaves. A name is in the leaf of the last hash that is not greater than its own. If
-//! more names share a hash than fit in a leaf, the next leaf's hash has its lowest bit set and the
-//! search continues there.
+//! two with `large_dir`, then the leaves. A name is in the leaf of the last hash that is not
+//! greater than its own. If more names share a hash than fit in a leaf, the next leaf's hash has
+//! its lowest bit set and the search continues there.
 //!
 //! A full leaf is split in two at half of its bytes, the new name included, so that one split
 //! always makes room. The index grows as `growth` describes. A full root above full nodes of the

@@ -1,10 +1,11 @@
 //! Directories larger than the lower half of a size counts.
 
-use block::BlockDevice;
+use block::{BlockDevice, MemoryDevice};
 use testkit::privilege;
 
 use super::*;
-use crate::file::testing::{Bench, image};
+use crate::file::testing::Bench;
+use crate::format::mkfs::{FeatureEdits, FileSystemType, Options, format};
 use crate::options::MountOptions;
 
 /// Number of blocks of 4 GiB.
@@ -43,10 +44,16 @@ fn enlarge(bench: &Bench) {
 
 #[test]
 fn a_directory_grows_beyond_4_gib() {
-    let features = "large_dir,^has_journal,^metadata_csum";
-    let more = ["-t", "ext4", "-b", "4096", "-N", "400", "-O", features];
-    let device = image(5 << 30, &more);
-    let shared: Arc<dyn BlockDevice> = Arc::<block::MemoryDevice>::clone(&device);
+    let device = Arc::new(MemoryDevice::new(5 << 30));
+    let shared: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&device);
+    let features = FeatureEdits::parse("large_dir,^has_journal,^metadata_csum");
+    let options = Options {
+        file_system: FileSystemType::Ext4,
+        inode_count: Some(400),
+        features: features.expect("known features"),
+        ..Options::default()
+    };
+    format(&shared, &options).expect("it is made");
     let bench = Bench::open(Arc::clone(&shared), MountOptions::default());
     for number in 0..NAMES {
         bench.create(&name(number));

@@ -7,7 +7,8 @@
 //! |---|---|
 //! | compatible | all; an unknown one is harmless by definition |
 //! | incompatible | `filetype`, `needs_recovery`; `journal_dev` has its own message |
-//! | incompatible, of ext4 | `extent`, `64bit`, `flex_bg`, `metadata_csum_seed`, `meta_bg`, `large_dir` |
+//! | incompatible, of ext4 | `extent`, `64bit`, `flex_bg`, `metadata_csum_seed` |
+//! | incompatible, of ext4 | `meta_bg`, `large_dir` |
 //! | read-only compatible | `sparse_super`, `large_file` |
 //! | read-only compatible, of ext4 | `huge_file`, `uninit_bg`, `dir_nlink`, `extra_isize` |
 //! | read-only compatible, of ext4 | `metadata_csum` |
