@@ -1,7 +1,12 @@
 //! Independent readers that must agree: `e2fsck -fn`, the kernel through a loop mount, and the
 //! crate `ext4-view`.
 
+use std::os::unix::fs::FileExt;
+
+use layout::feature::Incompatible;
+use layout::superblock::{OFFSET, SIZE, Superblock};
 use testkit::{privilege, tool};
+use zerocopy::FromBytes;
 
 use crate::image::Image;
 use crate::tree::{Node, Tree, of_folder};
@@ -41,6 +46,18 @@ pub fn kernel_tree(image: &Image) -> Option<Tree> {
         .mount("ro,noatime")
         .unwrap_or_else(|why| panic!("{why}"));
     Some(of_folder(mount.path()))
+}
+
+/// Returns true if the crate `ext4-view` knows the features of the image, of which it lacks
+/// `meta_bg` and `large_dir`.
+pub fn has_view(image: &Image) -> bool {
+    let unknown = Incompatible::META_BG | Incompatible::LARGE_DIR;
+    let mut bytes = [0; SIZE];
+    let file = std::fs::File::open(&image.path).expect("the image is there");
+    file.read_exact_at(&mut bytes, OFFSET)
+        .expect("a superblock");
+    let (raw, _) = Superblock::read_from_prefix(&bytes).expect("as many bytes were read");
+    !raw.features().incompatible.intersects(unknown)
 }
 
 /// Returns the tree as the crate `ext4-view` reads it.
