@@ -84,9 +84,9 @@ struct Change {
 
 /// The search for free memory takes time: 10 us, and 1 us for each page that it looks at.
 ///
-/// Without it no virtual time passes while a kernel searches. What it searches for is often freed by
-/// something that waits for time to pass, such as a write in progress or the next commit, so that a
-/// guest with little memory searched without end.
+/// Without it no virtual time passes while a kernel searches. Memory is often freed by something
+/// that waits for time to pass, such as a write in progress or the next commit, so that a guest
+/// with little memory searched without end.
 const RECLAIM: Change = Change {
     file: "mm/vmscan.c",
     after: "\tshrink_node_memcgs(pgdat, sc);",
