@@ -423,6 +423,10 @@ fn allocate_behind(
     count: u64,
 ) -> Result<Vec<BlockNr>> {
     let end = FileBlock::new(block_count(core, state));
+    let size = (end.get() + count) * core.block_bytes() as u64;
+    if size > u64::from(u32::MAX) && !core.superblock.has_large_dir() {
+        return Err(Error::DirectoryFull);
+    }
     FileMap::of(state).allocate_each(core, handle, directory, state, end, count)
 }
 

@@ -19,7 +19,7 @@ use crate::kind::ProblemKind;
 use crate::problem::Location;
 use crate::reserved_inodes::{BAD_BLOCKS, RESIZE};
 use crate::state::State;
-use crate::visit::{DIRECTORY_BYTES_MAX, Mapped, Next, Visit, is_claimed};
+use crate::visit::{Mapped, Next, Visit, directory_end, is_claimed};
 
 /// Minimum capacity of a node: so many entries fewer than fit are allowed.
 const CAPACITY_SPARE: u16 = 2;
@@ -428,7 +428,7 @@ impl Walk<'_> {
         // Unwritten blocks may lie behind the end of the file.
         let is_preallocated = run.is_unwritten && end > self.tree.end;
         let is_beyond = scope.bound.is_some_and(|bound| end > bound + 1);
-        let directory_end = DIRECTORY_BYTES_MAX / state.geometry.block_bytes as u64;
+        let directory_end = directory_end(state);
         if run.start == 0 || !state.geometry.contains(run.start) {
             Some(ProblemKind::ExtentStart)
         } else if run.file_block < scope.start {

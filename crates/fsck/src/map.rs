@@ -15,7 +15,7 @@ use crate::kind::ProblemKind;
 use crate::problem::Location;
 use crate::reserved_inodes::RESIZE;
 use crate::state::State;
-use crate::visit::{DIRECTORY_BYTES_MAX, Mapped, Next, Visit, is_claimed};
+use crate::visit::{Mapped, Next, Visit, directory_end, is_claimed};
 
 /// Maximum number of bad blocks of one inode that are reported one by one.
 const BAD_BLOCKS_MAX: u32 = 11;
@@ -65,7 +65,7 @@ fn check_blocks(
         file_type == FileType::Directory,
         file_type == FileType::Symlink,
     );
-    let directory_end = DIRECTORY_BYTES_MAX / state.geometry.block_bytes as u64;
+    let directory_end = directory_end(state);
     let in_file = |state: &mut State<'_>, visit: Visit| {
         if is_directory && visit.level == 0 {
             let blocks = &mut state.directory_blocks;

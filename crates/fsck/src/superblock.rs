@@ -289,6 +289,12 @@ fn check_limits(raw: &Superblock, geometry: &Geometry) -> Result<(), SuperblockF
     } else {
         supers + 2 + geometry.inode_table_blocks()
     };
+    let last = geometry.group_count - 1;
+    let has_meta_groups = geometry.first_meta_group.is_some();
+    if has_meta_groups && geometry.super_blocks(last) > geometry.blocks_in(last) {
+        let why = "the last group has no room for its copies";
+        return Err(bad64("s_blocks_count", geometry.block_count, why));
+    }
     let why = "a group has no room for its own metadata";
     if overhead > geometry.blocks_per_group {
         let count = geometry.inodes_per_group;

@@ -3,8 +3,16 @@
 use crate::reserved_inodes::{BAD_BLOCKS, RESIZE};
 use crate::state::State;
 
-/// Maximum size of a directory in bytes.
-pub(crate) const DIRECTORY_BYTES_MAX: u64 = 1 << 31;
+/// Maximum size of a directory in bytes without `large_dir`.
+const DIRECTORY_BYTES_MAX: u64 = 1 << 31;
+
+/// Returns the first block that a directory cannot have.
+pub(crate) fn directory_end(state: &State<'_>) -> u64 {
+    match state.has_large_directories() {
+        true => 1 << 32,
+        false => DIRECTORY_BYTES_MAX / state.geometry.block_bytes as u64,
+    }
+}
 
 /// A visited block.
 #[derive(Debug, Clone, Copy)]

@@ -38,8 +38,8 @@ impl Core {
     /// Updates the superblock's buffer (at sync and close): counts, and the damage found. A volume
     /// that has become read-only still stores its counts.
     ///
-    /// A mount that is not counted yet is counted by the first sync after a change: a volume that
-    /// is not changed is not written for it.
+    /// A mount that is not counted yet is counted by the first sync after a change, or by the writer
+    /// before: a volume that is not changed is not written for it.
     pub(crate) fn store_counts(&self) -> Result<()> {
         let space = &self.space;
         let free_blocks = space.free_blocks.load(Ordering::Relaxed);
@@ -63,10 +63,20 @@ impl Core {
             }
             (raw.write_time, raw.write_time_high) = split_time(rt::wall().seconds);
         });
-        if stored.is_err() {
+        if stored.is_err() && mount.is_some() {
             *self.uncounted_mount.lock() = mount;
         }
         stored
+    }
+
+    /// Counts the mount in the running transaction, once there is a change.
+    pub(crate) fn count_mount_after_change(&self) -> Result<()> {
+        let is_owed = self.uncounted_mount.lock().is_some();
+        let is_writable = !self.is_read_only.load(Ordering::Acquire);
+        match is_owed && is_writable && self.has_changed() {
+            true => self.store_counts(),
+            false => Ok(()),
+        }
     }
 
     /// Returns true if a handle was started since the volume was opened, or nothing says so.

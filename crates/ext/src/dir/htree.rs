@@ -138,6 +138,8 @@ impl Tree {
                 form,
                 at,
             });
+            check_below(&frames, form, pair.block)
+                .map_err(|bad| bad.at(core, directory.nr, file_block))?;
             if level == self.levels {
                 return Ok(Path {
                     frames,
@@ -149,6 +151,15 @@ impl Tree {
             form = Form::node(has_tail);
         }
         unreachable!("the last level returns")
+    }
+}
+
+/// Checks that the block of a pair is not on the path to the pair: a change of one would undo that
+/// of the other.
+fn check_below(path: &[Frame], form: Form, block: FileBlock) -> Result<(), Bad> {
+    match path.iter().any(|frame| frame.file_block == block) {
+        true => Err(form.bad("an index block is below itself")),
+        false => Ok(()),
     }
 }
 
@@ -168,7 +179,11 @@ impl Path {
             let Some(next) = next else { continue };
             frame.at += 1;
             let mut child = next.block;
-            for frame in &mut self.frames[level + 1..] {
+            for below in level + 1..self.frames.len() {
+                let (path, rest) = self.frames.split_at_mut(below);
+                let frame = &mut rest[0];
+                let above = &path[below - 1];
+                check_below(path, above.form, child).map_err(|bad| bad_at(above, bad))?;
                 frame.file_block = child;
                 let found = readable(core, directory, state, child)?;
                 (frame.buffer, frame.bad) = (found.buffer, found.bad);
@@ -177,6 +192,8 @@ impl Path {
                 let first = first.map_err(|bad| bad_at(frame, bad))?;
                 child = first.expect("an index block has at least one pair").block;
             }
+            let last = &self.frames[self.frames.len() - 1];
+            check_below(&self.frames, last.form, child).map_err(|bad| bad_at(last, bad))?;
             self.leaf = child;
             return Ok(Some(next.hash));
         }

@@ -39,6 +39,14 @@ impl Form {
         }
     }
 
+    /// Returns damage of a node.
+    pub(super) const fn bad(self, why: &'static str) -> Bad {
+        Bad {
+            offset: self.offset,
+            why,
+        }
+    }
+
     /// Returns the number of pairs that fit.
     pub(super) fn limit(self, block_bytes: usize) -> usize {
         limit(block_bytes, self.offset, self.has_tail)

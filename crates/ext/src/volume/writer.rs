@@ -66,9 +66,10 @@ fn round(core: &Arc<Core>) -> Result<()> {
     {
         journal.request_commit();
     }
+    let counted = core.count_mount_after_change();
     let stored = core.store_damage();
     let written = write_back_round(core);
-    stored.and(written).and(delete_left(core))
+    counted.and(stored).and(written).and(delete_left(core))
 }
 
 /// Starts a daemon that works on request, and at an interval.

@@ -21,7 +21,7 @@ use crate::shared::{Shared, StateGuard};
 /// The kind of thread that wants a transaction to be durable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Membership {
-    /// Is counted, and others may wait for it.
+    /// Is counted. Its commit may wait for others.
     Caller,
     /// Is not counted. Its commit starts at once.
     Checkpoint,
@@ -44,9 +44,15 @@ impl Shared {
         result
     }
 
-    /// Makes a transaction durable for a checkpoint, which is no member of its group, and waits.
+    /// Makes a transaction durable for a checkpoint, and waits. It is a member of the group, so that
+    /// it is woken to lead, but waits for no other.
     pub(crate) fn commit_for_checkpoint(&self, tid: Tid) -> Result<()> {
-        self.commit_or_wait(self.state.lock(), tid, Membership::Checkpoint)
+        let mut state = self.state.lock();
+        if state.durable.is_at_or_after(tid) {
+            return Ok(());
+        }
+        self.join_group(&mut state, tid);
+        self.commit_or_wait(state, tid, Membership::Checkpoint)
     }
 
     fn commit_or_wait<'a>(
@@ -71,9 +77,7 @@ impl Shared {
                 break Ok(());
             }
             if let Err(held) = state.commit_hold.check(seen) {
-                if membership == Membership::Caller {
-                    leave_group(&mut state, tid);
-                }
+                leave_group(&mut state, tid);
                 break Err(held);
             }
             let is_held = state.held.is_some();

@@ -114,6 +114,43 @@ fn a_checkpoint_is_not_a_caller() {
     assert_eq!(statistics.sync_callers, 0, "{statistics:?}");
 }
 
+/// A checkpoint that wants the running transaction committed while a caller commits the one before
+/// leads that commit afterwards: it is not left to the daemon's interval.
+#[test]
+fn a_checkpoint_is_woken_to_lead() {
+    for seed in 0..300 {
+        let run = sim::run(sim::Config::random(seed), || {
+            let policy = LogPolicy::LINUX24.with("committer", "caller");
+            let policy = policy.expect("there is such a part");
+            let flush = Nanos::from_millis(20);
+            let journal = slow_journal(flush, |config| Config { policy, ..config });
+            let opened = rt::monotonic();
+            let threads: Vec<_> = (0..3)
+                .map(|nr| {
+                    let journal = Arc::clone(&journal);
+                    rt::spawn("writer", move || {
+                        let shared = buffer(nr);
+                        for step in 0..60 {
+                            let tid = write(&journal, &shared);
+                            write(&journal, &buffer(3 + 100 * nr + step));
+                            if nr == 0 {
+                                journal.commit(tid).expect("it works");
+                            }
+                        }
+                    })
+                })
+                .collect();
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().expect("no panic"));
+            let took = rt::monotonic() - opened;
+            journal.close().map(|()| took)
+        });
+        let took = run.expect("no deadlock").value.expect("it works");
+        assert!(took < Nanos::from_secs(5), "seed {seed}: {took:?}");
+    }
+}
+
 #[test]
 fn a_lone_caller_waits_for_nobody() {
     for policy in [LogPolicy::DEFAULT, LogPolicy::LINUX24] {

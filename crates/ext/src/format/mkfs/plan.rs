@@ -331,7 +331,11 @@ fn round(
     } else {
         0
     };
-    let copies = 1 + descriptors + u32::from(reserved);
+    let descriptors_in_group = match has_meta_groups(features) {
+        true => 1,
+        false => descriptors,
+    };
+    let copies = 1 + descriptors_in_group + u32::from(reserved);
     if 2 + table + copies > counts.blocks_per_group {
         return Err(TOO_MANY_INODES);
     }
