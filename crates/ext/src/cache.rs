@@ -13,6 +13,7 @@ pub(crate) mod inode;
 pub(crate) mod inodes;
 pub(crate) mod names_index;
 pub(crate) mod ordered;
+pub(crate) mod orphan_slots;
 pub(crate) mod orphans;
 pub(crate) mod page_counts;
 pub(crate) mod pages;

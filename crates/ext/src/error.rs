@@ -267,11 +267,21 @@ pub enum Corrupt {
         /// The kind of damage.
         why: &'static str,
     },
-    /// The orphan list is damaged.
+    /// The orphan list, or a slot of the orphan file, is damaged.
     #[error("orphan list: inode {inode}: {why}")]
     Orphan {
         /// The inode.
         inode: InodeNr,
+        /// The kind of damage.
+        why: &'static str,
+    },
+    /// The orphan file is damaged.
+    #[error("orphan file: inode {inode}: {why}")]
+    OrphanFile {
+        /// The inode of the file.
+        inode: InodeNr,
+        /// The block on the device, if one is damaged.
+        block: Option<BlockNr>,
         /// The kind of damage.
         why: &'static str,
     },
@@ -288,7 +298,8 @@ impl Corrupt {
             | Self::Attributes { inode, .. }
             | Self::Directory { inode, .. }
             | Self::Name { inode, .. }
-            | Self::Orphan { inode, .. } => Some(*inode),
+            | Self::Orphan { inode, .. }
+            | Self::OrphanFile { inode, .. } => Some(*inode),
             Self::Checksum(sealed) => sealed.inode(),
             Self::Magic { .. }
             | Self::Truncated { .. }
@@ -302,7 +313,7 @@ impl Corrupt {
     pub(crate) fn block(&self) -> Option<BlockNr> {
         match self {
             Self::Mapping { block, .. } | Self::MapCycle { block, .. } => Some(*block),
-            Self::Extents { block, .. } => *block,
+            Self::Extents { block, .. } | Self::OrphanFile { block, .. } => *block,
             Self::Checksum(sealed) => sealed.block(),
             _ => None,
         }

@@ -1,28 +1,42 @@
-//! The orphan list: inodes whose deletion or truncation is not complete, chained on disk from the
-//! superblock through `i_dtime`. A crash leaves them there, and the next open completes the
-//! operations.
+//! The orphan list: inodes whose deletion or truncation is not complete. A crash leaves them there,
+//! and the next open completes the operations.
+//!
+//! On disk they are in slots of the orphan file, or chained from the superblock through `i_dtime`:
 //!
 //! ```text
 //! s_last_orphan -> newest inode -> ... -> oldest inode -> 0
 //! ```
 //!
-//! While an inode is on the list, only this module writes its `i_dtime` in the table.
+//! | volume | a new orphan |
+//! |---|---|
+//! | without an orphan file, or without a journal | is chained |
+//! | with both | takes a free slot; is chained if all slots are in use |
+//!
+//! Linux fills slots only with a journal, too. An open reads the slots in every case.
+//!
+//! While an inode is on the list, only this module writes its `i_dtime` in the table; that of an
+//! inode in a slot stays as it was.
+//!
+//! Source: Linux `Documentation/filesystems/ext4/orphan.rst`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jbd2::{Buffer, Credits};
-use layout::InodeNr;
 use layout::inode::Inode as Base;
+use layout::{BlockNr, InodeNr};
 use zerocopy::FromBytes;
 
+use crate::cache::buffers::Refused;
+use crate::cache::orphan_slots::{OrphanSlots, Slot};
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
-use crate::error::{Corrupt, Result};
+use crate::disk::metadata::Label;
+use crate::error::{Corrupt, Error, Result};
 
 /// Number of journal blocks that adding or removing may dirty: superblock, inode, predecessor's
-/// inode.
+/// inode; or a block of the orphan file, and the inode.
 pub(crate) const CREDITS_ORPHAN: u32 = 3;
 
 /// Adds an inode to the list; the caller stores the inode afterwards, and holds its table block and
@@ -44,6 +58,14 @@ pub(crate) fn add(
         return Ok(());
     }
     let mut list = core.orphans.lock();
+    if core.journal.is_some()
+        && let Some(slot) = list.slots.free()
+    {
+        put(handle, &list.slots, slot, nr.get())?;
+        list.slots.take(nr, slot);
+        state.is_orphan = true;
+        return Ok(());
+    }
     let next = list.newest().map_or(0, InodeNr::get);
     let (table, _) = core.table_of(nr)?;
     set_next(core, handle, nr, &table, next)?;
@@ -65,6 +87,15 @@ pub(crate) fn remove(
         return Ok(());
     }
     let mut list = core.orphans.lock();
+    if let Some(slot) = list.slots.find(nr) {
+        if !rt::mutant!("orphan/slot-not-cleared") {
+            put(handle, &list.slots, slot, 0)?;
+        }
+        list.slots.leave(nr);
+        state.is_orphan = false;
+        state.dtime = 0;
+        return Ok(());
+    }
     let next = list.older(nr).map_or(0, InodeNr::get);
     match list.newer(nr) {
         Some((newer, table)) => set_next(core, handle, newer, table, next)?,
@@ -73,6 +104,13 @@ pub(crate) fn remove(
     list.take(nr);
     state.is_orphan = false;
     state.dtime = 0;
+    Ok(())
+}
+
+/// Writes the number of an inode, or 0, into a slot of the orphan file.
+fn put(handle: &mut Handle<'_>, slots: &OrphanSlots, slot: Slot, number: u32) -> Result<()> {
+    let mut block = handle.write(slots.buffer(slot))?;
+    block[slot.bytes()].copy_from_slice(&number.to_le_bytes());
     Ok(())
 }
 
@@ -90,25 +128,39 @@ fn set_next(
     })
 }
 
-/// Reads the list when a volume is opened. Returns its inodes, newest first.
+/// Reads the list when a volume is opened. Returns its inodes: chained ones, newest first, then
+/// those in slots of the orphan file, whose blocks are given.
 ///
 /// # Errors
 /// - [`Corrupt::Orphan`] for an invalid list: nothing is changed.
-pub(crate) fn load(core: &Core) -> Result<Vec<InodeNr>> {
+pub(crate) fn load(core: &Core, file: &[(BlockNr, Label)]) -> Result<Vec<InodeNr>> {
     if rt::mutant!("orphan/not-finished-at-open") {
         return Ok(Vec::new());
     }
     let chain = read_chain(core)?;
+    let mut seen: BTreeSet<InodeNr> = chain.iter().map(|(nr, _)| *nr).collect();
+    let slots = read_slots(core, file, &mut seen)?;
+    let mut numbers: Vec<InodeNr> = chain.iter().map(|(nr, _)| *nr).collect();
+    numbers.extend(slots.numbers());
     let mut list = core.orphans.lock();
-    for (nr, table) in chain.iter().rev() {
-        list.push(*nr, Arc::clone(table));
+    for (nr, table) in chain.into_iter().rev() {
+        list.push(nr, table);
     }
-    Ok(chain.into_iter().map(|(nr, _)| nr).collect())
+    list.slots = slots;
+    if rt::mutant!("orphan/slots-not-finished-at-open") {
+        numbers.retain(|nr| list.slots.find(*nr).is_none());
+    }
+    Ok(numbers)
 }
 
 /// Returns the inodes on the list.
 pub(crate) fn listed(core: &Core) -> Vec<InodeNr> {
     core.orphans.lock().numbers()
+}
+
+/// Returns true if slots of the orphan file are in use.
+pub(crate) fn has_slots(core: &Core) -> bool {
+    core.orphans.lock().slots.count() > 0
 }
 
 /// Returns the number of inodes on the list.
@@ -133,30 +185,68 @@ fn read_chain(core: &Core) -> Result<Vec<(InodeNr, Arc<Buffer>)>> {
     let mut next = core.superblock.raw.first_orphan.get();
     while next != 0 {
         let nr = InodeNr::new(next);
-        let corrupt = |why| core.damaged(Corrupt::Orphan { inode: nr, why });
-        if next > core.geometry().inode_count {
-            return Err(corrupt("there is no such inode"));
-        }
-        if next < core.geometry().first_inode.get() {
-            return Err(corrupt("a reserved inode is never an orphan"));
-        }
         if !seen.insert(next) {
-            return Err(corrupt("the list runs in a circle"));
+            return Err(corrupt(core, nr, "the list runs in a circle"));
         }
-        let (buffer, offset) = core.table_of(nr)?;
-        let block = buffer.read();
-        let bytes = &block[offset..offset + usize::from(core.geometry().inode_bytes)];
-        let sealed = core.superblock.checksums.check_inode(nr, bytes);
-        sealed.map_err(|damage| core.damaged(damage))?;
-        let (base, _) = Base::ref_from_prefix(bytes).expect("an inode has at least its base");
-        if base.mode.get() == 0 {
-            return Err(corrupt("the inode is free"));
-        }
+        let (table, base) = read_listed(core, nr)?;
         next = base.deletion_time.get();
-        drop(block);
-        chain.push((nr, buffer));
+        chain.push((nr, table));
     }
     Ok(chain)
+}
+
+/// Reads the blocks of the orphan file. `seen` are the inodes that are chained.
+fn read_slots(
+    core: &Core,
+    file: &[(BlockNr, Label)],
+    seen: &mut BTreeSet<InodeNr>,
+) -> Result<OrphanSlots> {
+    let of_volume = |refused: Refused| core.noted(refused.of_volume());
+    let mut slots = OrphanSlots::default();
+    core.buffers.prefetch(file).map_err(of_volume)?;
+    for (block, label) in file {
+        let buffer = core.buffers.get(*block, *label).map_err(of_volume)?;
+        for (slot, number) in slots.add_block(buffer) {
+            let nr = InodeNr::new(number);
+            if !seen.insert(nr) {
+                return Err(corrupt(core, nr, "the inode is an orphan twice"));
+            }
+            if number == label.owner {
+                return Err(corrupt(core, nr, "the orphan file is never an orphan"));
+            }
+            let (_, base) = read_listed(core, nr)?;
+            if base.links_count.get() == 0 && base.deletion_time.get() != 0 {
+                return Err(corrupt(core, nr, "the inode is free"));
+            }
+            slots.take(nr, slot);
+        }
+    }
+    Ok(slots)
+}
+
+/// Reads an inode that an orphan list names, with its block of the table.
+fn read_listed(core: &Core, nr: InodeNr) -> Result<(Arc<Buffer>, Base)> {
+    if nr.get() > core.geometry().inode_count {
+        return Err(corrupt(core, nr, "there is no such inode"));
+    }
+    if nr < core.geometry().first_inode {
+        return Err(corrupt(core, nr, "a reserved inode is never an orphan"));
+    }
+    let (buffer, offset) = core.table_of(nr)?;
+    let block = buffer.read();
+    let bytes = &block[offset..offset + usize::from(core.geometry().inode_bytes)];
+    let sealed = core.superblock.checksums.check_inode(nr, bytes);
+    sealed.map_err(|damage| core.damaged(damage))?;
+    let (base, _) = Base::read_from_prefix(bytes).expect("an inode has at least its base");
+    if base.mode.get() == 0 {
+        return Err(corrupt(core, nr, "the inode is free"));
+    }
+    drop(block);
+    Ok((buffer, base))
+}
+
+fn corrupt(core: &Core, inode: InodeNr, why: &'static str) -> Error {
+    core.damaged(Corrupt::Orphan { inode, why })
 }
 
 /// Credits for completing a deletion besides freeing its blocks: orphan list, inode, bitmap,

@@ -13,6 +13,7 @@ mod host_space;
 mod nodes;
 mod open;
 mod open_file;
+mod own_files;
 pub mod path;
 mod replay;
 mod reserve;
@@ -45,7 +46,8 @@ pub use path::AsPath;
 pub use reserve::ReserveOwner;
 pub use restore::DeviceExtent;
 
-pub(crate) use open::{close as close_core, log_of_inode, open as open_core};
+pub(crate) use open::{close as close_core, open as open_core};
+pub(crate) use own_files::log_of_inode;
 
 pub use crate::cache::space::Usage;
 pub use crate::disk::entry::Entry;

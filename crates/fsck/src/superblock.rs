@@ -29,7 +29,8 @@ const COMPATIBLE: Compatible = Compatible::DIR_PREALLOC
     .union(Compatible::EXT_ATTR)
     .union(Compatible::RESIZE_INODE)
     .union(Compatible::DIR_INDEX)
-    .union(Compatible::SPARSE_SUPER2);
+    .union(Compatible::SPARSE_SUPER2)
+    .union(Compatible::ORPHAN_FILE);
 const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE
     .union(Incompatible::NEEDS_RECOVERY)
     .union(Incompatible::EXTENTS)
@@ -44,7 +45,8 @@ const READ_ONLY_COMPATIBLE: ReadOnlyCompatible = ReadOnlyCompatible::SPARSE_SUPE
     .union(ReadOnlyCompatible::UNINIT_BG)
     .union(ReadOnlyCompatible::METADATA_CSUM)
     .union(ReadOnlyCompatible::DIR_NLINK)
-    .union(ReadOnlyCompatible::EXTRA_ISIZE);
+    .union(ReadOnlyCompatible::EXTRA_ISIZE)
+    .union(ReadOnlyCompatible::ORPHAN_PRESENT);
 
 /// A usable superblock.
 pub(crate) struct Decoded {

@@ -30,6 +30,7 @@ pub mod inode_flags;
 pub mod journal;
 pub mod map;
 pub mod mode;
+pub mod orphan;
 pub mod revoke;
 pub mod superblock;
 pub mod tag;

@@ -1,8 +1,8 @@
-//! The orphan list in memory.
+//! The orphan list in memory: the chained inodes, and those in slots of the orphan file.
 //!
-//! It holds both neighbours of each inode, so that adding and removing touch the superblock or one
-//! neighbour and never walk the list. It also holds the table blocks of all its inodes, so that
-//! neither operation reads.
+//! It holds both neighbours of each chained inode, so that adding and removing touch the superblock
+//! or one neighbour and never walk the list. It also holds the table blocks of these inodes, so
+//! that neither operation reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,9 +10,12 @@ use std::sync::Arc;
 use jbd2::Buffer;
 use layout::InodeNr;
 
-/// The on-disk list.
+use super::orphan_slots::OrphanSlots;
+
+/// The on-disk list. An inode is chained or in a slot, and never both.
 #[derive(Default)]
 pub(crate) struct OrphanList {
+    pub(crate) slots: OrphanSlots,
     newest: Option<InodeNr>,
     links: BTreeMap<InodeNr, Link>,
     /// Inodes whose deletion has failed and will be tried again.
@@ -29,15 +32,15 @@ struct Link {
 impl OrphanList {
     /// Returns true if an inode is on the list.
     pub(crate) fn contains(&self, nr: InodeNr) -> bool {
-        self.links.contains_key(&nr)
+        self.links.contains_key(&nr) || self.slots.find(nr).is_some()
     }
 
     /// Returns the number of inodes on the list.
     pub(crate) fn count(&self) -> usize {
-        self.links.len()
+        self.links.len() + self.slots.count()
     }
 
-    /// Returns the inode that was added last.
+    /// Returns the chained inode that was added last.
     pub(crate) fn newest(&self) -> Option<InodeNr> {
         self.newest
     }
@@ -65,10 +68,11 @@ impl OrphanList {
 
     /// Returns all inodes on the list.
     pub(crate) fn numbers(&self) -> Vec<InodeNr> {
-        self.links.keys().copied().collect()
+        let chained = self.links.keys().copied();
+        chained.chain(self.slots.numbers()).collect()
     }
 
-    /// Adds an inode.
+    /// Adds an inode to the chain.
     pub(crate) fn push(&mut self, nr: InodeNr, table: Arc<Buffer>) {
         if let Some(newest) = self.newest.and_then(|newest| self.links.get_mut(&newest)) {
             newest.newer = Some(nr);
@@ -82,7 +86,7 @@ impl OrphanList {
         self.newest = Some(nr);
     }
 
-    /// Removes an inode.
+    /// Removes an inode from the chain.
     pub(crate) fn take(&mut self, nr: InodeNr) {
         let Some(Link { newer, older, .. }) = self.links.remove(&nr) else {
             return;

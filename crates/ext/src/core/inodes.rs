@@ -109,7 +109,8 @@ impl Inode {
         };
         let mut state = decoded.map_err(|error| core.noted(error))?;
         check_attribute_block(core, nr, &state)?;
-        if state.links == 0 || state.dtime != 0 {
+        let is_chained = state.links == 0 || state.dtime != 0;
+        if is_chained || core.superblock.has_orphan_file() {
             state.is_orphan = core.orphans.lock().contains(nr);
         }
         if state.links == 0 && !state.is_orphan {

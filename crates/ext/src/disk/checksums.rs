@@ -69,22 +69,26 @@ impl Checksums {
             return Ok(());
         };
         let stored = raw.checksum.get();
-        let is_of = |(recovery, error): (Incompatible, State)| {
+        let is_of = |error, recovery, orphans| {
             let mut other = *raw;
             let mut features = raw.features();
             features.incompatible.toggle(recovery);
+            features.read_only_compatible.toggle(orphans);
             other.set_features(features);
             other.state_bits.set((raw.state() ^ error).bits());
             checksum::superblock(&other) == stored
         };
-        let marks = [
-            (Incompatible::empty(), State::empty()),
-            (Incompatible::NEEDS_RECOVERY, State::empty()),
-            (Incompatible::empty(), State::ERROR),
-            (Incompatible::NEEDS_RECOVERY, State::ERROR),
-        ];
-        if marks.into_iter().any(is_of) {
-            return Ok(());
+        for error in [State::empty(), State::ERROR] {
+            for orphans in [
+                ReadOnlyCompatible::empty(),
+                ReadOnlyCompatible::ORPHAN_PRESENT,
+            ] {
+                for recovery in [Incompatible::empty(), Incompatible::NEEDS_RECOVERY] {
+                    if is_of(error, recovery, orphans) {
+                        return Ok(());
+                    }
+                }
+            }
         }
         Err(Corrupt::Checksum(Sealed::Superblock))
     }
@@ -177,6 +181,25 @@ impl Checksums {
             .expect("a block holds the header");
         let computed = metadata::attribute_block(seed, block.get(), bytes);
         same(header.checksum.get(), computed, || Sealed::Attributes {
+            block,
+        })
+    }
+
+    /// Checks a block of the orphan file.
+    pub(crate) fn check_orphans(
+        self,
+        inode: InodeNr,
+        generation: u32,
+        block: BlockNr,
+        bytes: &[u8],
+    ) -> Result<(), Corrupt> {
+        let found = |owner| {
+            let tail = layout::orphan::Tail::of_block(bytes)?;
+            let computed = metadata::orphan_block(owner, block.get(), bytes);
+            Some((tail.checksum.get(), computed))
+        };
+        self.check_tail((inode, generation), found, || Sealed::Orphans {
+            inode,
             block,
         })
     }

@@ -10,14 +10,15 @@
 //! | indirect block | the inode | a pointer outside the volume |
 //! | extent block | the inode | a header or an entry that is impossible |
 //! | attribute block | the volume, because inodes share it | a header without a valid shape |
+//! | orphan file block | the orphan file | no tail with the magic |
 //! | contents | the volume | none |
 //!
 //! A block is verified when it is read from the device, and sealed right before a transaction
 //! freezes it or, without a journal, before it is written; debug builds assert at this place that
 //! the block would verify again.
 //!
-//! On a volume with `metadata_csum` the checksums of directory, extent and attribute blocks are
-//! checked first, since nothing in a block with a wrong one can be trusted, and these blocks get
+//! On a volume with `metadata_csum` the checksums of directory, extent, attribute and orphan blocks
+//! are checked first, since nothing in a block with a wrong one can be trusted, and these blocks get
 //! their checksums when they are sealed: a change need not know that there are any. Inodes,
 //! descriptors and bitmaps are checked when they are used, and get theirs at each change; the
 //! reasons are in [`super::checksums`].
@@ -25,7 +26,7 @@
 use std::sync::Arc;
 
 use layout::attribute::{BlockHeader, MAGIC, REFCOUNT_MAX};
-use layout::{Block, BlockNr, GroupNr, InodeNr};
+use layout::{Block, BlockNr, GroupNr, InodeNr, orphan};
 use zerocopy::FromBytes;
 
 pub(crate) use jbd2::Label;
@@ -52,6 +53,8 @@ pub(crate) enum Kind {
     Indirect,
     Attributes,
     Extents,
+    /// A block of the orphan file.
+    Orphans,
 }
 
 impl Kind {
@@ -105,7 +108,7 @@ impl From<Bad> for Damage {
 type Verify = fn(&Checks, Label, BlockNr, &[u8]) -> Result<(), Damage>;
 
 /// The check of each kind, in the order of [`Kind`].
-const TABLE: [(Kind, Verify); 10] = [
+const TABLE: [(Kind, Verify); 11] = [
     (Kind::Contents, verify_nothing),
     (Kind::Superblock, verify_superblock),
     (Kind::Descriptors, verify_descriptors),
@@ -116,6 +119,7 @@ const TABLE: [(Kind, Verify); 10] = [
     (Kind::Indirect, verify_indirect),
     (Kind::Attributes, verify_attributes),
     (Kind::Extents, verify_extents),
+    (Kind::Orphans, verify_orphans),
 ];
 
 /// The properties of a volume that the checks need.
@@ -159,6 +163,7 @@ impl Checks {
             Kind::Directory => self.checksums.seal_directory(inode, generation, image),
             Kind::Extents => self.checksums.seal_extents(inode, generation, image),
             Kind::Attributes => self.checksums.seal_attributes(block, image),
+            Kind::Orphans => self.checksums.seal_orphans(inode, generation, block, image),
             Kind::Contents
             | Kind::Descriptors
             | Kind::BlockBitmap
@@ -187,7 +192,8 @@ impl Checks {
             | Kind::Descriptors
             | Kind::BlockBitmap
             | Kind::InodeBitmap
-            | Kind::InodeTable => {
+            | Kind::InodeTable
+            | Kind::Orphans => {
                 let group = GroupNr::new(label.owner);
                 let number = block.get();
                 Damage::Volume(Corrupt::Bitmap { group, number, why }.into())
@@ -276,6 +282,27 @@ fn verify_attributes(
         return bad("the block's count of users cannot be");
     }
     Ok(())
+}
+
+fn verify_orphans(
+    checks: &Checks,
+    label: Label,
+    block: BlockNr,
+    bytes: &[u8],
+) -> Result<(), Damage> {
+    let (inode, generation) = (InodeNr::new(label.owner), label.generation);
+    if orphan::Tail::of_block(bytes).is_none() {
+        let damage = Corrupt::OrphanFile {
+            inode,
+            block: Some(block),
+            why: "the block does not end as one of the orphan file",
+        };
+        return Err(Damage::Volume(damage.into()));
+    }
+    let sealed = checks
+        .checksums
+        .check_orphans(inode, generation, block, bytes);
+    sealed.map_err(Damage::of_checksum)
 }
 
 #[cfg(test)]

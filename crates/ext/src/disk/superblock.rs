@@ -11,7 +11,7 @@
 //! | incompatible, of ext4 | `meta_bg`, `large_dir` |
 //! | read-only compatible | `sparse_super`, `large_file` |
 //! | read-only compatible, of ext4 | `huge_file`, `uninit_bg`, `dir_nlink`, `extra_isize` |
-//! | read-only compatible, of ext4 | `metadata_csum` |
+//! | read-only compatible, of ext4 | `metadata_csum`, `orphan_present` |
 //!
 //! Any other read-only compatible feature opens a volume read-only.
 //!
@@ -55,7 +55,8 @@ const READ_ONLY_COMPATIBLE_EXT4: ReadOnlyCompatible = ReadOnlyCompatible::HUGE_F
     .union(ReadOnlyCompatible::UNINIT_BG)
     .union(ReadOnlyCompatible::DIR_NLINK)
     .union(ReadOnlyCompatible::EXTRA_ISIZE)
-    .union(ReadOnlyCompatible::METADATA_CSUM);
+    .union(ReadOnlyCompatible::METADATA_CSUM)
+    .union(ReadOnlyCompatible::ORPHAN_PRESENT);
 
 /// A validated superblock.
 #[derive(Debug, Clone)]
@@ -161,6 +162,11 @@ impl Superblock {
     /// else: one with a journal, which is replayed by them, and with a checksum.
     pub(crate) fn is_marked_alone(&self) -> bool {
         self.checksums.has_tails() && self.features.compatible.contains(Compatible::HAS_JOURNAL)
+    }
+
+    /// Returns true if the volume has an orphan file.
+    pub(crate) fn has_orphan_file(&self) -> bool {
+        self.features.compatible.contains(Compatible::ORPHAN_FILE)
     }
 
     /// Returns true if directories may be indexed.

@@ -49,15 +49,23 @@ pub enum Sealed {
         /// The block on the device.
         block: BlockNr,
     },
+    /// A block of the orphan file.
+    Orphans {
+        /// The orphan file.
+        inode: InodeNr,
+        /// The block on the device.
+        block: BlockNr,
+    },
 }
 
 impl Sealed {
     /// Returns the inode that the structure belongs to, if there is one.
     pub(super) fn inode(&self) -> Option<InodeNr> {
         match self {
-            Self::Inode { inode } | Self::Directory { inode, .. } | Self::Extents { inode, .. } => {
-                Some(*inode)
-            }
+            Self::Inode { inode }
+            | Self::Directory { inode, .. }
+            | Self::Extents { inode, .. }
+            | Self::Orphans { inode, .. } => Some(*inode),
             Self::Superblock
             | Self::Descriptor { .. }
             | Self::BlockBitmap { .. }
@@ -71,7 +79,8 @@ impl Sealed {
         match self {
             Self::Directory { block, .. }
             | Self::Extents { block, .. }
-            | Self::Attributes { block } => Some(*block),
+            | Self::Attributes { block }
+            | Self::Orphans { block, .. } => Some(*block),
             Self::Superblock
             | Self::Descriptor { .. }
             | Self::BlockBitmap { .. }
@@ -94,6 +103,7 @@ impl fmt::Display for Sealed {
                 write!(f, "inode {inode}: block {block} of the extent tree")
             }
             Self::Attributes { block } => write!(f, "extended attributes: block {block}"),
+            Self::Orphans { block, .. } => write!(f, "orphan file: block {block}"),
         }
     }
 }

@@ -1,21 +1,22 @@
 //! Completion of the deletions and truncations on the orphan list: at open those that a crash
 //! interrupted, and later those that failed with a device.
 
-use layout::InodeNr;
+use layout::{BlockNr, InodeNr};
 
 use super::truncate::{delete, delete_or_leave, finish_truncation};
 use crate::core::Core;
+use crate::disk::metadata::Label;
 use crate::error::{Corrupt, Error, Result};
 use crate::orphan;
 
-/// Completes every deletion and truncation on the list, at open. Returns the number of deletions
-/// and of truncations.
+/// Completes every deletion and truncation on the list, at open, with the blocks of the orphan
+/// file. Returns the number of deletions and of truncations.
 ///
 /// # Errors
 /// - [`Corrupt::Orphan`] for an invalid list: nothing is changed.
-pub(crate) fn clean_up(core: &Core) -> Result<(usize, usize)> {
+pub(crate) fn clean_up(core: &Core, orphan_file: &[(BlockNr, Label)]) -> Result<(usize, usize)> {
     let (mut deleted, mut truncated) = (0, 0);
-    for nr in orphan::load(core)? {
+    for nr in orphan::load(core, orphan_file)? {
         match finish_one(core, nr) {
             Ok(true) => deleted += 1,
             Ok(false) => truncated += 1,

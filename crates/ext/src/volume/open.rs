@@ -4,7 +4,8 @@
 //! log, replay it, read the superblock again (recovery may have changed it), give the log the
 //! features that Linux gives it (64-bit numbers with `64bit`, checksums v3 with `metadata_csum`),
 //! mark the volume as in use on the device (`needs_recovery`, durable, before the first commit can
-//! be acknowledged), open the journal, and complete the operations on the orphan list.
+//! be acknowledged), open the journal, and complete the operations on the orphan list. The orphan
+//! file is read and checked before the mark is set.
 //!
 //! Without a journal, the state "clean" is cleared until the close. The table in `replay` has the
 //! treatment of a log.
@@ -12,23 +13,22 @@
 use std::sync::Arc;
 
 use block::BlockDevice;
-use jbd2::{Config, Journal, Location, LogExtent};
+use jbd2::{Config, Journal, Location};
 use layout::superblock::State;
-use layout::{BlockNr, InodeNr, SectorNr};
+use layout::{BlockNr, SectorNr};
 use rt::atomic::Ordering;
 
 use super::OpenReport;
 use super::client::Client;
+use super::own_files::{OrphanFile, log_of_inode};
 use super::replay::replay;
-use crate::cache::inode::Inode;
+use crate::cache::space::zones::Holder;
 use crate::core::Core;
 use crate::core::handle::{CREDITS_MAX, CREDITS_MAX_EXTENTS};
-use crate::disk::log::LOG_BLOCKS_MAX;
 use crate::disk::metadata::Checks;
 use crate::disk::superblock::{self, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
 use crate::disk::tables::Tables;
-use crate::error::{Corrupt, Error, Result};
-use crate::map::{FileMap, Visited};
+use crate::error::{Error, Result};
 use crate::options::MountOptions;
 
 /// Opens the core of a volume.
@@ -78,6 +78,7 @@ pub(crate) fn open(
         };
         jbd2::format::check_room(log, largest)?;
     }
+    let orphan_file = OrphanFile::find(&device, &superblock, &options)?;
     super::host_space::reserve_log(log.as_ref(), &options)?;
     let was_clean = report.replayed_transactions == 0 && superblock.is_clean();
     mark_in_use(&device, &mut superblock, log.is_some())?;
@@ -93,7 +94,9 @@ pub(crate) fn open(
     };
     let mut core = Core::assemble(device, superblock, options, journal, false)?;
     super::host_space::reserve_metadata(&core)?;
-    core.space.protect_log(&log_extents)?;
+    core.space.protect(Holder::Log, &log_extents)?;
+    core.space
+        .protect(Holder::OrphanFile, &orphan_file.extents)?;
     let core = Arc::new(core);
     client.attach(&core);
     if core.superblock.is_marked_alone() {
@@ -102,7 +105,8 @@ pub(crate) fn open(
     if !was_clean {
         core.store_counts()?;
     }
-    (report.orphans_deleted, report.orphans_truncated) = crate::file::clean_up(&core)?;
+    (report.orphans_deleted, report.orphans_truncated) =
+        crate::file::clean_up(&core, &orphan_file.blocks)?;
     if core.damage.is_owed() {
         report.has_errors = true;
         core.store_damage()?;
@@ -230,61 +234,6 @@ fn locate_log(
     }
 }
 
-/// Returns the place of a log: the blocks of a journal's inode.
-pub(crate) fn log_of_inode(core: &Core, nr: InodeNr) -> Result<Location> {
-    let inode = Inode::load(core, nr)?;
-    let state = inode.state.read();
-    let block_count = state.size / u64::from(core.geometry().block_bytes);
-    let mut extents: Vec<LogExtent> = Vec::new();
-    let mut next = 0u64;
-    let mut has_hole = false;
-    let bad_count = |value| {
-        Error::from(Corrupt::Inode {
-            inode: nr,
-            field: "journal blocks mapped",
-            value,
-        })
-    };
-    FileMap::of(&state).walk(core, &inode, &state, &mut |visited, run| {
-        if let Visited::Data(file_block) = visited {
-            has_hole |= file_block.get() != next;
-            next = file_block.get() + u64::from(run.count);
-            if next > u64::from(LOG_BLOCKS_MAX) {
-                return Err(bad_count(next));
-            }
-            extents.push(LogExtent {
-                first: run.first,
-                count: run.count,
-            });
-        }
-        Ok(())
-    })?;
-    if has_hole || next < block_count {
-        return Err(bad_count(next));
-    }
-    check_disjoint(nr, &extents)?;
-    Ok(Location {
-        device: Arc::clone(&core.device),
-        block_bytes: core.geometry().block_bytes,
-        extents,
-    })
-}
-
-/// Checks that no block is in the log twice.
-fn check_disjoint(nr: InodeNr, extents: &[LogExtent]) -> Result<()> {
-    let mut sorted: Vec<&LogExtent> = extents.iter().collect();
-    sorted.sort_unstable_by_key(|extent| extent.first);
-    let is_twice = |pair: &&[&LogExtent]| pair[0].first + u64::from(pair[0].count) > pair[1].first;
-    match sorted.windows(2).find(is_twice) {
-        Some(pair) => Err(Corrupt::MapCycle {
-            inode: nr,
-            block: pair[1].first,
-        }
-        .into()),
-        None => Ok(()),
-    }
-}
-
 /// Marks the volume as in use, durably.
 fn mark_in_use(
     device: &Arc<dyn BlockDevice>,
@@ -325,7 +274,8 @@ fn mark_clean(core: &Core) -> Result<()> {
         .device
         .read_block(SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES)?;
     let mut superblock = Superblock::decode(&bytes, core.device.geometry().size_bytes)?;
-    superblock.note_unmount(rt::wall().seconds, core.superblock.was_valid);
+    let has_orphans = crate::orphan::has_slots(core);
+    superblock.note_unmount(rt::wall().seconds, core.superblock.was_valid, has_orphans);
     let sector = SectorNr::from_byte_offset(SUPERBLOCK_OFFSET);
     debug_assert!(
         core.geometry()

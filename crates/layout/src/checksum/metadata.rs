@@ -13,6 +13,7 @@
 //! | index block | [`crate::htree::Tail`] | the owner, the entries in use, the tail |
 //! | extent block | [`crate::extent::Tail`] | the owner, the block before the tail |
 //! | attribute block | `h_checksum` | the block number, the block |
+//! | orphan file block | [`crate::orphan::Tail`] | the owner, the block number, the slots |
 //!
 //! With descriptors of 32 bytes bitmap checksums have 16 bits, as have those of inodes without an
 //! extra part: the lower half of the value.
@@ -29,6 +30,7 @@ use crate::feature::Incompatible;
 use crate::group::GroupDescriptor;
 use crate::htree::{CountLimit, Entry, Tail};
 use crate::inode::{BASE_SIZE, Inode, InodeExtra, has_checksum_high};
+use crate::orphan;
 use crate::superblock::Superblock;
 
 /// Offset of `i_checksum_lo` in an inode.
@@ -150,4 +152,14 @@ pub fn extent_block(owner: u32, block: &[u8]) -> Option<(extent::Tail, u32)> {
 pub fn attribute_block(seed: u32, number: u64, block: &[u8]) -> u32 {
     let crc = crc32c(seed, &number.to_le_bytes());
     crc32c_with_hole(crc, block, offset_of!(BlockHeader, checksum))
+}
+
+/// Returns the checksum in the tail of a block of the orphan file: crc32c from the file's [`owner`]
+/// of the block number in 64 bits, little-endian, then of the block before the tail.
+///
+/// # Panics
+/// Panics if the block is shorter than a tail.
+pub fn orphan_block(owner: u32, number: u64, block: &[u8]) -> u32 {
+    let crc = crc32c(owner, &number.to_le_bytes());
+    crc32c(crc, &block[..block.len() - orphan::TAIL_SIZE])
 }

@@ -8,7 +8,7 @@ use layout::inode::{Inode, InodeExtra};
 use layout::journal::{BlockTail, CommitBlock, Header, JournalSuperblock, RevokeHeader};
 use layout::superblock::Superblock;
 use layout::tag::{BlockTag, BlockTag3};
-use layout::{acl, attribute, extent, htree};
+use layout::{acl, attribute, extent, htree, orphan};
 
 /// Checks the offsets of all fields of a structure: the kernel's name, the name here, the offset.
 /// Omitting a field is a compile error.
@@ -241,6 +241,14 @@ fn directories() {
     check!(htree::Tail as T {
         dt_reserved reserved: 0,
         dt_checksum checksum: 4,
+    });
+}
+
+#[test]
+fn orphan_blocks() {
+    check!(orphan::Tail as T {
+        ob_magic magic: 0,
+        ob_checksum checksum: 4,
     });
 }
 

@@ -84,20 +84,24 @@ impl Space {
         Ok(space)
     }
 
-    /// Marks the blocks of the log as system zones, so that no file claims them.
+    /// Marks the blocks of the log or the orphan file as system zones, so that no file claims them.
     ///
     /// # Errors
-    /// - [`Corrupt::Group`] names a block of the log that is also metadata.
-    pub(crate) fn protect_log(&mut self, log: &[LogExtent]) -> Result<()> {
+    /// - [`Corrupt::Group`] names a block that is also in another zone.
+    pub(crate) fn protect(&mut self, holder: Holder, extents: &[LogExtent]) -> Result<()> {
         let GroupTable {
             geometry, zones, ..
         } = &mut self.table;
-        let runs = log.iter().map(|extent| Run {
+        let runs = extents.iter().map(|extent| Run {
             first: extent.first,
             count: extent.count,
         });
-        let added = zones.add(geometry, Holder::Log, runs);
-        added.map_err(|block| shared(geometry, block, "where the journal and metadata overlap"))
+        let added = zones.add(geometry, holder, runs);
+        let why = match holder {
+            Holder::OrphanFile => "where the orphan file and other metadata overlap",
+            _ => "where the journal and metadata overlap",
+        };
+        added.map_err(|block| shared(geometry, block, why))
     }
 
     /// Returns the blocks that transactions change in place: the first superblock and the

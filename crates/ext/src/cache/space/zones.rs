@@ -5,6 +5,7 @@
 //! |---|---|
 //! | metadata | superblock copies, descriptors and reserved GDT blocks; bitmaps; inode tables |
 //! | log | the blocks of an internal journal |
+//! | orphan file | its blocks, without those of its block map |
 //!
 //! The zones are built from the descriptors when a volume is opened. They are checked when a block
 //! is freed, and when a block map or an inode refers to one. The allocator trusts the bitmaps; a
@@ -38,6 +39,8 @@ pub(crate) enum Holder {
     Metadata,
     /// The log of an internal journal.
     Log,
+    /// The orphan file.
+    OrphanFile,
 }
 
 impl SystemZones {

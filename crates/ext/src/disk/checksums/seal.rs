@@ -2,7 +2,7 @@
 //!
 //! | structure | its checksum is computed |
 //! |---|---|
-//! | directory, extent and attribute blocks, superblock | once a transaction, by [`Checks::seal`] |
+//! | blocks that are one structure, superblock | once a transaction, by [`Checks::seal`] |
 //! | inodes, descriptors | at each change, with the change |
 //! | bitmaps | at each change, with the counts of the descriptor that has their checksum |
 //!
@@ -25,7 +25,7 @@ use layout::directory::{EntryTail, TAIL_SIZE};
 use layout::group::GroupDescriptor;
 use layout::inode::{BASE_SIZE, Inode, InodeExtra, has_checksum_high};
 use layout::superblock::Superblock as Raw;
-use layout::{Block, BlockNr, GroupNr, InodeNr, extent, htree};
+use layout::{Block, BlockNr, GroupNr, InodeNr, extent, htree, orphan};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::{Checksums, entries_offset};
@@ -85,6 +85,24 @@ impl Checksums {
         let Self::Metadata(seed) = self else { return };
         let sum = metadata::attribute_block(seed, block.get(), image);
         put(image, offset_of!(BlockHeader, checksum), &sum.to_le_bytes());
+    }
+
+    /// Seals a block of the orphan file.
+    pub(crate) fn seal_orphans(
+        self,
+        inode: InodeNr,
+        generation: u32,
+        block: BlockNr,
+        image: &mut Arc<Block>,
+    ) {
+        let Self::Metadata(seed) = self else { return };
+        if rt::mutant!("checksums/orphan-block-not-sealed") {
+            return;
+        }
+        let owner = metadata::owner(seed, inode.get(), generation);
+        let sum = metadata::orphan_block(owner, block.get(), image);
+        let at = image.len() - orphan::TAIL_SIZE + offset_of!(orphan::Tail, checksum);
+        put(image, at, &sum.to_le_bytes());
     }
 
     /// Seals all bytes of an inode of the table.

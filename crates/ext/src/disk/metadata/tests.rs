@@ -1,6 +1,7 @@
 //! Tests of the table of kinds.
 
 use layout::attribute::BLOCK_HEADER_SIZE;
+use layout::orphan;
 use zerocopy::IntoBytes;
 
 use super::*;
@@ -219,6 +220,11 @@ fn blocks_are_sealed_by_their_kind() {
     };
     attributes[..BLOCK_HEADER_SIZE].copy_from_slice(header.as_bytes());
     assert_seals(Kind::Attributes.of_volume(), attributes);
+
+    let mut orphans = Block::zeroed(1024);
+    orphans[8] = 12;
+    orphans[1016..].copy_from_slice(orphan::Tail::new(0).as_bytes());
+    assert_seals(Kind::Orphans.of_inode(OWNER, 7), orphans);
 }
 
 #[cfg(debug_assertions)]

@@ -1,9 +1,12 @@
 //! Changes of the superblock at mount and unmount, outside of any transaction.
 //!
 //! The checksum of a superblock lies in its last sector, and what changes in the first, so that a
-//! power cut can leave a write half done. A write in place therefore changes one mark and the
-//! checksum only: by the other value of the mark the checksum is right
-//! (`Checksums::check_superblock`).
+//! power cut can leave a write half done. A write in place therefore changes marks and the checksum
+//! only: by the other values of the marks the checksum is right (`Checksums::check_superblock`).
+//!
+//! A volume with an orphan file and a journal has two marks while it is in use, as Linux sets them:
+//! `needs_recovery`, and `orphan_present` for the slots of the file. They lie in one sector and are
+//! set and cleared by one write, so that neither is ever on the device without the other.
 
 use layout::feature::{Incompatible, ReadOnlyCompatible};
 use layout::superblock::{self as disk, State};
@@ -34,12 +37,24 @@ impl Superblock {
         self.needs_recovery = needs_recovery;
     }
 
-    /// Records that the volume is in use: with a journal it needs recovery from now on, without one
-    /// it is not valid. Where marks are changed alone, the rest is for `count_mount` in a
-    /// transaction.
+    /// Sets or clears the mark that slots of the orphan file may be in use.
+    fn set_orphan_present(&mut self, is_present: bool) {
+        let mut features = self.raw.features();
+        features
+            .read_only_compatible
+            .set(ReadOnlyCompatible::ORPHAN_PRESENT, is_present);
+        self.raw.set_features(features);
+    }
+
+    /// Records that the volume is in use: with a journal it needs recovery from now on, and may
+    /// have orphans in its orphan file; without one it is not valid. Where marks are changed alone,
+    /// the rest is for `count_mount` in a transaction.
     pub fn note_mount(&mut self, seconds: i64, has_journal: bool) {
         if has_journal {
             self.set_needs_recovery(true);
+            if self.has_orphan_file() && !rt::mutant!("orphan/mark-not-set") {
+                self.set_orphan_present(true);
+            }
         } else {
             self.set_state(State::VALID, false);
         }
@@ -49,9 +64,13 @@ impl Superblock {
     }
 
     /// Records that the volume is no longer in use. It is valid if it was valid when opened:
-    /// without a journal, only a check can repair the effects of an earlier crash.
-    pub fn note_unmount(&mut self, seconds: i64, was_valid: bool) {
+    /// without a journal, only a check can repair the effects of an earlier crash. With
+    /// `has_orphans`, slots of the orphan file stay in use.
+    pub fn note_unmount(&mut self, seconds: i64, was_valid: bool, has_orphans: bool) {
         self.set_needs_recovery(false);
+        if !has_orphans {
+            self.set_orphan_present(false);
+        }
         self.set_state(State::VALID, was_valid);
         if !self.is_marked_alone() {
             self.note_write(seconds);

@@ -251,13 +251,50 @@ fn mounts_and_unmounts_are_noted() {
         (mounted.raw.mount_count.get(), mounted.raw.mount_time.get()),
         (1, 1_234_567)
     );
-    superblock.note_unmount(1_234_568, true);
+    superblock.note_unmount(1_234_568, true, false);
     assert!(!superblock.needs_recovery && superblock.is_clean());
     superblock.note_mount(1 << 33, false);
     assert!(!superblock.is_clean());
     assert_eq!(superblock.raw.mount_time_high, 2);
-    superblock.note_unmount(1 << 33, false);
+    superblock.note_unmount(1 << 33, false, false);
     assert!(!superblock.is_clean());
+}
+
+#[test]
+fn the_mark_of_the_orphan_file_goes_with_needs_recovery() {
+    let change = |raw: &mut Raw| {
+        raw.compatible_bits.set(0x1004);
+        raw.journal_inode.set(8);
+        raw.state_bits.set(1);
+        raw.read_only_compatible_bits.set(0x403);
+        raw.checksum_type = 1;
+        raw.checksum.set(layout::checksum::superblock(raw));
+    };
+    let is_marked = |superblock: &Superblock| {
+        let bits = superblock.raw.features().read_only_compatible;
+        bits.contains(ReadOnlyCompatible::ORPHAN_PRESENT)
+    };
+    let clean = decode(change).expect("good");
+    let mut used = clean.clone();
+    used.note_mount(1, true);
+    assert!(used.needs_recovery && is_marked(&used));
+    let mut closed = used.clone();
+    closed.note_unmount(2, true, true);
+    assert!(!closed.needs_recovery && is_marked(&closed));
+    closed.note_unmount(2, true, false);
+    assert!(!is_marked(&closed));
+    assert!(closed.encode()[..] == clean.encode()[..]);
+    // The two sectors are torn apart.
+    for [first, second] in [[&clean, &used], [&used, &clean]] {
+        let mut torn = first.encode().to_vec();
+        torn[512..].copy_from_slice(&second.encode()[512..]);
+        let found = Superblock::decode(&torn, DEVICE_BYTES).expect("the marks differ only");
+        assert_eq!(is_marked(&found), is_marked(first));
+        assert!(found.unknown_read_only_features.is_none());
+    }
+    let mut without_journal = clean;
+    without_journal.note_mount(1, false);
+    assert!(!is_marked(&without_journal));
 }
 
 #[test]

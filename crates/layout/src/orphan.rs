@@ -1,0 +1,76 @@
+//! Blocks of the orphan file (`orphan_file`): a regular file without a name whose blocks hold the
+//! numbers of inodes with an unfinished deletion or truncation.
+//!
+//! ```text
+//! | inode or 0 | inode or 0 | ... | magic | checksum |
+//! ```
+//!
+//! A block is an array of slots of 32 bits, which fill it up to its [`Tail`].
+//!
+//! Source: Linux `Documentation/filesystems/ext4/orphan.rst`.
+
+use zerocopy::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// The value of [`Tail::magic`].
+pub const MAGIC: u32 = 0x0B10_CA04;
+/// Size of a slot in bytes.
+pub const SLOT_SIZE: usize = 4;
+/// Size of a [`Tail`] in bytes.
+pub const TAIL_SIZE: usize = 8;
+
+/// `ext4_orphan_block_tail`: the end of a block.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Tail {
+    /// `ob_magic`: [`MAGIC`].
+    pub magic: U32,
+    /// `ob_checksum`: crc32c (`metadata_csum`).
+    pub checksum: U32,
+}
+
+const _: () = assert!(size_of::<Tail>() == TAIL_SIZE);
+
+impl Tail {
+    /// Creates a tail with a checksum.
+    pub fn new(checksum: u32) -> Self {
+        Self {
+            magic: U32::new(MAGIC),
+            checksum: U32::new(checksum),
+        }
+    }
+
+    /// Returns the tail of a block, if its magic is right.
+    pub fn of_block(block: &[u8]) -> Option<&Self> {
+        let (_, tail) = Self::ref_from_suffix(block).ok()?;
+        (tail.magic.get() == MAGIC).then_some(tail)
+    }
+}
+
+/// Returns the slots of a block.
+///
+/// # Panics
+/// Panics if the block is shorter than a tail.
+pub fn slots(block: &[u8]) -> &[U32] {
+    let bytes = &block[..block.len() - TAIL_SIZE];
+    let (slots, _) = <[U32]>::ref_from_prefix_with_elems(bytes, bytes.len() / SLOT_SIZE)
+        .expect("a slice holds its own elements");
+    slots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_slots_and_a_tail() {
+        let mut block = [0; 1024];
+        block[1012] = 7;
+        block[1016..].copy_from_slice(Tail::new(9).as_bytes());
+        assert_eq!(slots(&block).len(), 254);
+        assert_eq!(slots(&block)[253].get(), 7);
+        assert_eq!(Tail::of_block(&block).unwrap().checksum.get(), 9);
+        block[1016] = 0;
+        assert!(Tail::of_block(&block).is_none());
+    }
+}
