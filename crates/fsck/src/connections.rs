@@ -74,11 +74,13 @@ fn find_parent(state: &State<'_>, parent: u32) -> Option<usize> {
 
 fn check_links(state: &mut State<'_>) {
     let reserved = ROOT + 1..state.geometry.first_inode;
+    let orphan_file = state.raw.orphan_file_inode.get();
     let known = state.inodes.known(1..=state.geometry.inode_count);
     let wrong = known.filter(|(number, inode)| {
         matches!(inode.usage, Usage::Used | Usage::Mapped)
             && *number != BAD_BLOCKS
             && !reserved.contains(number)
+            && *number != orphan_file
             && (inode.references == 0 || u32::from(inode.links) != inode.references)
     });
     let wrong: Vec<u32> = wrong.map(|(number, _)| number).collect();

@@ -8,7 +8,8 @@
 //! then an offset, and u8 | u16 | u32 | be32 VALUE, hex BYTES, or fill BYTE COUNT
 //! ```
 //! `seal` and one of the places above computes the checksums of what lies there; `seal bitmaps G`
-//! those of a group's bitmaps, and of its descriptor.
+//! those of a group's bitmaps, and of its descriptor; `seal orphans N F` that of block F of the
+//! orphan file, inode N.
 
 use layout::checksum::{START, crc16, crc32c};
 
@@ -204,6 +205,16 @@ impl Bytes {
         let seed = self.seed();
         if words[0] == "bitmaps" {
             self.seal_bitmaps(seed, number(words[1]));
+            return;
+        }
+        if words[0] == "orphans" {
+            let inode = number(words[1]);
+            let start = self.file_block(inode, number(words[2]));
+            let nr = (start / self.block_bytes) as u64;
+            let tail = start + self.block_bytes - 8;
+            let crc = crc32c(self.owner(seed, inode), &nr.to_le_bytes());
+            let crc = crc32c(crc, &self.bytes[start..tail]);
+            self.put(tail + 4, crc, 4);
             return;
         }
         let (start, _) = self.place(&words);

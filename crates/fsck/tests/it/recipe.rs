@@ -34,7 +34,7 @@ const FILES: [&str; 7] = [
     include_str!("../corpus/htree.txt"),
     include_str!("../corpus/journal.txt"),
 ];
-const FILES_OF_EXT4: [&str; 7] = [
+const FILES_OF_EXT4: [&str; 8] = [
     include_str!("../corpus/ext4-superblock.txt"),
     include_str!("../corpus/ext4-groups.txt"),
     include_str!("../corpus/ext4-bitmaps.txt"),
@@ -42,6 +42,7 @@ const FILES_OF_EXT4: [&str; 7] = [
     include_str!("../corpus/ext4-extents.txt"),
     include_str!("../corpus/ext4-directories.txt"),
     include_str!("../corpus/ext4-meta-groups.txt"),
+    include_str!("../corpus/ext4-orphans.txt"),
 ];
 
 /// Returns the lines that are neither comments nor empty.
