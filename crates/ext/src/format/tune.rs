@@ -178,6 +178,10 @@ fn check(
         ),
         (!is_removed || has_journal, "the volume has no journal"),
         (
+            !(is_removed && superblock.has_orphan_file()),
+            "the orphan file needs the journal: tune2fs -O ^orphan_file takes it away",
+        ),
+        (
             changes.journal != JournalChange::External || has_device,
             "an external journal needs its device",
         ),

@@ -8,6 +8,7 @@ mod logs;
 mod mapped;
 mod meta_groups;
 mod mutations;
+mod orphan_file;
 mod sequences;
 mod trees;
 mod written;
@@ -22,7 +23,7 @@ use layout::superblock::{OFFSET, SIZE, Superblock};
 use testkit::Mount;
 use zerocopy::FromBytes;
 
-use crate::image::Image;
+use crate::image::{Image, look_at};
 
 const MIB: u64 = 1 << 20;
 
@@ -65,7 +66,7 @@ fn open(device: &Arc<MemoryDevice>) -> Result<Volume> {
 }
 
 fn superblock(image: &Image) -> Superblock {
-    let device = image.device();
+    let device = look_at(&image.path);
     let bytes = device.read_block(OFFSET, SIZE as u32).expect("it is there");
     Superblock::read_from_prefix(&bytes)
         .expect("as many bytes were read")

@@ -12,7 +12,6 @@ use zerocopy::little_endian::{U16, U32};
 
 use super::image::Image;
 use super::plan::{LOST_FOUND, Plan};
-use crate::disk::geometry::Geometry;
 use crate::error::Result;
 
 /// Returns the blocks of the descriptors, and gives `put` the bitmaps of the groups that have them.
@@ -42,7 +41,7 @@ pub(super) fn make(
             put(places.block_bitmap, bitmap)?;
         }
         if !raw.flags().contains(GroupFlags::INODE_UNINIT) {
-            let bitmap = inode_bitmap(geometry, group);
+            let bitmap = inode_bitmap(plan, group);
             if let Some(seed) = plan.sums.seed() {
                 let sum = metadata::bitmap(seed, &bitmap, geometry.inodes_per_group);
                 raw.base.inode_bitmap_checksum_low.set(sum as u16);
@@ -70,7 +69,7 @@ fn descriptor(plan: &Plan, image: &Image, group: GroupNr) -> GroupDescriptor64 {
         .sum();
     let metadata = plan.metadata.count_in(geometry, group);
     let free = geometry.blocks_in(group) - metadata - files;
-    let taken_inodes = taken_inodes(geometry, group);
+    let taken_inodes = taken_inodes(plan, group);
     let free_inodes = geometry.inodes_per_group - taken_inodes;
     let directories =
         [InodeNr::ROOT, LOST_FOUND].map(|nr| u16::from(geometry.group_of_inode(nr).0 == group));
@@ -121,9 +120,10 @@ fn block_bitmap(plan: &Plan, image: &Image, group: GroupNr) -> Arc<Block> {
     bitmap.into_arc()
 }
 
-fn inode_bitmap(geometry: &Geometry, group: GroupNr) -> Arc<Block> {
+fn inode_bitmap(plan: &Plan, group: GroupNr) -> Arc<Block> {
+    let geometry = &plan.geometry;
     let mut bitmap = Block::zeroed(geometry.block_bytes as usize);
-    set_bits(&mut bitmap, 0, taken_inodes(geometry, group));
+    set_bits(&mut bitmap, 0, taken_inodes(plan, group));
     let count = geometry.inodes_per_group;
     set_bits(&mut bitmap, count, geometry.block_bytes * 8 - count);
     bitmap.into_arc()
@@ -135,10 +135,9 @@ fn set_bits(bitmap: &mut [u8], start: u32, count: u32) {
 
 /// Returns the number of inodes at the start of a group that are reserved or belong to the first
 /// files.
-pub(super) fn taken_inodes(geometry: &Geometry, group: GroupNr) -> u32 {
-    let before = group.get().saturating_mul(geometry.inodes_per_group);
-    LOST_FOUND
-        .get()
-        .saturating_sub(before)
-        .min(geometry.inodes_per_group)
+pub(super) fn taken_inodes(plan: &Plan, group: GroupNr) -> u32 {
+    let inodes_per_group = plan.geometry.inodes_per_group;
+    let before = group.get().saturating_mul(inodes_per_group);
+    let last = plan.last_inode().get();
+    last.saturating_sub(before).min(inodes_per_group)
 }

@@ -80,6 +80,7 @@ const fn supported(word: Word) -> u32 {
             .union(Compatible::RESIZE_INODE)
             .union(Compatible::DIR_INDEX)
             .union(Compatible::SPARSE_SUPER2)
+            .union(Compatible::ORPHAN_FILE)
             .bits(),
         Word::Incompatible => Incompatible::FILETYPE
             .union(Incompatible::EXTENTS)

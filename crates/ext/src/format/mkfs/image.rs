@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use layout::inode::{EXTRA_SIZE, Inode, InodeExtra, InodeFlags};
-use layout::superblock::GOOD_OLD_FIRST_INODE;
 use layout::time::InodeTime;
 use layout::{Block, BlockNr, InodeNr};
 use zerocopy::little_endian::{U16, U32};
@@ -115,7 +114,7 @@ impl Image {
             features: plan.features,
             reserved_blocks: plan.reserved_blocks,
             free_blocks: self.free_blocks(plan),
-            free_inodes: plan.geometry.inode_count - GOOD_OLD_FIRST_INODE,
+            free_inodes: plan.geometry.inode_count - plan.last_inode().get(),
             journal_blocks: self.journal_block_count(),
             uuid: plan.uuid,
             warnings: plan.warnings.clone(),

@@ -4,18 +4,15 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use layout::feature::{Compatible, Incompatible};
-use layout::inode::InodeFlags;
 use layout::superblock as disk;
-use layout::{Block, BlockNr, GroupNr, InodeNr, mode};
+use layout::{BlockNr, GroupNr, InodeNr};
 use zerocopy::FromBytes;
 
-use super::extents::Tree;
 use super::plan::Plan;
-use super::{JournalOption, JournalPlace, Options, defaults, map};
+use super::{JournalOption, JournalPlace, Options, defaults, hidden_file};
 use crate::disk::log::{LOG_BLOCKS_MAX, LOG_BLOCKS_MIN};
-use crate::disk::run::Run;
 use crate::error::{Corrupt, Error, Result};
-use crate::format::mkfs::image::{Image, NewInode};
+use crate::format::mkfs::image::Image;
 
 /// Creates the journal's inode, if the journal is internal.
 pub(super) fn make(plan: &mut Plan, options: &Options, image: &mut Image) -> Result<()> {
@@ -32,30 +29,8 @@ pub(super) fn make(plan: &mut Plan, options: &Options, image: &mut Image) -> Res
             ))
         }
     };
-    let file = if plan.has_extents() {
-        file_of_extents(plan, image, goal, count)?
-    } else {
-        indirect_file(plan, image, goal, count)?
-    };
-    let nodes = file.nodes.into_iter();
-    let node_count = nodes.len() as u64;
-    image
-        .blocks
-        .extend(nodes.map(|(block, bytes)| (block, bytes.into_arc())));
+    let file = hidden_file::add(plan, image, InodeNr::JOURNAL, goal, count)?;
     let size = u64::from(count) * u64::from(geometry.block_bytes);
-    image.add_inode(
-        plan,
-        &NewInode {
-            nr: InodeNr::JOURNAL,
-            mode: mode::REGULAR | 0o600,
-            owner: (0, 0),
-            links: 1,
-            size,
-            blocks: u64::from(count) + node_count,
-            words: file.words,
-            flags: file.flags,
-        },
-    );
     let mut backup = [0; 17];
     backup[..15].copy_from_slice(&file.words);
     backup[15] = (size >> 32) as u32;
@@ -63,53 +38,6 @@ pub(super) fn make(plan: &mut Plan, options: &Options, image: &mut Image) -> Res
     image.journal_backup = Some(backup);
     image.journal = file.data;
     Ok(())
-}
-
-/// The blocks of the journal's file.
-struct JournalFile {
-    data: Vec<Run>,
-    words: [u32; 15],
-    flags: InodeFlags,
-    /// The blocks of its map.
-    nodes: Vec<(BlockNr, Block)>,
-}
-
-fn indirect_file(plan: &Plan, image: &mut Image, goal: BlockNr, count: u32) -> Result<JournalFile> {
-    let geometry = &plan.geometry;
-    let map_count = map::map_blocks(geometry, u64::from(count));
-    let map_runs = image.take_at(plan, goal, map_count)?;
-    let behind = map_runs.last().map_or(goal, |run| run.end());
-    let behind = if geometry.contains(behind) {
-        behind
-    } else {
-        geometry.first_data_block
-    };
-    let data = image.take_at(plan, behind, u64::from(count))?;
-    let (words, nodes) = map::build(geometry, &data, &map_runs);
-    Ok(JournalFile {
-        data,
-        words,
-        flags: InodeFlags::empty(),
-        nodes,
-    })
-}
-
-fn file_of_extents(
-    plan: &Plan,
-    image: &mut Image,
-    goal: BlockNr,
-    count: u32,
-) -> Result<JournalFile> {
-    let data = image.take_at(plan, goal, u64::from(count))?;
-    let tree = Tree::new(&data, plan.geometry.block_bytes);
-    let places = image.take_at(plan, goal, tree.node_count())?;
-    let (words, nodes) = tree.build(&places, plan.sums.owner(InodeNr::JOURNAL));
-    Ok(JournalFile {
-        data,
-        words,
-        flags: InodeFlags::EXTENTS,
-        nodes,
-    })
 }
 
 /// Returns the number of blocks of the journal; none if it is external, or if the volume is too
@@ -126,6 +54,11 @@ fn block_count(plan: &mut Plan, options: &Options, image: &Image) -> Result<Opti
             let Some(count) = defaults::journal_blocks(plan.profile, plan.geometry.block_count)
             else {
                 plan.features.compatible.remove(Compatible::HAS_JOURNAL);
+                if plan.features.compatible.contains(Compatible::ORPHAN_FILE) {
+                    return Err(Error::Invalid(
+                        "the volume is too small for a journal, which orphan_file needs",
+                    ));
+                }
                 plan.warnings
                     .push("the volume is too small for a journal and has none".to_owned());
                 return Ok(None);

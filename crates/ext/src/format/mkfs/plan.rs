@@ -39,6 +39,8 @@ const TOO_SMALL: Error = Error::Invalid("the device is too small for a file syst
 
 /// The inode of `lost+found`: the first that is not reserved.
 pub(super) const LOST_FOUND: InodeNr = InodeNr::new(11);
+/// The inode of the orphan file: the next one.
+pub(super) const ORPHAN_FILE: InodeNr = InodeNr::new(12);
 
 /// The parameters of the new volume.
 #[derive(Debug, Clone)]
@@ -134,9 +136,9 @@ pub(super) fn plan(device: &DeviceGeometry, options: &Options) -> Result<Plan> {
             );
         }
     };
-    if geometry.inode_count < LOST_FOUND.get() {
+    if geometry.inode_count < last_inode(features).get() {
         return Err(Error::Invalid(
-            "there would be fewer than the 11 inodes that every file system has: ask for more, or for a larger device",
+            "there would be fewer than the 11 inodes that every file system has, or the 12 with an orphan file: ask for more, or for a larger device",
         ));
     }
     let mut label = [0; LABEL_MAX];
@@ -156,6 +158,21 @@ pub(super) fn plan(device: &DeviceGeometry, options: &Options) -> Result<Plan> {
         profile: options.profile,
         warnings: Vec::new(),
     })
+}
+
+/// Returns the last inode of the first files.
+fn last_inode(features: Features) -> InodeNr {
+    match features.compatible.contains(Compatible::ORPHAN_FILE) {
+        true => ORPHAN_FILE,
+        false => LOST_FOUND,
+    }
+}
+
+impl Plan {
+    /// Returns the last inode of the first files; all before it are in use or reserved.
+    pub(super) fn last_inode(&self) -> InodeNr {
+        last_inode(self.features)
+    }
 }
 
 fn check(device: &DeviceGeometry, options: &Options, resolved: &Resolved) -> Result<()> {
@@ -221,6 +238,11 @@ fn features(options: &Options, base: Features) -> Result<Features> {
         (
             features.compatible.contains(Compatible::RESIZE_INODE) && has_meta_groups(features),
             "meta_bg excludes resize_inode: remove it with ^resize_inode",
+        ),
+        (
+            features.compatible.contains(Compatible::ORPHAN_FILE)
+                && !features.compatible.contains(Compatible::HAS_JOURNAL),
+            "orphan_file needs has_journal",
         ),
         (
             features.incompatible.contains(Incompatible::IS_64BIT)

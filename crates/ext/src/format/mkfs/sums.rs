@@ -4,7 +4,7 @@ use layout::checksum::{self, metadata};
 use layout::directory::{EntryTail, TAIL_SIZE};
 use layout::feature::{Features, ReadOnlyCompatible};
 use layout::superblock::Superblock;
-use layout::{GroupNr, InodeNr};
+use layout::{BlockNr, GroupNr, InodeNr};
 use zerocopy::IntoBytes;
 
 use crate::disk::checksums::Checksums;
@@ -53,6 +53,12 @@ impl Sums {
         let tail = EntryTail::new(metadata::directory_leaf(owner, block));
         let at = block.len() - TAIL_SIZE;
         block[at..].copy_from_slice(tail.as_bytes());
+    }
+
+    /// Returns the checksum of a block of the orphan file; 0 if it has none.
+    pub(super) fn orphan_block(self, nr: InodeNr, block: BlockNr, bytes: &[u8]) -> u32 {
+        let owner = self.owner(nr);
+        owner.map_or(0, |owner| metadata::orphan_block(owner, block.get(), bytes))
     }
 
     pub(super) fn seal_inode(self, nr: InodeNr, bytes: &mut [u8]) {

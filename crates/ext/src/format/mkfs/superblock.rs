@@ -11,7 +11,7 @@ use zerocopy::FromZeros;
 use zerocopy::little_endian::U32;
 
 use super::groups::FLEX_GROUPS_LOG;
-use super::plan::{LOST_FOUND, Plan};
+use super::plan::{ORPHAN_FILE, Plan};
 use super::{JournalOption, Options, Profile};
 use crate::disk::superblock::split_time;
 use crate::format::mkfs::image::Image;
@@ -66,6 +66,10 @@ fn extended(raw: &mut Superblock, plan: &Plan) {
     if incompatible.contains(Incompatible::FLEX_BG) {
         raw.log_groups_per_flex = FLEX_GROUPS_LOG;
     }
+    let compatible = plan.features.compatible;
+    if compatible.contains(Compatible::ORPHAN_FILE) {
+        raw.orphan_file_inode.set(ORPHAN_FILE.get());
+    }
     let read_only = plan.features.read_only_compatible;
     if read_only.contains(ReadOnlyCompatible::METADATA_CSUM) {
         raw.checksum_type = CHECKSUM_CRC32C;
@@ -85,7 +89,7 @@ fn counts(raw: &mut Superblock, plan: &Plan, image: &Image) {
     raw.set_reserved_blocks_count(plan.reserved_blocks);
     raw.set_free_blocks_count(image.free_blocks(plan));
     raw.free_inodes_count
-        .set(geometry.inode_count - LOST_FOUND.get());
+        .set(geometry.inode_count - plan.last_inode().get());
     raw.first_data_block
         .set(geometry.first_data_block.get() as u32);
     raw.log_block_size.set(log);

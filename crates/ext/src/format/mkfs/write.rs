@@ -157,7 +157,7 @@ fn write_group(
         }
     }
     let table = plan.metadata.of(group).inode_table;
-    let filled = inode_blocks(geometry, image, group);
+    let filled = inode_blocks(plan, image, group);
     let count = filled.len() as u64;
     for (index, bytes) in filled.into_iter().enumerate() {
         writer.put(table + index as u64, bytes)?;
@@ -188,10 +188,11 @@ pub(crate) fn superblock_block(
 }
 
 /// Returns the blocks at the start of a group's inode table that hold the first files.
-fn inode_blocks(geometry: &Geometry, image: &Image, group: GroupNr) -> Vec<Arc<Block>> {
+fn inode_blocks(plan: &Plan, image: &Image, group: GroupNr) -> Vec<Arc<Block>> {
+    let geometry = &plan.geometry;
     let inode_bytes = usize::from(geometry.inode_bytes);
     let block_bytes = geometry.block_bytes as usize;
-    let used = taken_inodes(geometry, group) as usize * inode_bytes;
+    let used = taken_inodes(plan, group) as usize * inode_bytes;
     let mut table = vec![0; used.next_multiple_of(block_bytes)];
     for (nr, bytes) in &image.inodes {
         let (home, index) = geometry.group_of_inode(*nr);

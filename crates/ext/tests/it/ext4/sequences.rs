@@ -27,6 +27,8 @@ enum Format {
     Full,
     /// The same in meta block groups, of which there are several with blocks of 1 KiB.
     MetaGroups,
+    /// The same, and an orphan file.
+    Orphans,
 }
 
 impl Format {
@@ -41,6 +43,7 @@ impl Format {
             Self::Extents => "^64bit,^metadata_csum,^flex_bg,^huge_file,^dir_nlink,^extra_isize",
             Self::Full => "extent",
             Self::MetaGroups => "meta_bg,^resize_inode,large_dir",
+            Self::Orphans => "extent,orphan_file",
         }
         .to_owned();
         if cell.journal == Journal::None {
@@ -181,4 +184,9 @@ cells! {
     meta_groups_1k_no_journal: 1024, NONE, Format::MetaGroups;
     meta_groups_1k_ordered: 1024, ORDERED, Format::MetaGroups;
     meta_groups_4k_journal: 4096, JOURNALED, Format::MetaGroups;
+    orphans_1k_ordered: 1024, ORDERED, Format::Orphans;
+    orphans_1k_journal: 1024, JOURNALED, Format::Orphans;
+    orphans_1k_external_writeback: 1024, EXTERNAL_WRITEBACK, Format::Orphans;
+    orphans_4k_writeback: 4096, WRITEBACK, Format::Orphans;
+    orphans_4k_external_ordered: 4096, EXTERNAL_ORDERED, Format::Orphans;
 }

@@ -32,7 +32,7 @@ fn open_on(image: &Image) -> Volume {
 }
 
 /// Changes a tree through the kernel.
-fn change_by_kernel(root: &Path, round: u32) {
+pub(super) fn change_by_kernel(root: &Path, round: u32) {
     for number in 0..120 {
         let directory = root.join(format!("kernel-{round}-{number}"));
         std::fs::create_dir(&directory).unwrap();
@@ -54,7 +54,7 @@ fn change_by_kernel(root: &Path, round: u32) {
 }
 
 /// Changes a tree through the engine.
-fn change_by_engine(volume: &Volume, round: u32) {
+pub(super) fn change_by_engine(volume: &Volume, round: u32) {
     for number in 0..120 {
         let directory = format!("/engine-{round}-{number}");
         volume.create_directory(&directory).unwrap();

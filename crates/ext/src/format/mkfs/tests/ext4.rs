@@ -42,6 +42,9 @@ fn features_are_edited_as_by_mke2fs() {
         "^extent,^64bit",
         "^has_journal,^resize_inode",
         "^huge_file,^dir_nlink,^extra_isize",
+        "orphan_file",
+        "orphan_file,^metadata_csum",
+        "orphan_file,metadata_csum_seed,^flex_bg",
     ] {
         let features = FeatureEdits::parse(list).expect("known features");
         let options = Options { features, ..ext4() };
@@ -52,6 +55,7 @@ fn features_are_edited_as_by_mke2fs() {
         "extent",
         "extent,64bit,flex_bg",
         "uninit_bg",
+        "orphan_file",
     ] {
         let features = FeatureEdits::parse(list).expect("known features");
         let options = Options { features, ..ext3() };
@@ -118,6 +122,7 @@ fn features_that_need_others_are_refused_without_them() {
     for (list, needed) in [
         ("^extent", "64bit needs extent"),
         ("meta_bg", "meta_bg excludes resize_inode"),
+        ("orphan_file,^has_journal", "orphan_file needs has_journal"),
         (
             "^metadata_csum,metadata_csum_seed",
             "metadata_csum_seed needs metadata_csum",
@@ -134,6 +139,15 @@ fn features_that_need_others_are_refused_without_them() {
     };
     let error = preview(&device.geometry(), &classic).expect_err("refused");
     assert!(error.to_string().contains("no ext4 in 2002"), "{error}");
+}
+
+#[test]
+fn orphan_files_have_the_size_that_mke2fs_gives_them() {
+    let features = FeatureEdits::parse("orphan_file").expect("a known feature");
+    let options = Options { features, ..ext4() };
+    for size in [20 * MIB, 5 << 30, 9 << 30] {
+        compare(size, &options, &["-O", "orphan_file"]);
+    }
 }
 
 /// The inode tables of 16 groups are larger than the first of them, and go on behind the copies of

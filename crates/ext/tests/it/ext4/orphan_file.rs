@@ -1,0 +1,504 @@
+//! The orphan file: orphans that the engine leaves in slots, completed by the kernel and e2fsck, and
+//! the other way round; more orphans than slots; damage.
+
+use std::fs::File;
+
+use ext::Corrupt;
+use ext::volume::{OpenFlags, OpenReport};
+use layout::checksum::{metadata, superblock as sum_of_superblock};
+use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible};
+use layout::{InodeNr, orphan};
+use testkit::{Shutdown, privilege, tool};
+use zerocopy::IntoBytes;
+
+use super::written::{change_by_engine, change_by_kernel};
+use super::*;
+use crate::oracle;
+use crate::tree::assert_same;
+
+/// Formats: with checksums of all metadata, without, and without extents.
+const FORMATS: [&str; 3] = [
+    "-O orphan_file",
+    "-O orphan_file,^metadata_csum,uninit_bg",
+    "-O orphan_file,^extent,^64bit",
+];
+/// Number of blocks of the smallest orphan file of mke2fs.
+const BLOCKS: usize = 32;
+
+fn open_for_writing(image: &Image) -> Result<(Volume, OpenReport)> {
+    Volume::open_with_report(image.device(), None, MountOptions::default())
+}
+
+/// Returns true for `needs_recovery`, and for `orphan_present`.
+fn marks(image: &Image) -> (bool, bool) {
+    let features = superblock(image).features();
+    let (incompatible, read_only) = (features.incompatible, features.read_only_compatible);
+    (
+        incompatible.contains(Incompatible::NEEDS_RECOVERY),
+        read_only.contains(ReadOnlyCompatible::ORPHAN_PRESENT),
+    )
+}
+
+/// Returns the blocks of the orphan file.
+fn blocks(image: &Image) -> Vec<u64> {
+    let options = MountOptions {
+        no_recovery: true,
+        ..read_only()
+    };
+    let volume = Volume::open(look_at(&image.path), None, options).unwrap();
+    let inode = InodeNr::new(superblock(image).orphan_file_inode.get());
+    let runs = volume.blocks_of(inode).unwrap();
+    volume.close().unwrap();
+    let data = runs.iter().filter(|run| run.file_block.is_some());
+    let blocks: Vec<u64> = data.flat_map(|run| run.blocks()).collect();
+    assert_eq!(blocks.len(), BLOCKS);
+    blocks
+}
+
+/// Returns the numbers in the slots on the device.
+fn slots(image: &Image) -> Vec<u32> {
+    let block_bytes = image.block_bytes;
+    let device = look_at(&image.path);
+    let mut numbers = Vec::new();
+    for block in blocks(image) {
+        let offset = block * u64::from(block_bytes);
+        let bytes = device.read_block(offset, block_bytes).unwrap();
+        let slots = orphan::slots(&bytes).iter().map(|slot| slot.get());
+        numbers.extend(slots.filter(|number| *number != 0));
+    }
+    numbers
+}
+
+/// Unlinks open files, and cuts the volume off. Returns the image, whose log is not replayed.
+fn cut_off(image: &Image, count: usize) {
+    let device = in_memory(image);
+    let shared: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&device);
+    let volume = Volume::open(shared, None, MountOptions::default()).unwrap();
+    volume.write_file("/kept", b"kept").unwrap();
+    for number in 0..count {
+        let name = format!("/file-{number}");
+        volume.write_file(&name, &[number as u8; 3000]).unwrap();
+        let inode = volume.resolve(&name, false).unwrap();
+        volume.open_inode(inode, OpenFlags::READ).unwrap();
+        volume.remove_file(&name).unwrap();
+    }
+    volume.sync().unwrap();
+    assert_eq!(volume.orphan_count(), count);
+    drop(volume);
+    device.write_to_file(&image.path).unwrap();
+}
+
+fn assert_completed(image: &Image, when: &str) {
+    assert_eq!(slots(image), [0; 0], "{when}");
+    assert_eq!(marks(image), (false, false), "{when}");
+    assert_eq!(superblock(image).first_orphan.get(), 0, "{when}");
+    oracle::assert_fsck_clean(image, when);
+    let tree = oracle::view_tree(image);
+    let names: Vec<_> = tree.keys().map(|path| path.escape_ascii()).collect();
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["", "/kept", "/lost+found"], "{when}");
+}
+
+/// Replays the log of a copy, and leaves its orphans alone.
+fn replayed(image: &Image) -> Image {
+    let copy = image.copy();
+    let volume = Volume::open(copy.device(), None, read_only()).unwrap();
+    volume.close().unwrap();
+    copy
+}
+
+/// Lets e2fsck complete orphans: the one that `scripts/build-e2fsprogs` builds, if it is there.
+/// Without a full check e2fsck 1.47.0 leaves some of the slots that it has read.
+fn complete_by_e2fsck(image: &Image) {
+    let built = std::env::var("HOME").map(|home| home + "/.cache/jext/e2fsprogs");
+    let folder = std::env::var("JEXT_E2FSPROGS").or(built);
+    let newer = folder.unwrap_or_default() + "/trixie/sbin/e2fsck";
+    let (program, how) = match Path::new(&newer).exists() {
+        true => (newer.as_str(), "-p"),
+        false => ("e2fsck", "-fy"),
+    };
+    let output = tool::run(program, &[how, image.path.to_str().unwrap()]);
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 1)), "{}", tool::said(&output));
+}
+
+/// Lets the engine, e2fsck and the kernel complete orphans.
+fn complete(image: &Image, count: usize) {
+    assert_eq!(marks(image), (true, true));
+    let (volume, report) = open_for_writing(&image.copy()).unwrap();
+    assert_eq!(report.orphans_deleted, count, "{report:?}");
+    assert_eq!(volume.orphan_count(), 0);
+    volume.close().unwrap();
+    for is_replayed in [false, true] {
+        let image = if is_replayed {
+            replayed(image)
+        } else {
+            image.copy()
+        };
+        let own = image.copy();
+        let (volume, report) = open_for_writing(&own).unwrap();
+        assert_eq!(report.orphans_deleted, count, "{report:?}");
+        volume.close().unwrap();
+        assert_completed(&own, "after the engine");
+        let theirs = image.copy();
+        complete_by_e2fsck(&theirs);
+        assert_completed(&theirs, "after e2fsck");
+        if privilege::is_granted() {
+            drop(mount(&image));
+            assert_completed(&image, "after the kernel");
+        }
+    }
+}
+
+#[test]
+fn orphans_of_the_engine_are_completed_by_all() {
+    for format in FORMATS {
+        for block_bytes in [1024, 4096] {
+            println!("blocks of {block_bytes}, {format}");
+            let image = image(block_bytes, 32 * MIB, format);
+            cut_off(&image, 3);
+            let replayed = replayed(&image);
+            assert_eq!(marks(&replayed), (false, true));
+            assert_eq!(slots(&replayed).len(), 3);
+            assert_eq!(superblock(&replayed).first_orphan.get(), 0);
+            complete(&image, 3);
+        }
+    }
+}
+
+#[test]
+fn slots_are_cleared_while_the_volume_is_open() {
+    let image = image(1024, 32 * MIB, FORMATS[0]);
+    let (volume, _) = open_for_writing(&image).unwrap();
+    for round in 0..3 {
+        for number in 0..300 {
+            let name = format!("/file-{number}");
+            volume.write_file(&name, &[round; 2000]).unwrap();
+        }
+        for number in 0..300 {
+            volume.remove_file(&format!("/file-{number}")).unwrap();
+        }
+    }
+    assert_eq!(volume.orphan_count(), 0);
+    volume.write_file("/kept", b"kept").unwrap();
+    volume.close().unwrap();
+    assert_completed(&image, "after the close");
+}
+
+#[test]
+fn orphans_beyond_the_slots_are_chained() {
+    let image = image(1024, 32 * MIB, "-O orphan_file -N 16384");
+    let in_slots = BLOCKS * (1024 - orphan::TAIL_SIZE) / orphan::SLOT_SIZE;
+    let device = in_memory(&image);
+    let shared: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&device);
+    let volume = Volume::open(shared, None, MountOptions::default()).unwrap();
+    volume.write_file("/kept", b"kept").unwrap();
+    let mut open = Vec::new();
+    for number in 0..in_slots + 10 {
+        let name = format!("/file-{number}");
+        volume.write_file(&name, b"").unwrap();
+        let inode = volume.resolve(&name, false).unwrap();
+        open.push((volume.open_inode(inode, OpenFlags::READ).unwrap(), inode));
+        volume.remove_file(&name).unwrap();
+    }
+    volume.sync().unwrap();
+    device.write_to_file(&image.path).unwrap();
+    let cut = replayed(&image);
+    assert_eq!(slots(&cut).len(), in_slots);
+    let newest = open.last().unwrap().1;
+    assert_eq!(superblock(&cut).first_orphan.get(), newest.get());
+    complete(&image, in_slots + 10);
+    // A slot that becomes free is taken by the next orphan.
+    for (file, _) in open.drain(5..20) {
+        volume.release(file).unwrap();
+    }
+    for number in 0..10 {
+        let name = format!("/again-{number}");
+        volume.write_file(&name, b"").unwrap();
+        let inode = volume.resolve(&name, false).unwrap();
+        volume.open_inode(inode, OpenFlags::READ).unwrap();
+        volume.remove_file(&name).unwrap();
+    }
+    volume.sync().unwrap();
+    device.write_to_file(&image.path).unwrap();
+    let cut = replayed(&image);
+    assert_eq!(slots(&cut).len(), in_slots - 5);
+    assert_eq!(superblock(&cut).first_orphan.get(), newest.get());
+    drop(volume);
+    complete(&image, in_slots + 5);
+}
+
+#[test]
+fn orphans_of_the_kernel_are_completed() {
+    if !privilege::is_granted() {
+        return;
+    }
+    for format in FORMATS {
+        for how in [Shutdown::FlushesLog, Shutdown::CutsLog] {
+            println!("{format}, {how:?}");
+            let image = image(1024, 32 * MIB, format);
+            let mounted = mount(&image);
+            let names = ["large", "small", "third"].map(|name| mounted.path().join(name));
+            std::fs::write(mounted.path().join("kept"), b"kept").unwrap();
+            for (name, size) in names.iter().zip([300_000, 300, 5000]) {
+                std::fs::write(name, vec![1; size]).unwrap();
+            }
+            let open = [0, 1, 2].map(|index| File::open(&names[index]).unwrap());
+            for name in &names {
+                std::fs::remove_file(name).unwrap();
+            }
+            mounted.sync();
+            mounted.shut_down(how);
+            drop(open);
+            drop(mounted);
+            assert_eq!(slots(&replayed(&image)).len(), 3);
+            complete(&image, 3);
+        }
+    }
+}
+
+#[test]
+fn the_kernel_and_the_engine_write_and_fail_in_turn() {
+    if !privilege::is_granted() {
+        return;
+    }
+    for format in FORMATS {
+        println!("{format}");
+        let image = image(1024, 48 * MIB, format);
+        for round in 0..3 {
+            let mounted = mount(&image);
+            change_by_kernel(mounted.path(), round);
+            let held = mounted.path().join(format!("kernel-{round}-50/file"));
+            let open = File::open(&held).unwrap();
+            std::fs::remove_file(&held).unwrap();
+            mounted.shut_down(Shutdown::FlushesLog);
+            drop(open);
+            drop(mounted);
+            let device = in_memory(&image);
+            let shared: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&device);
+            let (volume, report) =
+                Volume::open_with_report(shared, None, MountOptions::default()).unwrap();
+            assert_eq!(report.orphans_deleted, 1, "{report:?}");
+            change_by_engine(&volume, round);
+            let held = format!("/engine-{round}-50/file");
+            let inode = volume.resolve(&held, false).unwrap();
+            volume.open_inode(inode, OpenFlags::READ).unwrap();
+            volume.remove_file(&held).unwrap();
+            volume.sync().unwrap();
+            let expected = image.own_tree(&volume);
+            drop(volume);
+            device.write_to_file(&image.path).unwrap();
+            let other = image.copy();
+            drop(mount(&other));
+            oracle::assert_fsck_clean(&other, "after the kernel");
+            let tree = oracle::kernel_tree(&other).expect("it was mounted before");
+            assert_same(&expected, &tree, "the kernel");
+            assert_eq!(slots(&other), [0; 0]);
+        }
+    }
+}
+
+/// Writes a number into the first slot, and seals the block.
+fn fill_slot(image: &Image, number: u32) {
+    change_block(image, 0, |bytes| {
+        bytes[..4].copy_from_slice(&number.to_le_bytes());
+    });
+}
+
+/// Changes a block of the orphan file, and seals it.
+fn change_block(image: &Image, index: usize, change: impl FnOnce(&mut [u8])) {
+    let raw = superblock(image);
+    let (block, block_bytes) = (blocks(image)[index], image.block_bytes);
+    let offset = block * u64::from(block_bytes);
+    let device = image.device();
+    let mut bytes = device.read_block(offset, block_bytes).unwrap().to_vec();
+    change(&mut bytes);
+    let features = raw.features().read_only_compatible;
+    if features.contains(ReadOnlyCompatible::METADATA_CSUM) {
+        let inode = raw.orphan_file_inode.get();
+        let owner = metadata::owner(metadata::seed(&raw), inode, 0);
+        let sum = metadata::orphan_block(owner, block, &bytes);
+        let at = bytes.len() - 4;
+        bytes[at..].copy_from_slice(&sum.to_le_bytes());
+    }
+    let image = layout::Block::copy_from(&bytes).into_arc();
+    device.write_blocks(offset, vec![image]).unwrap();
+}
+
+/// Changes the superblock, and seals it.
+fn change_superblock(image: &Image, change: impl FnOnce(&mut Superblock)) {
+    let mut raw = superblock(image);
+    change(&mut raw);
+    raw.checksum.set(sum_of_superblock(&raw));
+    let image_of = layout::Block::copy_from(raw.as_bytes()).into_arc();
+    image.device().write_blocks(OFFSET, vec![image_of]).unwrap();
+}
+
+fn bytes(device: &MemoryDevice) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bytes");
+    device.write_to_file(&path).unwrap();
+    std::fs::read(path).unwrap()
+}
+
+/// Asserts that a volume is opened read-only only. Returns the error, and true if nothing was
+/// written.
+fn refused(image: &Image) -> (Corrupt, bool) {
+    let device = in_memory(image);
+    let before = bytes(&device);
+    let shared: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&device);
+    let error = match Volume::open(shared, None, MountOptions::default()) {
+        Err(Error::Corrupt(error)) => error,
+        other => panic!("{:?}", other.map(drop)),
+    };
+    let is_same = bytes(&device) == before;
+    let volume = open(&device).unwrap();
+    assert_eq!(volume.read_file("/kept").unwrap(), b"kept");
+    volume.close().unwrap();
+    (error, is_same)
+}
+
+/// Returns an image with a file.
+fn with_file() -> Image {
+    let image = image(1024, 16 * MIB, FORMATS[0]);
+    let (volume, _) = open_for_writing(&image).unwrap();
+    volume.write_file("/kept", b"kept").unwrap();
+    volume.close().unwrap();
+    image
+}
+
+#[test]
+fn a_damaged_file_is_refused_and_nothing_is_written() {
+    let poke = |block: usize, at: usize| {
+        move |image: &Image| {
+            let offset = blocks(image)[block] * 1024;
+            let device = image.device();
+            let mut bytes = device.read_block(offset, 1024).unwrap();
+            Arc::make_mut(&mut bytes)[at] ^= 1;
+            device.write_blocks(offset, vec![bytes]).unwrap();
+        }
+    };
+    let debugfs = |request: &'static str| {
+        move |image: &Image| {
+            let path = image.path.to_str().unwrap();
+            drop(tool::run_well("debugfs", &["-w", "-R", request, path]));
+        }
+    };
+    let number = |number: u32| {
+        move |image: &Image| {
+            change_superblock(image, |raw| raw.orphan_file_inode.set(number));
+        }
+    };
+    type Damage = Box<dyn Fn(&Image)>;
+    let cases: [(Damage, &str); 12] = [
+        (Box::new(poke(0, 1016)), "does not end as one"),
+        (Box::new(poke(31, 1016)), "does not end as one"),
+        (Box::new(poke(0, 1020)), "checksum does not match"),
+        (Box::new(poke(7, 12)), "checksum does not match"),
+        (Box::new(debugfs("punch <12> 3 4")), "not all of its blocks"),
+        (Box::new(debugfs("sif <12> size 32000")), "no size that can"),
+        (Box::new(debugfs("sif <12> size 0")), "no size that can"),
+        (
+            Box::new(debugfs("sif <12> size 33792")),
+            "not all of its blocks",
+        ),
+        (Box::new(debugfs("sif <12> links_count 0")), "inode is free"),
+        (Box::new(number(0)), "names no inode"),
+        (Box::new(number(11)), "not a regular file"),
+        (Box::new(number(1 << 30)), "names no inode"),
+    ];
+    for (damage, why) in cases {
+        let image = with_file();
+        damage(&image);
+        let (error, is_same) = refused(&image);
+        assert!(error.to_string().contains(why), "{error}: {why}");
+        assert!(is_same, "{why}: the image has changed");
+    }
+}
+
+#[test]
+fn slots_that_cannot_be() {
+    let kept = 13;
+    for (number, why) in [
+        (8, "a reserved inode is never an orphan"),
+        (1 << 30, "there is no such inode"),
+        (12, "the orphan file is never an orphan"),
+        (100, "the inode is free"),
+    ] {
+        let image = with_file();
+        fill_slot(&image, number);
+        let error = refused(&image).0.to_string();
+        assert!(error.contains(why), "{error}: {why}");
+    }
+    let image = with_file();
+    change_superblock(&image, |raw| raw.first_orphan.set(kept));
+    fill_slot(&image, kept);
+    let error = refused(&image).0.to_string();
+    assert!(error.contains("the inode is an orphan twice"), "{error}");
+}
+
+/// Slots are completed without the mark, as Linux does.
+#[test]
+fn slots_without_the_mark_and_the_mark_without_slots() {
+    let image = with_file();
+    fill_slot(&image, 13);
+    let (volume, report) = open_for_writing(&image).unwrap();
+    assert_eq!(report.orphans_truncated, 1);
+    volume.close().unwrap();
+    assert_completed(&image, "without the mark");
+    let mark = |raw: &mut Superblock| {
+        let mut features = raw.features();
+        features.read_only_compatible |= ReadOnlyCompatible::ORPHAN_PRESENT;
+        raw.set_features(features);
+    };
+    change_superblock(&image, mark);
+    let (volume, report) = open_for_writing(&image).unwrap();
+    assert!(report.read_only_because.is_none(), "{report:?}");
+    volume.close().unwrap();
+    assert_completed(&image, "without slots");
+}
+
+/// A volume that has lost its journal: orphans are completed from the slots, and new ones chained.
+#[test]
+fn without_a_journal_slots_are_only_cleared() {
+    let image = with_file();
+    fill_slot(&image, 13);
+    change_superblock(&image, |raw| {
+        let mut features = raw.features();
+        features.compatible -= Compatible::HAS_JOURNAL;
+        features.read_only_compatible |= ReadOnlyCompatible::ORPHAN_PRESENT;
+        raw.set_features(features);
+        raw.journal_inode.set(0);
+    });
+    let (volume, report) = open_for_writing(&image).unwrap();
+    assert_eq!(report.orphans_truncated, 1);
+    volume.write_file("/open", b"").unwrap();
+    let inode = volume.resolve("/open", false).unwrap();
+    let file = volume.open_inode(inode, OpenFlags::READ).unwrap();
+    volume.remove_file("/open").unwrap();
+    volume.sync().unwrap();
+    assert_eq!(superblock(&image).first_orphan.get(), inode.get());
+    assert_eq!(slots(&image), [0; 0]);
+    volume.release(file).unwrap();
+    volume.close().unwrap();
+    assert_eq!(marks(&image), (false, false));
+}
+
+/// An orphan that cannot be deleted stays in its slot, and the mark stays with it.
+#[test]
+fn an_orphan_that_cannot_be_deleted_keeps_its_slot() {
+    let image = image(1024, 16 * MIB, FORMATS[1]);
+    cut_off(&image, 2);
+    let path = image.path.to_str().unwrap();
+    let cut = replayed(&image);
+    let numbers = slots(&cut);
+    let request = format!("sif <{}> block[5] 0x7", numbers[1]);
+    let at = cut.path.to_str().unwrap();
+    assert_ne!(path, at);
+    tool::run_well("debugfs", &["-w", "-R", &request, at]);
+    let (volume, report) = open_for_writing(&cut).unwrap();
+    assert_eq!(report.orphans_deleted, 1);
+    let _ = volume.close();
+    assert_eq!(slots(&cut), numbers[1..]);
+    assert_eq!(marks(&cut), (false, true));
+}
