@@ -124,6 +124,9 @@ impl Disks {
             options.blocks_per_group = Some(GROUP_BLOCKS);
             // It would take most of the volume.
             options.features.add("^resize_inode")?;
+            if setting.cell.has_journal() {
+                options.features.add("orphan_file")?;
+            }
         }
         let mut log = None;
         match setting.cell.place {

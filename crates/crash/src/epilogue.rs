@@ -38,9 +38,11 @@ pub fn run(volume: &Volume) -> Result<(), Broken> {
     }
     volume.sync().map_err(failed)?;
     let usage = volume.usage();
-    let reserved = volume.superblock().geometry.first_inode.get() - 1;
+    let superblock = volume.superblock();
+    let has_orphan_file = superblock.raw.orphan_file_inode.get() != 0;
+    let reserved = superblock.geometry.first_inode.get() - 1 + u32::from(has_orphan_file);
     let kept = kept(volume).map_err(failed)?;
-    // Only the root, the reserved inodes, and `lost+found` with its contents are left.
+    // Only the reserved inodes, the orphan file, and `lost+found` with its contents are left.
     if usage.inodes - usage.inodes_free != reserved + kept {
         let left = usage.inodes - usage.inodes_free - reserved - kept;
         let what = format!("{left} inodes are in use after everything was deleted");

@@ -6,7 +6,8 @@
 pub enum Structures {
     /// Block maps, and no checksums: ext3, or ext2 without a journal.
     Ext3,
-    /// Extents, checksums and groups without initialised bitmaps: the defaults of ext4.
+    /// Extents, checksums, groups without initialised bitmaps and, with a journal, an orphan file:
+    /// the defaults of ext4.
     Ext4,
 }
 

@@ -90,6 +90,7 @@ mutants! {
     Laps "needs-recovery/not-set-after-replay": "a volume that was replayed needs recovery again while it is open",
     Crash "orphan/deleted-file-not-listed": "a file without names is on the orphan list until it is deleted",
     Crash "orphan/not-finished-at-open": "recovery finishes what the orphan list names",
+    Crash of Ext4 "orphan/slot-not-cleared": "an inode that is deleted leaves its slot of the orphan file",
     Races "orphan/truncated-file-not-listed": "a file that is being truncated is on the orphan list",
     Numbers "path/inode-not-held": "a path holds what it leads to until the call ends",
     Stress "ranges/pages-not-dropped": "pages of blocks that are punched leave the cache",
@@ -133,6 +134,7 @@ macro_rules! named {
 }
 
 named! {
+    "checksums/orphan-block-not-sealed": "a block of the orphan file is sealed when a commit freezes it", by "ext/tests/it/ext4/orphan_file.rs",
     "damage/not-stored": "damage that was found is noted in the superblock before the volume is closed", by "ext/tests/it/damage/noted.rs",
     "delete/freed-blocks-not-stored": "what a deletion freed before it failed is stored in the inode", by "ext/tests/it/claims.rs",
     "directory/level-not-counted": "a root that becomes a node leaves one level more", by "ext/tests/it/ext4/large_directories.rs",
@@ -152,6 +154,8 @@ named! {
     "names/pin-of-undurable-kept": "a new inode that could not be made durable is not held for a caller that does not get it", by "ext/tests/it/failures/no_room.rs",
     "names/undone-number-freed-first": "the number of a new inode that is taken back is free when nothing is left of it", by "ext/tests/it/locking.rs",
     "orphan/left-until-close": "a deletion that found no room is done when there is room", by "ext/tests/it/failures/no_room.rs",
+    "orphan/mark-not-set": "an open volume is marked as one whose orphan file may have orphans", by "ext/tests/it/ext4/orphan_file.rs",
+    "orphan/slots-not-finished-at-open": "recovery finishes what the slots of the orphan file name", by "ext/tests/it/ext4/orphan_file.rs",
     "read/waits-for-access-time": "a read waits for no commit because of an access time", by "ext/src/file/tests/access_time.rs",
     "recovery/loss-not-noted": "a committed transaction that recovery drops is noted as an error", by "ext/tests/it/crossing/lost_images.rs",
     "space/directories-below-zero": "a group that counts no directories frees none", by "ext/tests/it/damage/changes.rs",

@@ -13,6 +13,7 @@ use zerocopy::IntoBytes;
 
 use super::written::{change_by_engine, change_by_kernel};
 use super::*;
+use crate::damage::assert_notices;
 use crate::oracle;
 use crate::tree::assert_same;
 
@@ -164,6 +165,40 @@ fn orphans_of_the_engine_are_completed_by_all() {
             complete(&image, 3);
         }
     }
+}
+
+#[test]
+fn an_open_volume_is_marked() {
+    assert_notices("orphan/mark-not-set", open_and_close);
+}
+
+#[test]
+fn what_recovery_does_with_slots_is_noticed() {
+    for mutant in [
+        "checksums/orphan-block-not-sealed",
+        "orphan/slots-not-finished-at-open",
+    ] {
+        assert_notices(mutant, cut_off_and_complete);
+    }
+}
+
+fn cut_off_and_complete() {
+    let image = image(1024, 32 * MIB, FORMATS[0]);
+    cut_off(&image, 1);
+    let device = in_memory(&image);
+    let shared: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&device);
+    let volume = Volume::open(shared, None, MountOptions::default()).unwrap();
+    volume.close().unwrap();
+    device.write_to_file(&image.path).unwrap();
+    assert_completed(&image, "after the engine");
+}
+
+fn open_and_close() {
+    let image = image(1024, 32 * MIB, FORMATS[0]);
+    let (volume, _) = open_for_writing(&image).unwrap();
+    let marked = marks(&image);
+    volume.close().unwrap();
+    assert_eq!((marked, marks(&image)), ((true, true), (false, false)));
 }
 
 #[test]
