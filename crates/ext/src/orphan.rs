@@ -137,10 +137,6 @@ pub(crate) fn load(core: &Core, file: &[(BlockNr, Label)]) -> Result<Vec<InodeNr
     if rt::mutant!("orphan/not-finished-at-open") {
         return Ok(Vec::new());
     }
-    let file = match rt::mutant!("orphan/slots-not-finished-at-open") {
-        true => &[],
-        false => file,
-    };
     let chain = read_chain(core)?;
     let mut seen: BTreeSet<InodeNr> = chain.iter().map(|(nr, _)| *nr).collect();
     let slots = read_slots(core, file, &mut seen)?;
@@ -208,6 +204,9 @@ fn read_slots(
     for (block, label) in file {
         let buffer = core.buffers.get(*block, *label).map_err(of_volume)?;
         for (slot, number) in slots.add_block(buffer) {
+            if rt::mutant!("orphan/slots-not-finished-at-open") {
+                continue;
+            }
             let nr = InodeNr::new(number);
             if !seen.insert(nr) {
                 return Err(corrupt(core, nr, "the inode is an orphan twice"));

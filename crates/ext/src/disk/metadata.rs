@@ -17,11 +17,11 @@
 //! freezes it or, without a journal, before it is written; debug builds assert at this place that
 //! the block would verify again.
 //!
-//! On a volume with `metadata_csum` the checksums of directory, extent, attribute and orphan blocks
-//! are checked first, since nothing in a block with a wrong one can be trusted, and these blocks get
-//! their checksums when they are sealed: a change need not know that there are any. Inodes,
-//! descriptors and bitmaps are checked when they are used, and get theirs at each change; the
-//! reasons are in [`super::checksums`].
+//! On a volume with `metadata_csum` the checksums of directory, extent, attribute and orphan file
+//! blocks are checked first, since nothing in a block with a wrong one can be trusted, and these
+//! blocks get their checksums when they are sealed: a change need not know that there are any.
+//! Inodes, descriptors and bitmaps are checked when they are used, and get theirs at each change;
+//! the reasons are in [`super::checksums`].
 
 use std::sync::Arc;
 

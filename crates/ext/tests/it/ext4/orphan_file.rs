@@ -1,5 +1,5 @@
-//! The orphan file: orphans that the engine leaves in slots, completed by the kernel and e2fsck, and
-//! the other way round; more orphans than slots; damage.
+//! The orphan file: orphans that the engine leaves in slots, completed by the kernel and e2fsck,
+//! and the other way round; more orphans than slots; damage.
 
 use std::fs::File;
 
