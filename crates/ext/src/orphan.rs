@@ -28,7 +28,7 @@ use layout::{BlockNr, InodeNr};
 use zerocopy::FromBytes;
 
 use crate::cache::buffers::Refused;
-use crate::cache::orphan_slots::{OrphanSlots, Slot};
+use crate::cache::orphan_slots::{OrphanSlots, Slot, Stale};
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
@@ -132,7 +132,7 @@ fn set_next(
 /// those in slots of the orphan file, whose blocks are given.
 ///
 /// # Errors
-/// - [`Corrupt::Orphan`] for an invalid list: nothing is changed.
+/// - [`Corrupt::Orphan`] for an invalid list.
 pub(crate) fn load(core: &Core, file: &[(BlockNr, Label)]) -> Result<Vec<InodeNr>> {
     if rt::mutant!("orphan/not-finished-at-open") {
         return Ok(Vec::new());
@@ -148,6 +148,31 @@ pub(crate) fn load(core: &Core, file: &[(BlockNr, Label)]) -> Result<Vec<InodeNr
     }
     list.slots = slots;
     Ok(numbers)
+}
+
+/// Checks the list and the slots of the orphan file before the volume is changed.
+///
+/// # Errors
+/// - [`Corrupt::Orphan`] for an invalid list.
+pub(crate) fn check(core: &Core, file: &[(BlockNr, Label)]) -> Result<()> {
+    let chain = read_chain(core)?;
+    let mut seen = chain.iter().map(|(nr, _)| *nr).collect();
+    read_slots(core, file, &mut seen).map(drop)
+}
+
+/// Clears the stale slots.
+pub(crate) fn clear_stale(core: &Core) -> Result<()> {
+    let stale = core.orphans.lock().slots.take_stale();
+    for Stale { slot, inode, why } in stale {
+        tracing::warn!(%inode, why, "a stale slot of the orphan file is cleared");
+        let mut handle = core.begin(Credits {
+            blocks: 1,
+            revokes: 0,
+        })?;
+        put(&mut handle, &core.orphans.lock().slots, slot, 0)?;
+        handle.finish()?;
+    }
+    Ok(())
 }
 
 /// Returns the inodes on the list.
@@ -186,6 +211,9 @@ fn read_chain(core: &Core) -> Result<Vec<(InodeNr, Arc<Buffer>)>> {
             return Err(corrupt(core, nr, "the list runs in a circle"));
         }
         let (table, base) = read_listed(core, nr)?;
+        if base.mode.get() == 0 {
+            return Err(corrupt(core, nr, "the inode is free"));
+        }
         next = base.deletion_time.get();
         chain.push((nr, table));
     }
@@ -193,6 +221,9 @@ fn read_chain(core: &Core) -> Result<Vec<(InodeNr, Arc<Buffer>)>> {
 }
 
 /// Reads the blocks of the orphan file. `seen` are the inodes that are chained.
+///
+/// A slot is stale if its inode is free, chained, or in an earlier slot. e2fsck 1.47.0 leaves slots
+/// of inodes that it has freed; Linux skips such slots, too.
 fn read_slots(
     core: &Core,
     file: &[(BlockNr, Label)],
@@ -208,17 +239,18 @@ fn read_slots(
                 continue;
             }
             let nr = InodeNr::new(number);
-            if !seen.insert(nr) {
-                return Err(corrupt(core, nr, "the inode is an orphan twice"));
-            }
             if number == label.owner {
                 return Err(corrupt(core, nr, "the orphan file is never an orphan"));
             }
             let (_, base) = read_listed(core, nr)?;
-            if base.links_count.get() == 0 && base.deletion_time.get() != 0 {
-                return Err(corrupt(core, nr, "the inode is free"));
+            let is_deleted = base.links_count.get() == 0 && base.deletion_time.get() != 0;
+            if !seen.insert(nr) {
+                slots.note_stale(slot, nr, "the inode is an orphan twice");
+            } else if base.mode.get() == 0 || is_deleted {
+                slots.note_stale(slot, nr, "the inode is free");
+            } else {
+                slots.take(nr, slot);
             }
-            slots.take(nr, slot);
         }
     }
     Ok(slots)
@@ -238,9 +270,6 @@ fn read_listed(core: &Core, nr: InodeNr) -> Result<(Arc<Buffer>, Base)> {
     let sealed = core.superblock.checksums.check_inode(nr, bytes);
     sealed.map_err(|damage| core.damaged(damage))?;
     let (base, _) = Base::read_from_prefix(bytes).expect("an inode has at least its base");
-    if base.mode.get() == 0 {
-        return Err(corrupt(core, nr, "the inode is free"));
-    }
     drop(block);
     Ok((buffer, base))
 }

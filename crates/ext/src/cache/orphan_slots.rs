@@ -14,6 +14,14 @@ use layout::orphan::{SLOT_SIZE, slots};
 pub(crate) struct OrphanSlots {
     blocks: Vec<SlotBlock>,
     places: BTreeMap<InodeNr, Slot>,
+    stale: Vec<Stale>,
+}
+
+/// A slot in use that names no orphan, or one that is also listed elsewhere.
+pub(crate) struct Stale {
+    pub(crate) slot: Slot,
+    pub(crate) inode: InodeNr,
+    pub(crate) why: &'static str,
 }
 
 struct SlotBlock {
@@ -54,6 +62,16 @@ impl OrphanSlots {
             first_free: 0,
         });
         numbers
+    }
+
+    /// Notes a stale slot, to be cleared.
+    pub(crate) fn note_stale(&mut self, slot: Slot, inode: InodeNr, why: &'static str) {
+        self.stale.push(Stale { slot, inode, why });
+    }
+
+    /// Takes the stale slots.
+    pub(crate) fn take_stale(&mut self) -> Vec<Stale> {
+        core::mem::take(&mut self.stale)
     }
 
     /// Returns the number of inodes in slots.

@@ -9,14 +9,17 @@ use crate::disk::metadata::Label;
 use crate::error::{Corrupt, Error, Result};
 use crate::orphan;
 
-/// Completes every deletion and truncation on the list, at open, with the blocks of the orphan
-/// file. Returns the number of deletions and of truncations.
+/// Completes every deletion and truncation on the list, at open, and clears stale slots of the
+/// orphan file, whose blocks are given. Returns the number of deletions and of truncations.
 ///
 /// # Errors
-/// - [`Corrupt::Orphan`] for an invalid list: nothing is changed.
+/// - [`Corrupt::Orphan`] for an invalid list: no orphan is completed. On a volume with an orphan
+///   file the open has checked the list before, when nothing was changed.
 pub(crate) fn clean_up(core: &Core, orphan_file: &[(BlockNr, Label)]) -> Result<(usize, usize)> {
     let (mut deleted, mut truncated) = (0, 0);
-    for nr in orphan::load(core, orphan_file)? {
+    let listed = orphan::load(core, orphan_file)?;
+    orphan::clear_stale(core)?;
+    for nr in listed {
         match finish_one(core, nr) {
             Ok(true) => deleted += 1,
             Ok(false) => truncated += 1,

@@ -34,10 +34,10 @@ pub(super) struct OrphanFile {
 }
 
 impl OrphanFile {
-    /// Finds the orphan file, and checks all its blocks.
+    /// Finds the orphan file, and checks all its blocks, its slots and the orphan list.
     ///
     /// # Errors
-    /// - [`Corrupt`] if the file or a block of it is damaged.
+    /// - [`Corrupt`] if the file or a block of it is damaged, or names an impossible orphan.
     pub(super) fn find(
         device: &Arc<dyn BlockDevice>,
         superblock: &Superblock,
@@ -56,6 +56,7 @@ impl OrphanFile {
         let file = Self::of(&probe, InodeNr::new(superblock.raw.orphan_file_inode.get()))?;
         let found = probe.buffers.prefetch(&file.blocks);
         found.map_err(Refused::of_volume)?;
+        crate::orphan::check(&probe, &file.blocks)?;
         Ok(file)
     }
 

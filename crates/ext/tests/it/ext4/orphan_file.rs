@@ -453,23 +453,95 @@ fn a_damaged_file_is_refused_and_nothing_is_written() {
 
 #[test]
 fn slots_that_cannot_be() {
-    let kept = 13;
     for (number, why) in [
         (8, "a reserved inode is never an orphan"),
         (1 << 30, "there is no such inode"),
         (12, "the orphan file is never an orphan"),
-        (100, "the inode is free"),
     ] {
         let image = with_file();
         fill_slot(&image, number);
-        let error = refused(&image).0.to_string();
-        assert!(error.contains(why), "{error}: {why}");
+        let (error, is_same) = refused(&image);
+        assert!(error.to_string().contains(why), "{error}: {why}");
+        assert!(is_same, "{why}: the image has changed");
     }
-    let image = with_file();
-    change_superblock(&image, |raw| raw.first_orphan.set(kept));
-    fill_slot(&image, kept);
-    let error = refused(&image).0.to_string();
-    assert!(error.contains("the inode is an orphan twice"), "{error}");
+}
+
+/// Slots of free inodes, and of inodes that are orphans twice, are cleared.
+#[test]
+fn stale_slots_are_cleared() {
+    let kept = 13;
+    type Damage = fn(&Image);
+    let cases: [(Damage, usize); 4] = [
+        (|image| fill_slot(image, 100), 0),
+        // An inode that was deleted.
+        (
+            |image| {
+                let (volume, _) = open_for_writing(image).unwrap();
+                volume.write_file("/gone", b"gone").unwrap();
+                let inode = volume.resolve("/gone", false).unwrap();
+                volume.remove_file("/gone").unwrap();
+                volume.close().unwrap();
+                fill_slot(image, inode.get());
+            },
+            0,
+        ),
+        // A chained inode.
+        (
+            |image| {
+                change_superblock(image, |raw| raw.first_orphan.set(13));
+                fill_slot(image, 13);
+            },
+            1,
+        ),
+        // An inode in two slots.
+        (
+            |image| {
+                fill_slot(image, 13);
+                change_block(image, 1, |bytes| {
+                    bytes[8..12].copy_from_slice(&[13, 0, 0, 0])
+                });
+            },
+            1,
+        ),
+    ];
+    for (index, (damage, truncated)) in cases.into_iter().enumerate() {
+        let image = with_file();
+        damage(&image);
+        assert!(!slots(&image).is_empty(), "case {index}");
+        let (volume, report) = open_for_writing(&image).unwrap();
+        assert_eq!(report.orphans_deleted, 0, "case {index}: {report:?}");
+        assert_eq!(
+            report.orphans_truncated, truncated,
+            "case {index}: {report:?}"
+        );
+        assert!(!report.has_errors, "case {index}: {report:?}");
+        assert_eq!(volume.orphan_count(), 0);
+        assert_eq!(volume.resolve("/kept", false).unwrap().get(), kept);
+        volume.close().unwrap();
+        assert_completed(&image, "after the open");
+    }
+}
+
+/// e2fsck 1.47.0 frees orphans and leaves slots of them.
+#[test]
+fn slots_that_e2fsck_leaves_are_cleared() {
+    for format in FORMATS {
+        for is_replayed in [false, true] {
+            let mut image = image(1024, 32 * MIB, format);
+            cut_off(&image, 300);
+            if is_replayed {
+                image = replayed(&image);
+            }
+            let output = tool::run("e2fsck", &["-p", image.path.to_str().unwrap()]);
+            let code = output.status.code();
+            assert!(matches!(code, Some(0 | 1)), "{}", tool::said(&output));
+            println!("{format}: e2fsck leaves {} slots", slots(&image).len());
+            let (volume, report) = open_for_writing(&image).unwrap();
+            assert_eq!(report.orphans_deleted, 0, "{report:?}");
+            volume.close().unwrap();
+            assert_completed(&image, "after e2fsck and the engine");
+        }
+    }
 }
 
 /// Slots are completed without the mark, as Linux does.
