@@ -96,13 +96,16 @@ impl Core {
         self.is_read_only.store(true, Ordering::Release);
     }
 
-    /// Checks an inode number from a directory entry against the number of inodes.
+    /// Checks an inode number from a directory entry: the inode exists, and is not the orphan file.
     pub(crate) fn check_inode_nr(&self, raw: u32) -> Result<InodeNr, &'static str> {
-        if raw >= 1 && raw <= self.geometry().inode_count {
-            Ok(InodeNr::new(raw))
-        } else {
-            Err("an entry names an inode that does not exist")
+        if raw == 0 || raw > self.geometry().inode_count {
+            return Err("an entry names an inode that does not exist");
         }
+        let nr = InodeNr::new(raw);
+        if self.superblock.orphan_file() == Some(nr) {
+            return Err("an entry names the orphan file");
+        }
+        Ok(nr)
     }
 
     /// Returns the size of a block in bytes, as an index.

@@ -19,6 +19,7 @@ use layout::inode_flags::InodeFlags;
 use layout::{BlockNr, FileBlock};
 
 use crate::cache::inode::Inode;
+use crate::cache::space::zones::Holder;
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::file_size;
@@ -425,11 +426,17 @@ fn none_unwritten() -> Error {
     Error::Unsupported("a map of indirect blocks has no unwritten extents".to_owned())
 }
 
-/// Checks that an extent may belong to the file: the journal has the blocks of the log, all other
-/// files have blocks of the data area.
+/// Checks that an extent may belong to the file: the journal has the blocks of the log, the orphan
+/// file its own, and all other files have blocks of the data area.
 fn check_data(core: &Core, inode: &Inode, from: FileBlock, run: Run) -> Result<()> {
-    let is_journal = core.superblock.journal_inode == Some(inode.nr);
-    if core.is_data_run(run) || is_journal && core.is_outside_metadata(run) {
+    if core.is_data_run(run) {
+        return Ok(());
+    }
+    let superblock = &core.superblock;
+    let is_own = |holder, nr| nr == Some(inode.nr) && core.is_data_run_of(holder, run);
+    if is_own(Holder::Log, superblock.journal_inode)
+        || is_own(Holder::OrphanFile, superblock.orphan_file())
+    {
         return Ok(());
     }
     Err(core.damaged(Corrupt::Mapping {

@@ -14,8 +14,8 @@
 //!
 //! Linux fills slots only with a journal, too. An open reads the slots in every case.
 //!
-//! While an inode is on the list, only this module writes its `i_dtime` in the table; that of an
-//! inode in a slot stays as it was.
+//! While an inode is on the list, only this module writes its `i_dtime` in the table. That of an
+//! inode in a slot is 0: with another one, an inode without links would be a free one.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/orphan.rst`.
 
@@ -61,7 +61,9 @@ pub(crate) fn add(
     if core.journal.is_some()
         && let Some(slot) = list.slots.free()
     {
+        let (table, _) = core.table_of(nr)?;
         put(handle, &list.slots, slot, nr.get())?;
+        set_next(core, handle, nr, &table, 0)?;
         list.slots.take(nr, slot);
         state.is_orphan = true;
         return Ok(());
@@ -114,7 +116,7 @@ fn put(handle: &mut Handle<'_>, slots: &OrphanSlots, slot: Slot, number: u32) ->
     Ok(())
 }
 
-/// Writes the next orphan into an inode's `i_dtime`.
+/// Writes the next orphan, or 0, into an inode's `i_dtime`.
 fn set_next(
     core: &Core,
     handle: &mut Handle<'_>,

@@ -249,7 +249,7 @@ fn the_old_allocator_goes_forward_from_its_goal() {
     let data = (0..512_u32)
         .find(|index| {
             let first = group.first + u64::from(*index);
-            *index > 8 && core.is_outside_metadata(Run { first, count: 1 })
+            *index > 8 && core.is_data_run(Run { first, count: 1 })
         })
         .expect("data");
     let at = |index: u32| first + u64::from(index);

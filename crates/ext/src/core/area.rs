@@ -41,10 +41,9 @@ impl Core {
         self.is_outside(run, |_| true)
     }
 
-    /// Returns true if an extent lies in the data area (no superblock, descriptor, bitmap or inode
-    /// table). The log lies there, too.
-    pub(crate) fn is_outside_metadata(&self, run: Run) -> bool {
-        self.is_outside(run, |holder| holder == Holder::Metadata)
+    /// Returns true if an extent may belong to the journal or the orphan file, whichever is given.
+    pub(crate) fn is_data_run_of(&self, owner: Holder, run: Run) -> bool {
+        self.is_outside(run, |holder| holder != owner)
     }
 
     /// Returns true if an extent lies in the volume and outside the zones of these holders.

@@ -169,6 +169,12 @@ impl Superblock {
         self.features.compatible.contains(Compatible::ORPHAN_FILE)
     }
 
+    /// Returns the inode of the orphan file, if the volume has one.
+    pub(crate) fn orphan_file(&self) -> Option<InodeNr> {
+        let nr = InodeNr::new(self.raw.orphan_file_inode.get());
+        self.has_orphan_file().then_some(nr)
+    }
+
     /// Returns true if directories may be indexed.
     pub fn has_dir_index(&self) -> bool {
         self.features.compatible.contains(Compatible::DIR_INDEX)

@@ -7,9 +7,10 @@
 use core::ops::Range;
 
 use block::{BlockDevice, DeviceError};
-use jbd2::Location;
+use jbd2::{Location, LogExtent};
 
 use crate::core::Core;
+use crate::disk::run::Run;
 use crate::error::Result;
 use crate::options::{HostSpace, MountOptions};
 
@@ -20,7 +21,7 @@ use crate::options::{HostSpace, MountOptions};
 pub(super) fn reserve_log(log: Option<&Location>, options: &MountOptions) -> Result<()> {
     let Some(log) = log else { return Ok(()) };
     let block_bytes = u64::from(log.block_bytes);
-    let bytes = |extent: &jbd2::LogExtent| {
+    let bytes = |extent: &LogExtent| {
         let first = extent.first.get() * block_bytes;
         first..first + u64::from(extent.count) * block_bytes
     };
@@ -28,11 +29,11 @@ pub(super) fn reserve_log(log: Option<&Location>, options: &MountOptions) -> Res
     reserve(&*log.device, &ranges, options)
 }
 
-/// Reserves the volume's metadata, or the whole device.
+/// Reserves the volume's metadata with the blocks of the orphan file, or the whole device.
 ///
 /// # Errors
 /// Fails with [`DeviceError::NoSpace`] under `host_space=all`.
-pub(super) fn reserve_metadata(core: &Core) -> Result<()> {
+pub(super) fn reserve_metadata(core: &Core, orphan_file: &[LogExtent]) -> Result<()> {
     let geometry = core.geometry();
     let ranges = if core.options.host_space == HostSpace::All {
         Vec::from([Range {
@@ -40,10 +41,12 @@ pub(super) fn reserve_metadata(core: &Core) -> Result<()> {
             end: core.device.geometry().size_bytes,
         }])
     } else {
-        let bytes = |run: crate::disk::run::Run| {
-            geometry.byte_offset(run.first)..geometry.byte_offset(run.end())
-        };
-        merged(core.space.metadata().map(bytes).collect())
+        let bytes = |run: Run| geometry.byte_offset(run.first)..geometry.byte_offset(run.end());
+        let orphans = orphan_file.iter().map(|extent| Run {
+            first: extent.first,
+            count: extent.count,
+        });
+        merged(core.space.metadata().chain(orphans).map(bytes).collect())
     };
     reserve(&*core.device, &ranges, &core.options)
 }

@@ -93,7 +93,7 @@ pub(crate) fn open(
         None => None,
     };
     let mut core = Core::assemble(device, superblock, options, journal, false)?;
-    super::host_space::reserve_metadata(&core)?;
+    super::host_space::reserve_metadata(&core, &orphan_file.extents)?;
     core.space.protect(Holder::Log, &log_extents)?;
     core.space
         .protect(Holder::OrphanFile, &orphan_file.extents)?;

@@ -66,9 +66,12 @@ impl Superblock {
     /// Records that the volume is no longer in use. It is valid if it was valid when opened:
     /// without a journal, only a check can repair the effects of an earlier crash. With
     /// `has_orphans`, slots of the orphan file stay in use.
+    ///
+    /// With errors noted the mark of the slots is cleared all the same: with it and without
+    /// `needs_recovery`, Linux refuses to mount read-only. The slots are read without the mark.
     pub fn note_unmount(&mut self, seconds: i64, was_valid: bool, has_orphans: bool) {
         self.set_needs_recovery(false);
-        if !has_orphans {
+        if !has_orphans || self.raw.state().contains(State::ERROR) {
             self.set_orphan_present(false);
         }
         self.set_state(State::VALID, was_valid);
