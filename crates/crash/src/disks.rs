@@ -268,6 +268,29 @@ impl Disks {
             && own.checksum.get() != checksum::superblock(own)
     }
 
+    /// Returns the contents without the mark that slots of the orphan file may be in use. An open
+    /// volume has it, and e2fsck calls that a problem if no slot is.
+    #[must_use]
+    pub(crate) fn without_orphan_mark(&self) -> Self {
+        let mut disks = self.clone();
+        let mut block = Block::clone(disks.home.block(SUPERBLOCK));
+        let (own, _) =
+            Superblock::mut_from_prefix(&mut block).expect("a block holds the superblock");
+        let mut features = own.features();
+        features
+            .read_only_compatible
+            .remove(ReadOnlyCompatible::ORPHAN_PRESENT);
+        own.set_features(features);
+        if features
+            .read_only_compatible
+            .contains(ReadOnlyCompatible::METADATA_CSUM)
+        {
+            own.checksum = checksum::superblock(own).into();
+        }
+        disks.home.set_block(SUPERBLOCK, block.into_arc());
+        disks
+    }
+
     /// Returns one hash of both devices.
     pub fn hash(&self) -> u64 {
         let log = self.log.as_ref().map_or(0, Image::hash);

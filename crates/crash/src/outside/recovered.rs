@@ -29,7 +29,8 @@ pub(super) fn check(sample: &Sample) -> Result<Counts, Box<Difference>> {
         };
         if let Some(open) = &recovered.open {
             counts.just_recovered = 1;
-            ask_both(open).map_err(|broken| of("before it is closed", broken))?;
+            let unmarked = open.without_orphan_mark();
+            ask_both(&unmarked).map_err(|broken| of("before it is closed", broken))?;
         }
         ask_both(&recovered.closed).map_err(|broken| of("after recovery and closing", broken))?;
         if sample.recording.workload.setting.fault.is_none() {
