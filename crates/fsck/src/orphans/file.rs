@@ -19,6 +19,9 @@ use crate::problem::Location;
 use crate::state::State;
 use crate::visit::Next;
 
+/// Largest size of the file in bytes: the engine and Linux refuse a larger one.
+const BYTES_MAX: u64 = 8 << 20;
+
 /// The mapped blocks of the file: file block and device block, in order.
 type Blocks = Vec<(u64, u64)>;
 
@@ -41,13 +44,19 @@ pub(super) fn check(state: &mut State<'_>, seen: &mut BTreeSet<u32>) -> Result<(
         state.problem(kind, Location::whole());
     }
     let number = state.raw.orphan_file_inode.get();
-    let Some(inode) = find(state, number)? else {
+    let is_reserved = number < state.geometry.first_inode;
+    let Some(inode) = find(state, number)?.filter(|_| !is_reserved) else {
         let (kind, found) = (ProblemKind::OrphanFileMissing, number.into());
         state.report.add_found(kind, Location::whole(), found);
         return Ok(());
     };
     if FileType::from_mode(inode.mode.get()) != FileType::Regular {
         state.problem(ProblemKind::OrphanFileMode, Location::inode(number));
+        return Ok(());
+    }
+    if size(&inode) > BYTES_MAX {
+        let (kind, place) = (ProblemKind::OrphanFileSize, Location::inode(number));
+        state.report.add_found(kind, place, size(&inode));
         return Ok(());
     }
     let blocks = blocks_of(state, number, &inode)?;
@@ -85,8 +94,13 @@ fn find(state: &mut State<'_>, number: u32) -> Result<Option<Inode>, Error> {
     Ok(inode.filter(|inode| inode.links_count.get() != 0))
 }
 
+fn size(inode: &Inode) -> u64 {
+    u64::from(inode.size_low.get()) | (u64::from(inode.size_high.get()) << 32)
+}
+
 fn blocks_of(state: &mut State<'_>, number: u32, inode: &Inode) -> Result<Blocks, Error> {
     let root = Root::of(state, inode);
+    let blocks_max = BYTES_MAX / state.geometry.block_bytes as u64;
     let mut blocks = Blocks::new();
     map::walk(state, number, &root, &mut |state, visit| {
         if state.is_exhausted() {
@@ -95,17 +109,22 @@ fn blocks_of(state: &mut State<'_>, number: u32, inode: &Inode) -> Result<Blocks
         if !state.geometry.contains(visit.block) {
             return Next::Skip;
         }
-        if visit.level == 0 {
-            blocks.push((visit.file_block, visit.block));
+        if visit.level > 0 {
+            return Next::Below;
         }
-        Next::Below
+        blocks.push((visit.file_block, visit.block));
+        // The size cannot match this block, and is reported.
+        match visit.file_block < blocks_max {
+            true => Next::Below,
+            false => Next::Stop,
+        }
     })?;
     Ok(blocks)
 }
 
 /// Checks that the file is mapped from its start to its end, and no further.
 fn check_shape(state: &mut State<'_>, number: u32, inode: &Inode, blocks: &Blocks) {
-    let size = u64::from(inode.size_low.get()) | (u64::from(inode.size_high.get()) << 32);
+    let size = size(inode);
     let block_bytes = state.geometry.block_bytes as u64;
     let end = blocks.last().map_or(0, |(file_block, _)| file_block + 1);
     if size == 0 || size != end * block_bytes {
