@@ -38,8 +38,8 @@ impl Core {
     /// Updates the superblock's buffer (at sync and close): counts, and the damage found. A volume
     /// that has become read-only still stores its counts.
     ///
-    /// A mount that is not counted yet is counted by the first sync after a change, or by the writer
-    /// before: a volume that is not changed is not written for it.
+    /// A mount that is not counted yet is counted by the first sync after a change, or before by
+    /// the writer: a volume that is not changed is not written for it.
     pub(crate) fn store_counts(&self) -> Result<()> {
         let space = &self.space;
         let free_blocks = space.free_blocks.load(Ordering::Relaxed);

@@ -44,8 +44,8 @@ impl Shared {
         result
     }
 
-    /// Makes a transaction durable for a checkpoint, and waits. It is a member of the group, so that
-    /// it is woken to lead, but waits for no other.
+    /// Makes a transaction durable for a checkpoint, and waits. It is a member of the group, so
+    /// that it is woken to lead, but waits for no other.
     pub(crate) fn commit_for_checkpoint(&self, tid: Tid) -> Result<()> {
         let mut state = self.state.lock();
         if state.durable.is_at_or_after(tid) {
