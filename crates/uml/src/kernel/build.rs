@@ -3,7 +3,7 @@
 //! | step | program |
 //! |---|---|
 //! | unpack the source | `tar` |
-//! | change it: [`RECLAIM`] | none |
+//! | change it: `RECLAIM` | none |
 //! | configure it: the default of user-mode Linux, then [`ENABLED`] and [`DISABLED`] | `make` |
 //! | build it | `make`, `gcc` |
 //! | build the library that feeds its random numbers (`seeded.c`) | `gcc` |
