@@ -13,7 +13,7 @@ use crate::tree::assert_same;
 /// Number of operations in a sequence.
 const OPERATIONS: u32 = 500;
 /// Number of sequences in each cell, in the default tests. `JEXT_TEST_SEQUENCES` overrides it.
-const SEQUENCES: u64 = 2;
+const SEQUENCES: u64 = 1;
 /// Average number of operations between remounts.
 const REMOUNT_ONE_IN: u64 = 120;
 /// Size of the volumes in bytes: small, so that they fill up now and then.
