@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use workload::{Latencies, Outcome};
 
+use crate::plan::value::SIMULATED;
 use crate::plan::{Plan, Trial, trial_id};
 use crate::program::{Machine, Program};
 use crate::timeline::Timeline;
@@ -187,7 +188,7 @@ impl Context {
     pub fn is_simulated(&self) -> bool {
         self.settings
             .get("target")
-            .is_none_or(|target| target == "simulated")
+            .is_none_or(|target| target == SIMULATED)
     }
 
     /// Returns the identity of the build as far as the results depend on it: the hash of the

@@ -41,7 +41,7 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::metric::{METRICS, MetricKind};
+use crate::metric::MetricKind;
 use crate::plan::value::Value;
 use crate::plan::{Block, Combination, Plan, Published};
 use crate::program::{Machine, Program};
@@ -131,8 +131,6 @@ pub struct Row {
     pub labels: Vec<String>,
     /// True if the others are compared with this row.
     pub is_baseline: bool,
-    /// The name of the primary figure.
-    pub primary: &'static str,
     /// Number of trials that were run and counted.
     pub count: usize,
     /// Its figures.
@@ -269,11 +267,12 @@ impl Row {
         Some(self.value(metric)? / published - 1.0)
     }
 
-    /// Returns the relative difference of the primary figure from that of jext's engine.
+    /// Returns the relative difference of the primary figure, which is named, from that of jext's
+    /// engine.
     #[must_use]
-    pub fn against_engine(&self) -> Option<f64> {
+    pub fn against_engine(&self, primary: &str) -> Option<f64> {
         let engine = self.engine.filter(|mean| mean.value != 0.0)?;
-        Some(self.value(self.primary)? / engine.value - 1.0)
+        Some(self.value(primary)? / engine.value - 1.0)
     }
 }
 
@@ -397,8 +396,6 @@ fn row(
 ) -> Row {
     let combination = &gathered.combination;
     let levels = &combination.levels;
-    let figures = METRICS.iter().zip(gathered.samples());
-    let figures = figures.filter_map(|(kind, sample)| Some((kind.name, sample?.describe())));
     let trial = combination.trial(0, false);
     let published = plan
         .published
@@ -417,9 +414,8 @@ fn row(
             .map(|level| level.label.clone())
             .collect(),
         is_baseline,
-        primary: primary.name,
         count: gathered.trials.len(),
-        figures: figures.collect(),
+        figures: gathered.figures(),
         published: published
             .map(|Published { metric, value, .. }| (*metric, *value))
             .collect(),

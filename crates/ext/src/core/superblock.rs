@@ -48,7 +48,7 @@ impl Core {
         let is_current = now.free_blocks_count() == free_blocks
             && now.free_inodes_count.get() == free_inodes
             && !self.damage.is_owed();
-        let mount = match self.has_changed() {
+        let mount = match self.owes_mount() {
             true => self.uncounted_mount.lock().take(),
             false => None,
         };
@@ -71,18 +71,22 @@ impl Core {
 
     /// Counts the mount in the running transaction, once there is a change.
     pub(crate) fn count_mount_after_change(&self) -> Result<()> {
-        let is_owed = self.uncounted_mount.lock().is_some();
         let is_writable = !self.is_read_only.load(Ordering::Acquire);
-        match is_owed && is_writable && self.has_changed() {
+        match is_writable && self.owes_mount() {
             true => self.store_counts(),
             false => Ok(()),
         }
     }
 
-    /// Returns true if a handle was started since the volume was opened, or nothing says so.
-    fn has_changed(&self) -> bool {
-        let journal = self.journal.as_ref();
-        journal.is_none_or(|journal| journal.stats().handles > 0)
+    /// Returns true if the superblock does not count this mount yet, and a handle was started.
+    fn owes_mount(&self) -> bool {
+        // Otherwise the mount was counted with its mark.
+        self.superblock.is_marked_alone()
+            && self.uncounted_mount.lock().is_some()
+            && self
+                .journal
+                .as_ref()
+                .is_some_and(|journal| journal.stats().handles > 0)
     }
 
     /// Changes the superblock's buffer in a separate handle, also on a volume that has become

@@ -20,7 +20,7 @@ use rt::atomic::Ordering;
 
 use super::OpenReport;
 use super::client::Client;
-use super::own_files::{OrphanFile, log_of_inode};
+use super::own_files::{OrphanFile, log_of_inode, probe};
 use super::replay::replay;
 use crate::cache::space::zones::Holder;
 use crate::core::Core;
@@ -218,13 +218,7 @@ fn locate_log(
     let Some(nr) = superblock.journal_inode else {
         return Ok(None);
     };
-    let probe = Core::assemble(
-        Arc::clone(device),
-        superblock.clone(),
-        options.clone(),
-        None,
-        true,
-    )?;
+    let probe = probe(device, superblock, options)?;
     match log_of_inode(&probe, nr) {
         Ok(log) => Ok(Some(log)),
         Err(Error::NotFound) => Err(Error::Unsupported(format!(

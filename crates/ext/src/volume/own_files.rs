@@ -46,13 +46,7 @@ impl OrphanFile {
         if !superblock.has_orphan_file() {
             return Ok(Self::default());
         }
-        let probe = Core::assemble(
-            Arc::clone(device),
-            superblock.clone(),
-            options.clone(),
-            None,
-            true,
-        )?;
+        let probe = probe(device, superblock, options)?;
         let file = Self::of(&probe, InodeNr::new(superblock.raw.orphan_file_inode.get()))?;
         let found = probe.buffers.prefetch(&file.blocks);
         found.map_err(Refused::of_volume)?;
@@ -147,6 +141,16 @@ fn bad_count(inode: InodeNr, value: u64) -> Error {
         value,
     }
     .into()
+}
+
+/// Returns a core that only reads, for files that are needed before the volume is open.
+pub(super) fn probe(
+    device: &Arc<dyn BlockDevice>,
+    superblock: &Superblock,
+    options: &MountOptions,
+) -> Result<Core> {
+    let (device, superblock) = (Arc::clone(device), superblock.clone());
+    Core::assemble(device, superblock, options.clone(), None, true)
 }
 
 /// Returns the place of a log: the blocks of a journal's inode.

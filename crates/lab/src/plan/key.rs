@@ -12,7 +12,7 @@ use jbd2::policy::{
 };
 
 use super::replica::Vary;
-use super::value::{Kind, Value};
+use super::value::{Kind, SIMULATED, Value};
 use crate::power_cut::PowerCut;
 
 /// A key of `[fixed]` and `[factors]`.
@@ -112,7 +112,7 @@ const OWN: [Key; 63] = [
     key(
         "target",
         K::Target,
-        D::Text("simulated"),
+        D::Text(SIMULATED),
         "environment: a simulated world, this process, a directory, or a file system mounted by the kernel, a program, or the kernel of a guest",
     ),
     key(

@@ -206,7 +206,7 @@ fn is_target(text: &str) -> bool {
                 .bytes()
                 .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
     };
-    matches!(text, "simulated" | "process")
+    matches!(text, SIMULATED | "process")
         || text
             .strip_prefix(DIRECTORY_PREFIX)
             .is_some_and(|path| !path.is_empty())

@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::gather::gather;
-use crate::metric::METRICS;
 use crate::plan::{Combination, Plan, Taken};
 use crate::statistics::Mean;
 use crate::store::Brief;
@@ -59,13 +58,10 @@ impl Counterparts {
             if gathered.trials.is_empty() {
                 continue;
             }
-            let figures = METRICS.iter().zip(gathered.samples());
             self.cells.push(Cell {
                 plan: theirs.name.clone(),
                 block: taken.block_here(&combination.block_name),
-                figures: figures
-                    .filter_map(|(kind, sample)| Some((kind.name, sample?.describe())))
-                    .collect(),
+                figures: gathered.figures(),
                 combination: gathered.combination,
             });
         }

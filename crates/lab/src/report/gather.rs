@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::metric::METRICS;
 use crate::plan::{Combination, Plan};
 use crate::record::{Context, LatencyRecord};
-use crate::statistics::Sample;
 use crate::statistics::paired::ByRepetition;
+use crate::statistics::{Mean, Sample};
 use crate::store::Brief;
 use crate::timeline::Timeline;
 
@@ -65,7 +65,7 @@ impl Gathered<'_> {
     /// Returns the samples of all figures, in the order of [`METRICS`]; `None` for a figure that
     /// some trial lacks. Iterates trial by trial, because the figures of a trial are adjacent in
     /// memory.
-    pub(super) fn samples(&self) -> Vec<Option<Sample>> {
+    fn samples(&self) -> Vec<Option<Sample>> {
         let empty = || Some(Vec::with_capacity(self.trials.len()));
         let mut columns: Vec<Option<Vec<f64>>> = METRICS.iter().map(|_| empty()).collect();
         for record in self.trials.values() {
@@ -78,6 +78,14 @@ impl Gathered<'_> {
         }
         let columns = columns.into_iter();
         columns.map(|values| Sample::new(values?)).collect()
+    }
+
+    /// Returns the means of all figures that no trial lacks.
+    pub(super) fn figures(&self) -> BTreeMap<&'static str, Mean> {
+        let figures = METRICS.iter().zip(self.samples());
+        figures
+            .filter_map(|(kind, sample)| Some((kind.name, sample?.describe())))
+            .collect()
     }
 
     /// Returns the sample of the figure with this index in [`METRICS`]; `None` if some trial lacks

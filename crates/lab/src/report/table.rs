@@ -181,7 +181,8 @@ fn results(group: &Group) -> Grid<'_> {
                 .map_or_else(absent, |mean| mean_text(primary, mean))
         });
         grid.add("kernel\nagainst it".to_owned(), |row| {
-            row.against_engine().map_or_else(absent, percent)
+            row.against_engine(primary.name)
+                .map_or_else(absent, percent)
         });
     }
     grid

@@ -5,6 +5,7 @@ use rt::Nanos;
 
 use super::{Reader, SetupError, wrong};
 use crate::plan::key::{CUT_MEASURES, CUT_PREFIX};
+use crate::plan::value::SIMULATED;
 use crate::power_cut::{Measure, PowerCut};
 
 impl Reader<'_> {
@@ -25,7 +26,7 @@ impl Reader<'_> {
                 }
             };
         };
-        if self.text("target") != "simulated" {
+        if self.text("target") != SIMULATED {
             let message = format!("{CUT_MEASURES}: the power is cut in a simulated world only");
             return Err(wrong(&[CUT_MEASURES, "target"], &message));
         }

@@ -64,7 +64,7 @@ fn the_engine_stands_beside_the_kernel_in_cells_that_are_alike() {
     );
     assert_eq!(engine(&report, 1), [None; 8]);
     assert_eq!(
-        report.blocks[0].groups[0].rows[1].against_engine(),
+        report.blocks[0].groups[0].rows[1].against_engine("elapsed"),
         Some(-0.5)
     );
     assert_eq!(report.counterparts, ["external-journal"]);
