@@ -146,19 +146,28 @@ fn no_commit_waits_for_a_discard() {
     );
 }
 
+/// Schedules in which an append and the commits race: in some of them one comes between its blocks.
+const RACES: std::ops::RangeInclusive<u32> = 1..=20;
+
+/// Creates the workload of an append that races with commits, cut at an event.
+fn race(schedule: u32, event: u32) -> String {
+    format!(
+        "crash2:ordered,external,commit=1000,free=24,random={schedule}:2:mkdir(d);create(d/f);create(d/g);\
+         unlink(d/f);sync;unlink(d/g);rmdir(d);create(h);append(h,30);fsync(h):{event}-kept"
+    )
+}
+
 /// The beginning of a write is in one transaction and its end in the next.
 #[test]
 fn beginnings_of_writes() {
-    for id in [BEGINNING, BEGINNING_AFTER_A_TRUNCATION] {
-        check(id);
+    for event in 50..60 {
+        RACES.for_each(|schedule| check(&race(schedule, event)));
     }
+    check(
+        "crash2:ordered,external,commit=1000,free=24,random=7:1:create(f);append(f,28);write(f,600,2);sync;\
+         truncate(f,0);sync;create(g);append(g,36);fsync(g);unlink(g);sync:74-kept",
+    );
 }
-
-const BEGINNING: &str = "crash2:ordered,external,commit=1000,free=24,random=1:2:mkdir(d);create(d/f);create(d/g);\
-                         unlink(d/f);sync;unlink(d/g);rmdir(d);create(h);append(h,30);fsync(h):55-kept";
-const BEGINNING_AFTER_A_TRUNCATION: &str = "crash2:ordered,external,commit=1000,free=24,random=7:1:create(f);\
-                                            append(f,28);write(f,600,2);sync;truncate(f,0);sync;create(g);append(g,36);\
-                                            fsync(g);unlink(g);sync:74-kept";
 
 /// In data=writeback a new block shows what lay there: here the directory that it was.
 #[test]
@@ -169,29 +178,43 @@ fn an_old_directory_in_a_new_file() {
     );
 }
 
-/// An append of 15 blocks in transactions 8 and 9: with the first of them there is nothing, or the
-/// file up to the end of any block; before, nothing; with the second, all.
+/// Returns the sizes that a file may have if a transaction is the last that was committed.
+fn sizes(history: &History, name: &str, last: Tid) -> BTreeSet<Option<u64>> {
+    let size = |stage: crash::history::Stage| {
+        let tree = stage.part.as_ref().unwrap_or(&history.states[stage.state]);
+        tree.find(name).map(|id| match &tree.node(id).kind {
+            Kind::File { size, .. } => *size,
+            _ => panic!("/{name} is a file"),
+        })
+    };
+    history.stages_at(last).into_iter().map(size).collect()
+}
+
+/// An append of 15 blocks in two transactions: with the first of them there is the file up to the
+/// end of any block; before, nothing of it; with the second, all.
 #[test]
 fn a_write_is_cut_at_blocks() {
-    let shown = replay(&parse(BEGINNING)).unwrap();
-    let history = History::of(&shown.recording, 0).unwrap();
-    let sizes = |last: u32| -> BTreeSet<Option<u64>> {
-        let stages = history.stages_at(Tid::new(last)).into_iter();
-        let size = |stage: crash::history::Stage| {
-            let tree = stage.part.as_ref().unwrap_or(&history.states[stage.state]);
-            tree.find("h").map(|id| match &tree.node(id).kind {
-                Kind::File { size, .. } => *size,
-                _ => panic!("/h is a file"),
-            })
+    let mut splits = 0;
+    for schedule in RACES {
+        let shown = replay(&parse(&race(schedule, 55))).unwrap();
+        let history = History::of(&shown.recording, 0).unwrap();
+        let sizes: Vec<_> = (1..=20)
+            .map(|tid| sizes(&history, "h", Tid::new(tid)))
+            .collect();
+        let all = BTreeSet::from([Some(15 * 1024)]);
+        let first = sizes.iter().position(|sizes| sizes.contains(&Some(1024)));
+        let Some(first) = first else {
+            continue;
         };
-        stages.map(size).collect()
-    };
-    assert!(sizes(7).is_subset(&BTreeSet::from([None, Some(0)])));
-    assert_eq!(
-        sizes(8),
-        (0..=15).map(|blocks| Some(blocks * 1024)).collect()
-    );
-    assert_eq!(sizes(9), BTreeSet::from([Some(15 * 1024)]));
+        splits += 1;
+        assert!(sizes[first - 1].is_subset(&BTreeSet::from([None, Some(0)])));
+        assert_eq!(
+            sizes[first],
+            (0..=15).map(|blocks| Some(blocks * 1024)).collect()
+        );
+        assert_eq!(sizes[first + 1], all);
+    }
+    assert!(splits > 0, "no append was split by a commit");
 }
 
 /// A read that fails while a directory is made leaves nothing of it behind: its block was taken
