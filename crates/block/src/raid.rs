@@ -1,10 +1,11 @@
-//! Arrays of devices: RAID 0, 1, 5, 10 and 50, composed in software.
+//! Arrays of devices: RAID 0, 1, 5, 6, 10 and 50, composed in software.
 //!
 //! | level | members | survives | read | write |
 //! |---|---|---|---|---|
 //! | 0 | 2 or more | nothing | the members that hold it | the same |
 //! | 1 | 2 or more | all but one | one member, see `balance`; another if it fails | all members |
 //! | 5 | 3 or more | one | the member that holds it; the others if it fails | data and parity |
+//! | 6 | 4 or more | two | as RAID 5 | data and two parities |
 //! | 10 | an even number, 4 or more | one of each pair | RAID 0 of pairs | RAID 0 of pairs |
 //! | 50 | groups of 3 or more | one of each group | RAID 0 of RAID 5 | RAID 0 of RAID 5 |
 //!
@@ -19,6 +20,7 @@
 
 mod balance;
 mod fanout;
+mod galois;
 mod group;
 mod members;
 mod mirror;
@@ -60,6 +62,8 @@ pub enum RaidLevel {
     Raid1,
     /// Striping with rotating parity, left-symmetric.
     Raid5,
+    /// Striping with two rotating parities, left-symmetric.
+    Raid6,
     /// Striping over mirrored pairs of adjacent members.
     Raid10,
     /// Striping over groups with parity, one stripe of a group at a time.
@@ -68,10 +72,11 @@ pub enum RaidLevel {
 
 impl RaidLevel {
     /// All levels.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Raid0,
         Self::Raid1,
         Self::Raid5,
+        Self::Raid6,
         Self::Raid10,
         Self::Raid50,
     ];
@@ -81,8 +86,17 @@ impl RaidLevel {
         match self {
             Self::Raid0 | Self::Raid1 => 2,
             Self::Raid5 => 3,
-            Self::Raid10 => 4,
+            Self::Raid6 | Self::Raid10 => 4,
             Self::Raid50 => 6,
+        }
+    }
+
+    /// Returns the number of parities of a stripe.
+    pub(crate) const fn parities(self) -> usize {
+        match self {
+            Self::Raid0 | Self::Raid1 | Self::Raid10 => 0,
+            Self::Raid5 | Self::Raid50 => 1,
+            Self::Raid6 => 2,
         }
     }
 
@@ -114,6 +128,7 @@ impl fmt::Display for RaidLevel {
             Self::Raid0 => "raid0",
             Self::Raid1 => "raid1",
             Self::Raid5 => "raid5",
+            Self::Raid6 => "raid6",
             Self::Raid10 => "raid10",
             Self::Raid50 => "raid50",
         })
@@ -149,6 +164,7 @@ pub fn assemble_groups(
         RaidLevel::Raid0 => Arc::new(StripedDevice::new(members, chunk_bytes)?),
         RaidLevel::Raid1 => Arc::new(MirrorDevice::new(members)?),
         RaidLevel::Raid5 => Arc::new(ParityDevice::new(members, chunk_bytes)?),
+        RaidLevel::Raid6 => Arc::new(ParityDevice::double(members, chunk_bytes)?),
         RaidLevel::Raid10 => Arc::new(StripedDevice::over_pairs(members, chunk_bytes)?),
         RaidLevel::Raid50 => {
             let groups = groups.unwrap_or(GROUPS_DEFAULT);

@@ -14,7 +14,7 @@
 //! | `file("disk image",direct=on)` | a file or block device, with options |
 //! | `slice(DEV,2.65GiB..3.95GiB)` | part of a device; without an end, up to the device's end |
 //! | `disk(DEV)` | a device that all texts with the same `disk(DEV)` share, opened once |
-//! | `raid0(DEV,DEV,chunk=64KiB)`, `raid1`, `raid5(DEV x4)`, `raid10` | an array |
+//! | `raid0(DEV,DEV,chunk=64KiB)`, `raid1`, `raid5(DEV x4)`, `raid6`, `raid10` | an array |
 //! | `raid50(DEV x6,groups=2)` | an array over arrays with parity |
 //! | `bbu(DEV,cache=64MiB)` | a simulated controller with a battery-backed write-back cache |
 //! | `fault(DEV,seed=7,eio=1e-6)` | a device that fails on purpose |

@@ -1,7 +1,7 @@
-//! RAID 5.
+//! RAID 5 and 6.
 //!
-//! Reads go to the member that holds the data. For writes, `submit` first reads what the parity of
-//! their stripes requires and waits for it, then submits data and parity together; the ticket waits
+//! Reads go to the member that holds the data. For writes, `submit` first reads what the parities
+//! of their stripes require and waits for it, then submits data and parities together; the ticket waits
 //! for those. See `stripe_plan` for the computation of parity and `group` for stripes that several
 //! batches write to.
 //!
@@ -12,7 +12,7 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use layout::SectorNr;
+use layout::{Block, SectorNr};
 
 use super::fanout::{Fanout, Place, Returned};
 use super::group::{Busy, GroupWork};
@@ -27,7 +27,7 @@ use crate::forward::{Answer, interleave};
 use crate::payload::{Cutter, Payload, payload_bytes, read_pieces, regroup};
 use crate::ticket::{DetachedErrors, Outcome, Results, Ticket};
 
-/// An array with rotating parity.
+/// An array with one rotating parity or two.
 pub struct ParityDevice {
     core: Arc<Core>,
     geometry: Geometry,
@@ -48,6 +48,9 @@ struct Asked {
     places: Vec<(Need, Place)>,
 }
 
+/// A write of a stripe, and the new contents of its parities.
+type Planned = (StripeWrite, Vec<(usize, Block)>);
+
 /// The state of a request that is not a write.
 enum Pending {
     Answered(Answer),
@@ -62,8 +65,27 @@ impl ParityDevice {
     /// # Errors
     /// - [`DeviceError::Open`] if these members cannot form one.
     pub fn new(members: Vec<Arc<dyn BlockDevice>>, chunk_bytes: u64) -> Result<Self, DeviceError> {
-        let name = array_name(RaidLevel::Raid5, &members);
-        check_array(RaidLevel::Raid5, &name, &members, chunk_bytes, None)?;
+        Self::with_parities(RaidLevel::Raid5, members, chunk_bytes)
+    }
+
+    /// Creates a RAID 6 array.
+    ///
+    /// # Errors
+    /// - [`DeviceError::Open`] if these members cannot form one.
+    pub fn double(
+        members: Vec<Arc<dyn BlockDevice>>,
+        chunk_bytes: u64,
+    ) -> Result<Self, DeviceError> {
+        Self::with_parities(RaidLevel::Raid6, members, chunk_bytes)
+    }
+
+    fn with_parities(
+        level: RaidLevel,
+        members: Vec<Arc<dyn BlockDevice>>,
+        chunk_bytes: u64,
+    ) -> Result<Self, DeviceError> {
+        let name = array_name(level, &members);
+        check_array(level, &name, &members, chunk_bytes, None)?;
         let smallest = members
             .iter()
             .map(|member| member.geometry().size_bytes)
@@ -71,12 +93,13 @@ impl ParityDevice {
             .unwrap_or(0);
         let stripes = Stripes {
             members: members.len(),
+            parities: level.parities(),
             chunk_bytes,
         };
         let size_bytes = (smallest - smallest % chunk_bytes) * stripes.data_chunks() as u64;
         let geometry = combined_geometry(&members, size_bytes);
         let core = Core {
-            members: Members::new(members, 1),
+            members: Members::new(members, stripes.parities),
             stripes,
             busy: Arc::new(Busy::default()),
             detached: Arc::new(DetachedErrors::default()),
@@ -88,12 +111,12 @@ impl ParityDevice {
         })
     }
 
-    /// Returns the member that has left the array, if any.
-    pub fn failed_member(&self) -> Option<usize> {
-        self.core.members.failed().first().copied()
+    /// Returns the members that have left the array, in order.
+    pub fn failed_members(&self) -> Vec<usize> {
+        self.core.members.failed()
     }
 
-    /// Reads everything and returns the stripes whose parity does not match their data. No request
+    /// Reads everything and returns the stripes whose parities do not match their data. No request
     /// may be in flight.
     ///
     /// # Errors
@@ -171,7 +194,6 @@ impl ParityDevice {
     fn submit_writes(&self, batch: Vec<Write>) -> Ticket {
         let mut failures: Vec<Option<DeviceError>> = Vec::with_capacity(batch.len());
         let mut writes: BTreeMap<u64, StripeWrite> = BTreeMap::new();
-        let missing = self.failed_member();
         for (number, write) in batch.into_iter().enumerate() {
             let (sector, is_forced) = (write.sector, write.is_forced);
             let bytes = payload_bytes(&write.payload);
@@ -189,7 +211,7 @@ impl ParityDevice {
                 let empty = || StripeWrite {
                     stripe,
                     data: Vec::new(),
-                    missing,
+                    missing: Vec::new(),
                 };
                 writes.entry(stripe).or_insert_with(empty).data.push(new);
             }
@@ -204,36 +226,39 @@ impl ParityDevice {
     }
 
     /// Reads the old contents that the parities require and computes them. Stripes that cannot be
-    /// written fail their writes.
+    /// written fail their writes. The stripes are held, so that a member that left when one of them
+    /// was written before is known.
     fn plan(
         &self,
         mut open: Vec<StripeWrite>,
         failures: &mut [Option<DeviceError>],
-    ) -> Vec<(StripeWrite, Payload)> {
+    ) -> Vec<Planned> {
         let core = &self.core;
         let mut planned = Vec::with_capacity(open.len());
         while !open.is_empty() {
             let failed = core.members.failed();
             let mut fanout = Fanout::new(core.members.count());
-            let asked: Vec<Asked> = open
-                .drain(..)
-                .map(|write| {
-                    let parity_member = core.stripes.parity_member(write.stripe);
-                    let method = write.method(core.stripes, failed.contains(&parity_member));
-                    let needs = write.needs(core.stripes, method).into_iter();
-                    let places = needs
-                        .map(|need| {
-                            let request = core.read_request(write.stripe, &need);
-                            (need, fanout.push(need.member, request))
-                        })
-                        .collect();
-                    Asked {
-                        write,
-                        method,
-                        places,
-                    }
-                })
-                .collect();
+            let mut asked = Vec::with_capacity(open.len());
+            for mut write in open.drain(..) {
+                write.missing = core.missing(&write.missing);
+                if write.missing.len() > core.stripes.parities {
+                    write.fail(&DeviceError::Gone, failures);
+                    continue;
+                }
+                let method = write.method(core.stripes, &failed);
+                let needs = write.needs(core.stripes, method).into_iter();
+                let places = needs
+                    .map(|need| {
+                        let request = core.read_request(write.stripe, &need);
+                        (need, fanout.push(need.member, request))
+                    })
+                    .collect();
+                asked.push(Asked {
+                    write,
+                    method,
+                    places,
+                });
+            }
             let tickets = fanout.submit(|member| core.members.get(member));
             let mut returned = Returned::new(tickets.into_iter().map(Ticket::wait).collect());
             for Asked {
@@ -244,20 +269,15 @@ impl ParityDevice {
             {
                 match core.collect(&places, &mut returned) {
                     Ok(old) => {
-                        let parity = write.parity(core.stripes, method, old);
-                        planned.push((
-                            write,
-                            parity.map(|one| one.into_arc()).into_iter().collect(),
-                        ));
+                        let parities = write.parities(core.stripes, method, old);
+                        planned.push((write, parities));
                     }
-                    Err((member, _)) if write.missing.is_none() => {
-                        write.missing = Some(member);
+                    Err((_, error)) if write.missing.len() == core.stripes.parities => {
+                        write.fail(&error, failures);
+                    }
+                    Err((member, _)) => {
+                        write.missing.push(member);
                         open.push(write);
-                    }
-                    Err((_, error)) => {
-                        for new in &write.data {
-                            failures[new.write] = Some(error.clone());
-                        }
                     }
                 }
             }
@@ -265,12 +285,8 @@ impl ParityDevice {
         planned
     }
 
-    /// Submits data and parity.
-    fn send(
-        &self,
-        planned: Vec<(StripeWrite, Payload)>,
-        mut failures: Vec<Option<DeviceError>>,
-    ) -> Ticket {
+    /// Submits data and parities.
+    fn send(&self, planned: Vec<Planned>, mut failures: Vec<Option<DeviceError>>) -> Ticket {
         let core = &self.core;
         let failed = core.members.failed();
         let mut fanout = Fanout::new(core.members.count());
@@ -284,7 +300,7 @@ impl ParityDevice {
             (!failed.contains(&member)).then(|| fanout.push(member, request))
         };
         let mut sent: Vec<(Vec<usize>, Vec<Place>)> = Vec::with_capacity(planned.len());
-        for (mut write, parity) in planned {
+        for (mut write, parities) in planned {
             let (stripe, is_forced, (from, _)) = (write.stripe, write.is_forced(), write.range());
             let mut places = Vec::new();
             for new in &mut write.data {
@@ -292,9 +308,10 @@ impl ParityDevice {
                 let payload = core::mem::take(&mut new.payload);
                 places.extend(push(member, stripe, new.within, payload, new.is_forced));
             }
-            if !parity.is_empty() {
-                let member = core.stripes.parity_member(stripe);
-                places.extend(push(member, stripe, from, parity, is_forced));
+            for (parity, block) in parities {
+                let member = core.stripes.parity_member(stripe, parity);
+                let payload = vec![block.into_arc()];
+                places.extend(push(member, stripe, from, payload, is_forced));
             }
             sent.push((write.data.iter().map(|new| new.write).collect(), places));
         }
@@ -315,6 +332,14 @@ impl ParityDevice {
                 .map(|failure| failure.map_or(Ok(Outcome::Done), Err))
                 .collect()
         })
+    }
+}
+
+impl StripeWrite {
+    fn fail(&self, error: &DeviceError, failures: &mut [Option<DeviceError>]) {
+        for new in &self.data {
+            failures[new.write] = Some(error.clone());
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The common part of RAID 5 reads and writes: reading members, computing the data of a missing
-//! one, and deciding what a member's errors mean for the array.
+//! The common part of reads and writes of arrays with parity: reading members, computing the data
+//! of missing ones, and deciding what a member's errors mean for the array.
 
 use std::sync::Arc;
 
@@ -8,15 +8,12 @@ use layout::{Block, SectorNr};
 use super::fanout::{Fanout, Place, Returned};
 use super::group::Busy;
 use super::members::Members;
-use super::stripe_plan::{Need, xor_into};
-use super::stripes::{ChunkPart, Stripes};
+use super::stripe_plan::{Need, OldContents, add_data, missing_data, needs_of_missing, solve};
+use super::stripes::{ChunkPart, Role, Stripes};
 use crate::device::Request;
 use crate::error::DeviceError;
 use crate::forward::Answer;
 use crate::ticket::{DetachedErrors, Outcome, Results, Ticket};
-
-/// Contents read from members.
-pub(super) type OldContents = Vec<(Need, Arc<Block>)>;
 
 /// A member and its error.
 pub(super) type MemberError = (usize, DeviceError);
@@ -107,52 +104,88 @@ impl Core {
         }
     }
 
-    /// Computes part of a chunk from the other members, while no batch writes to its stripe.
+    /// Computes part of a chunk from other members, while no batch writes to its stripe.
     pub(super) fn rebuild(&self, part: &ChunkPart) -> Result<Arc<Block>, DeviceError> {
-        let member = self.stripes.data_member(part.stripe, part.index);
         let group = self.busy.hold(vec![part.stripe], &self.detached);
-        let others = (0..self.members.count()).filter(|other| *other != member);
-        let computed = self.xor_of(others, part.stripe, part.within, part.bytes);
+        let computed = self.compute(part);
         group.start(Ticket::ready(Results::new()));
         self.busy.reap(&group);
         computed.map(Block::into_arc)
     }
 
-    /// True if the members' chunks of a stripe cancel each other out.
-    pub(super) fn is_consistent(&self, stripe: u64) -> Result<bool, DeviceError> {
-        let all = 0..self.members.count();
-        let sum = self.xor_of(all, stripe, 0, self.stripes.chunk_bytes)?;
-        Ok(sum.iter().all(|byte| *byte == 0))
+    fn compute(&self, part: &ChunkPart) -> Result<Block, DeviceError> {
+        let member = self.stripes.data_member(part.stripe, part.index);
+        let mut unreadable = vec![member];
+        loop {
+            let missing = self.missing(&unreadable);
+            if missing.len() > self.stripes.parities {
+                return Err(DeviceError::Gone);
+            }
+            let needed = needs_of_missing(self.stripes, part.stripe, &missing);
+            let (within, bytes) = (part.within, part.bytes);
+            match self.read(&needed, part.stripe, within, bytes) {
+                Ok(known) => {
+                    let lost = missing_data(self.stripes, part.stripe, &missing);
+                    let computed = solve(self.stripes, part.stripe, &known, &lost);
+                    let mut chunks = lost.into_iter().zip(computed);
+                    let found = chunks.find(|(index, _)| *index == part.index);
+                    return found.map(|(_, chunk)| chunk).ok_or(DeviceError::Gone);
+                }
+                Err((_, error)) if missing.len() == self.stripes.parities => return Err(error),
+                Err((member, _)) => unreadable.push(member),
+            }
+        }
     }
 
-    fn xor_of(
+    /// Returns the members that have left, and others that cannot be read, in order.
+    pub(super) fn missing(&self, unreadable: &[usize]) -> Vec<usize> {
+        let mut missing = self.members.failed();
+        missing.extend(unreadable);
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+
+    /// True if the parities of a stripe match its data.
+    pub(super) fn is_consistent(&self, stripe: u64) -> Result<bool, DeviceError> {
+        let all: Vec<usize> = (0..self.members.count()).collect();
+        if !self.members.failed().is_empty() {
+            return Err(DeviceError::Gone);
+        }
+        let chunk_bytes = self.stripes.chunk_bytes;
+        let read = self.read(&all, stripe, 0, chunk_bytes);
+        let known = read.map_err(|(_, error)| error)?;
+        Ok(known.iter().all(|(need, bytes)| {
+            let Role::Parity(parity) = self.stripes.role(stripe, need.member) else {
+                return true;
+            };
+            let mut sum = Block::zeroed(bytes.len());
+            add_data(self.stripes, stripe, &known, (parity, &mut sum));
+            sum == **bytes
+        }))
+    }
+
+    /// Reads a range of a stripe's chunks, or returns the first member that failed and its error.
+    fn read(
         &self,
-        members: impl Iterator<Item = usize>,
+        members: &[usize],
         stripe: u64,
         within: u64,
         bytes: u64,
-    ) -> Result<Block, DeviceError> {
-        let failed = self.members.failed();
+    ) -> Result<OldContents, MemberError> {
         let mut fanout = Fanout::new(self.members.count());
         let mut places = Vec::new();
         for member in members {
-            if failed.contains(&member) {
-                return Err(DeviceError::Gone);
-            }
             let need = Need {
-                member,
+                member: *member,
                 within,
                 bytes,
             };
-            places.push((need, fanout.push(member, self.read_request(stripe, &need))));
+            let request = self.read_request(stripe, &need);
+            places.push((need, fanout.push(*member, request)));
         }
         let tickets = fanout.submit(|member| self.members.get(member));
         let mut returned = Returned::new(tickets.into_iter().map(Ticket::wait).collect());
-        let read = self
-            .collect(&places, &mut returned)
-            .map_err(|(_, error)| error)?;
-        let mut sum = Block::zeroed(usize::try_from(bytes).expect("a chunk fits into memory"));
-        read.iter().for_each(|(_, block)| xor_into(&mut sum, block));
-        Ok(sum)
+        self.collect(&places, &mut returned)
     }
 }

@@ -1,4 +1,4 @@
-//! The layout of RAID 5, left-symmetric: the default of Linux's md.
+//! The layout of RAID 5 and 6, left-symmetric: the default of Linux's md. RAID 5 on four members:
 //!
 //! ```text
 //! stripe   member 0  member 1  member 2  member 3
@@ -8,14 +8,25 @@
 //!   3         P         D9        D10       D11
 //! ```
 //!
-//! The parity moves one member to the left with each stripe; the data starts to its right and wraps
-//! around.
+//! The parity moves one member to the left with each stripe; the second one of RAID 6 is to its
+//! right, and the data starts behind that and wraps around.
 
 /// The layout of an array.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stripes {
     pub(super) members: usize,
+    /// Number of parities of a stripe: 1 or 2.
+    pub(super) parities: usize,
     pub(super) chunk_bytes: u64,
+}
+
+/// The use of a member in a stripe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The data chunk with this index.
+    Data(usize),
+    /// The parity with this index.
+    Parity(usize),
 }
 
 /// The part of a request that lies in one chunk.
@@ -31,17 +42,32 @@ pub(super) struct ChunkPart {
 
 impl Stripes {
     pub(super) fn data_chunks(&self) -> usize {
-        self.members - 1
+        self.members - self.parities
     }
 
-    /// Returns the member that holds a stripe's parity.
-    pub(super) fn parity_member(&self, stripe: u64) -> usize {
-        self.members - 1 - (stripe % self.members as u64) as usize
+    /// Returns the member that holds one of a stripe's parities.
+    pub(super) fn parity_member(&self, stripe: u64, parity: usize) -> usize {
+        self.at(stripe, parity)
     }
 
     /// Returns the member that holds a stripe's data chunk.
     pub(super) fn data_member(&self, stripe: u64, index: usize) -> usize {
-        (self.parity_member(stripe) + 1 + index) % self.members
+        self.at(stripe, self.parities + index)
+    }
+
+    /// Returns the use of a member in a stripe.
+    pub(super) fn role(&self, stripe: u64, member: usize) -> Role {
+        let place = (member + self.members - self.at(stripe, 0)) % self.members;
+        match place.checked_sub(self.parities) {
+            Some(index) => Role::Data(index),
+            None => Role::Parity(place),
+        }
+    }
+
+    /// Returns a member by its place in a stripe, counted from the first parity.
+    fn at(&self, stripe: u64, place: usize) -> usize {
+        let first = self.members - 1 - (stripe % self.members as u64) as usize;
+        (first + place) % self.members
     }
 
     /// Returns the byte offset on a member.
@@ -74,34 +100,44 @@ impl Stripes {
 mod tests {
     use super::*;
 
+    /// Returns each member's use in the first stripes: P and Q, or the number of a data chunk.
+    fn drawn(stripes: Stripes) -> Vec<String> {
+        let row = |stripe: u64| {
+            let uses = (0..stripes.members).map(|member| match stripes.role(stripe, member) {
+                Role::Parity(parity) => {
+                    assert_eq!(stripes.parity_member(stripe, parity), member);
+                    ["P", "Q"][parity].to_owned()
+                }
+                Role::Data(index) => {
+                    assert_eq!(stripes.data_member(stripe, index), member);
+                    (stripe as usize * stripes.data_chunks() + index).to_string()
+                }
+            });
+            uses.collect::<Vec<_>>().join(" ")
+        };
+        (0..stripes.members as u64 + 1).map(row).collect()
+    }
+
     #[test]
     fn the_layout_is_left_symmetric() {
-        let stripes = Stripes {
-            members: 4,
-            chunk_bytes: 4096,
-        };
-        let rows: Vec<(usize, Vec<usize>)> = (0..5)
-            .map(|stripe| {
-                let data = (0..3)
-                    .map(|index| stripes.data_member(stripe, index))
-                    .collect();
-                (stripes.parity_member(stripe), data)
+        let with = |parities| {
+            drawn(Stripes {
+                members: 4,
+                parities,
+                chunk_bytes: 4096,
             })
-            .collect();
-        let expected = vec![
-            (3, vec![0, 1, 2]),
-            (2, vec![3, 0, 1]),
-            (1, vec![2, 3, 0]),
-            (0, vec![1, 2, 3]),
-            (3, vec![0, 1, 2]),
-        ];
-        assert_eq!(rows, expected);
+        };
+        let single = ["0 1 2 P", "4 5 P 3", "8 P 6 7", "P 9 10 11", "12 13 14 P"];
+        assert_eq!(with(1), single);
+        let double = ["Q 0 1 P", "2 3 P Q", "5 P Q 4", "P Q 6 7", "Q 8 9 P"];
+        assert_eq!(with(2), double);
     }
 
     #[test]
     fn ranges_are_cut_at_chunks() {
         let stripes = Stripes {
             members: 3,
+            parities: 1,
             chunk_bytes: 4096,
         };
         let expected = vec![

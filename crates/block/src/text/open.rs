@@ -237,11 +237,12 @@ fn stripe_bytes(device: &DeviceText) -> Option<u64> {
     };
     let count: u32 = members.iter().map(|member| member.count).sum();
     let members = match level {
-        RaidLevel::Raid5 => count,
+        RaidLevel::Raid5 | RaidLevel::Raid6 => count,
         RaidLevel::Raid50 => count / groups.unwrap_or(GROUPS_DEFAULT),
         RaidLevel::Raid0 | RaidLevel::Raid1 | RaidLevel::Raid10 => return None,
     };
-    Some(chunk_bytes(chunk.as_ref()) * u64::from(members - 1))
+    let data_chunks = u64::from(members) - level.parities() as u64;
+    Some(chunk_bytes(chunk.as_ref()) * data_chunks)
 }
 
 fn fault_plan(name: &str, settings: &[Setting]) -> Result<FaultPlan, DeviceError> {

@@ -6,9 +6,9 @@ use super::{DeviceText, MemberText, TextError};
 use crate::fault::FaultPlan;
 use crate::raid::RaidLevel;
 
-const KINDS: [&str; 13] = [
-    "mem", "sim", "nvram", "file", "slice", "disk", "raid0", "raid1", "raid5", "raid10", "raid50",
-    "bbu", "fault",
+const KINDS: [&str; 14] = [
+    "mem", "sim", "nvram", "file", "slice", "disk", "raid0", "raid1", "raid5", "raid6", "raid10",
+    "raid50", "bbu", "fault",
 ];
 
 /// Maximum nesting depth of devices.

@@ -227,6 +227,7 @@ fn texts_become_devices_of_the_right_size() {
         ("raid0(mem:1MiB x3)", 3 << 20),
         ("raid1(mem:1MiB,mem:2MiB)", 1 << 20),
         ("raid5(mem:1MiB x4,chunk=4KiB)", 3 << 20),
+        ("raid6(mem:1MiB x4,chunk=4KiB)", 2 << 20),
         ("raid10(mem:1MiB x4)", 2 << 20),
         ("raid50(mem:1MiB x6)", 4 << 20),
         ("raid50(mem:1MiB x9,groups=3,chunk=4KiB)", 6 << 20),

@@ -55,6 +55,7 @@ fn arrays_survive_the_loss_of_a_member_at_any_time() {
         (RaidLevel::Raid1, 3),
         (RaidLevel::Raid5, 3),
         (RaidLevel::Raid5, 5),
+        (RaidLevel::Raid6, 4),
         (RaidLevel::Raid10, 4),
         (RaidLevel::Raid50, 6),
     ];
@@ -76,10 +77,66 @@ fn arrays_survive_the_loss_of_a_member_at_any_time() {
     }
 }
 
+/// RAID 6 survives any two members, whenever each is lost.
+#[test]
+fn arrays_with_two_parities_survive_the_loss_of_two_members() {
+    for count in 4..=6 {
+        for (lost, other) in (0..count).flat_map(|one| (0..one).map(move |other| (one, other))) {
+            for (first, second) in [(0, 0), (7, 7), (3, 40), (40, 3)] {
+                let members = members(count, |_| FaultPlan::default());
+                let array = assemble(RaidLevel::Raid6, devices(&members), 4096).expect("an array");
+                let mut modelled = Modelled::new(array, (lost * 100 + other + second) as u64);
+                for step in 0..60 {
+                    for (member, step_of_loss) in [(lost, first), (other, second)] {
+                        if step == step_of_loss {
+                            members[member].remove();
+                        }
+                    }
+                    modelled.step();
+                }
+                modelled.compare();
+            }
+        }
+    }
+}
+
+/// Members that cannot read a sector stay, and the others make up for up to two of them.
+#[test]
+fn sectors_that_two_members_cannot_read_are_computed() {
+    let bad = |member| FaultPlan {
+        bad_sectors: Vec::from_iter(
+            (member % 2 == 1).then_some(SectorNr::new(5)..SectorNr::new(7)),
+        ),
+        ..FaultPlan::default()
+    };
+    let members = members(5, bad);
+    let arm = |is_armed| members.iter().for_each(|member| member.set_armed(is_armed));
+    arm(false);
+    let array = ParityDevice::double(devices(&members), 4096).expect("an array");
+    let device: &dyn BlockDevice = &array;
+    let bytes: Vec<u8> = (0..60 * 1024_u32).map(|at| (at * 7 / 512) as u8).collect();
+    let written = device.write_blocks(0, payload_from_bytes(&bytes, 4096));
+    written.expect("memory does not fail");
+    arm(true);
+    let read = device.read_blocks(0, 15, 4096).expect("two may fail");
+    assert!(payload_to_bytes(&read) == bytes);
+    let half = payload_from_bytes(&[9; 2048], 512);
+    device.write_blocks(2048, half).expect("two may fail");
+    let read = device.read_blocks(0, 15, 4096).expect("two may fail");
+    let expected = [&bytes[..2048], &[9; 2048], &bytes[4096..]].concat();
+    assert!(payload_to_bytes(&read) == expected);
+    assert_eq!(array.failed_members(), []);
+}
+
 #[test]
 fn arrays_survive_a_write_that_fails_on_one_member() {
     for effect in [Effect::Fail, Effect::Torn, Effect::Gone] {
-        for level in [RaidLevel::Raid1, RaidLevel::Raid5, RaidLevel::Raid10] {
+        for level in [
+            RaidLevel::Raid1,
+            RaidLevel::Raid5,
+            RaidLevel::Raid6,
+            RaidLevel::Raid10,
+        ] {
             for nth in [1, 2, 5, 17] {
                 let members = members(4, fails_write(1, nth, effect));
                 let array = assemble(level, devices(&members), 4096).expect("an array");
@@ -102,6 +159,7 @@ fn what_an_array_cannot_survive_is_an_error() {
         (RaidLevel::Raid0, vec![0]),
         (RaidLevel::Raid1, vec![0, 1, 2, 3]),
         (RaidLevel::Raid5, vec![1, 3]),
+        (RaidLevel::Raid6, vec![0, 1, 3]),
         (RaidLevel::Raid10, vec![2, 3]),
     ] {
         let members = members(4, |_| FaultPlan::default());
@@ -128,6 +186,7 @@ fn too_few_or_odd_members_are_refused() {
         (RaidLevel::Raid0, 1),
         (RaidLevel::Raid1, 1),
         (RaidLevel::Raid5, 2),
+        (RaidLevel::Raid6, 3),
         (RaidLevel::Raid10, 2),
         (RaidLevel::Raid10, 5),
         (RaidLevel::Raid50, 5),
@@ -157,6 +216,32 @@ fn the_failed_members_are_known() {
         .write_blocks(0, payload_from_bytes(&[1; 4096], 4096))
         .expect("two members are left");
     assert_eq!(mirror.failed_members(), [2]);
+}
+
+/// A write waits for another one in the same stripe, on which a member leaves: what that member has
+/// is stale, and does not become parity.
+#[test]
+fn a_member_that_leaves_during_a_write_is_not_read_by_the_next() {
+    const CHUNK: usize = 16 * 1024;
+    for level in [RaidLevel::Raid5, RaidLevel::Raid6] {
+        let members = members(level.members_min() + 1, fails_write(0, 1, Effect::Fail));
+        let array = assemble(level, devices(&members), CHUNK as u64).expect("an array");
+        let write = |chunk: usize, byte| {
+            array.submit(vec![Request::Write {
+                sector: SectorNr::from_byte_offset((chunk * CHUNK) as u64),
+                payload: payload_from_bytes(&[byte; 4096], 4096),
+                force_unit_access: false,
+            }])
+        };
+        let tickets = [write(0, 1), write(1, 2)];
+        let answers = tickets.map(Ticket::wait);
+        assert!(answers.iter().flatten().all(Result::is_ok), "{level}");
+        for (chunk, byte) in [(0, 1), (1, 2)] {
+            let read = array.read_blocks((chunk * CHUNK) as u64, 1, 4096);
+            let read = payload_to_bytes(&read.expect("one member has left"));
+            assert!(read == [byte; 4096], "{level}: chunk {chunk}");
+        }
+    }
 }
 
 /// A failed write with a dropped ticket must remove its member too, so that it is not read.
@@ -286,7 +371,11 @@ fn a_write_of_a_stripe_is_refused_as_a_whole_or_fails() {
                     matches!(written, Err(DeviceError::NoSpace { .. })),
                     "{what}"
                 );
-                assert_eq!(array.failed_member(), has_lost.then_some(lost), "{what}");
+                assert_eq!(
+                    array.failed_members(),
+                    Vec::from_iter(has_lost.then_some(lost)),
+                    "{what}"
+                );
                 assert!(read(0) == [1; CHUNK] && read(1) == [2; CHUNK], "{what}");
                 write(0, 3).expect("there is room again");
             } else if has_lost {
@@ -420,13 +509,38 @@ impl Work for LateWork {
     }
 }
 
-/// Threads write to different sectors of the same stripes; data and parity must agree in the end.
+/// Threads write to different sectors of the same stripes, and members leave meanwhile: every sector
+/// has what was written last, and without a loss data and parities agree.
 #[test]
-fn parity_is_right_after_many_threads_wrote_to_the_same_stripes() {
-    let devices = (0..4)
-        .map(|_| Arc::new(LazyDevice::new(64 * 1024)) as _)
-        .collect();
-    let array = Arc::new(ParityDevice::new(devices, 16 * 1024).expect("an array"));
+fn parity_is_right_while_many_threads_write_to_the_same_stripes() {
+    for (level, failing) in [(RaidLevel::Raid5, 1), (RaidLevel::Raid6, 2)] {
+        many_threads_write(level, &[]);
+        for nth in [1, 20, 300] {
+            let all = [(1, nth), (3, nth + 7)];
+            many_threads_write(level, &all[..failing]);
+        }
+    }
+}
+
+/// Writes to an array on five members, some of which fail their n-th write.
+fn many_threads_write(level: RaidLevel, failing: &[(usize, u64)]) {
+    let member = |number| -> Arc<dyn BlockDevice> {
+        let lazy = Arc::new(LazyDevice::new(64 * 1024));
+        let fault = failing.iter().find(|(member, _)| *member == number);
+        match fault {
+            Some((_, nth)) => {
+                let plan = fails_write(number, *nth, Effect::Fail)(number);
+                Arc::new(FaultDevice::new(lazy, plan))
+            }
+            None => lazy,
+        }
+    };
+    let devices = (0..5).map(member).collect();
+    let array = match level {
+        RaidLevel::Raid6 => ParityDevice::double(devices, 16 * 1024),
+        _ => ParityDevice::new(devices, 16 * 1024),
+    };
+    let array = Arc::new(array.expect("an array"));
     let sectors = array.geometry().size_bytes / 512;
     let threads: Vec<_> = (0..8_u64)
         .map(|number| {
@@ -438,16 +552,20 @@ fn parity_is_right_after_many_threads_wrote_to_the_same_stripes() {
         .into_iter()
         .map(|thread| thread.join().expect("it does not panic"))
         .collect();
-    assert_eq!(array.scrub(), Ok(vec![]));
+    let expected: Vec<usize> = failing.iter().map(|(member, _)| *member).collect();
+    assert_eq!(array.failed_members(), expected);
+    if failing.is_empty() {
+        assert_eq!(array.scrub(), Ok(vec![]));
+    }
     let device: &dyn BlockDevice = &*array;
     let read = device
         .read_blocks(0, sectors as u32, 512)
-        .expect("memory does not fail");
+        .expect("the array survives");
     for (sector, block) in read.iter().enumerate() {
         let expected = written[sector % 8][sector];
         assert!(
             block.iter().all(|byte| *byte == expected),
-            "sector {sector}"
+            "{level} {failing:?}: sector {sector}"
         );
     }
 }

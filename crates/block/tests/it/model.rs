@@ -11,7 +11,7 @@ use crate::support::Modelled;
 const STEPS: usize = 300;
 
 /// Compositions, by text. `DIR` is a temporary folder.
-const DEVICES: [&str; 22] = [
+const DEVICES: [&str; 24] = [
     "mem:1MiB",
     "slice(mem:4MiB,1MiB..2MiB)",
     "slice(mem:1MiB,4KiB..68KiB)",
@@ -22,6 +22,8 @@ const DEVICES: [&str; 22] = [
     "raid5(mem:512KiB x3)",
     "raid5(mem:512KiB x3,chunk=4KiB)",
     "raid5(mem:512KiB x5,chunk=8KiB)",
+    "raid6(mem:512KiB x4)",
+    "raid6(mem:512KiB x6,chunk=8KiB)",
     "raid5(mem:512KiB x4,chunk=128KiB)",
     "raid10(mem:512KiB x4,chunk=4KiB)",
     "raid10(mem:512KiB x6)",
@@ -115,7 +117,7 @@ fn a_power_cut_leaves_only_what_was_written() {
 /// An array returns the written data although some members have unreadable sectors.
 #[test]
 fn arrays_make_up_for_bad_sectors() {
-    for level in ["raid1", "raid5", "raid10"] {
+    for level in ["raid1", "raid5", "raid6", "raid10"] {
         for seed in 0..4_u64 {
             let members: Vec<Arc<FaultDevice>> = (0..4)
                 .map(|_| {

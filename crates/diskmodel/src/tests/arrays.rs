@@ -108,6 +108,7 @@ fn parity_gives_what_its_data_disks_give() {
     for (text, data) in [
         ("raid5(sim:atlas-v-18 x3)", 2),
         ("raid5(sim:atlas-v-18 x5)", 4),
+        ("raid6(sim:atlas-v-18 x6)", 4),
         ("raid50(sim:atlas-v-18 x6)", 4),
     ] {
         let array = measured(text);
@@ -169,6 +170,10 @@ fn a_write_costs_as_many_requests_as_its_level_says() {
         (RaidLevel::Raid5, 5, 0, 4 * chunk, (0, 5)),
         (RaidLevel::Raid5, 5, 0, 8 * chunk, (0, 10)),
         (RaidLevel::Raid50, 10, 0, 8 * chunk, (0, 10)),
+        // Two parities: both are read and written, or the rest of the stripe is read.
+        (RaidLevel::Raid6, 8, 0, 4_096, (3, 3)),
+        (RaidLevel::Raid6, 5, 0, 4_096, (2, 3)),
+        (RaidLevel::Raid6, 6, 0, 4 * chunk, (0, 6)),
         // The end of one stripe and the start of the next.
         (RaidLevel::Raid5, 5, 4 * CHUNK / 512 - 8, 8_192, (4, 4)),
     ];
