@@ -1,9 +1,9 @@
 //! RAID 5 and 6.
 //!
 //! Reads go to the member that holds the data. For writes, `submit` first reads what the parities
-//! of their stripes require and waits for it, then submits data and parities together; the ticket waits
-//! for those. See `stripe_plan` for the computation of parity and `group` for stripes that several
-//! batches write to.
+//! of their stripes require and waits for it, then submits data and parities together; the ticket
+//! waits for those. See `stripe_plan` for the computation of parity and `group` for stripes that
+//! several batches write to.
 //!
 //! Discards are accepted and ignored: discarded ranges of members read as anything, which would
 //! invalidate the parity.

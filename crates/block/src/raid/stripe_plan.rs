@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | replace | the data that is not written | the sums of all data |
 //! | modify | the data that is written, and the parities | old parity, old data and new data |
-//! | rebuild | data, and as many parities as data chunks are missing | as replace, the missing old data computed |
+//! | rebuild | all data there is, a parity for each missing chunk | as replace, the rest computed |
 //! | data only | nothing | none: the members with parities have left |
 //!
 //! | missing | method |

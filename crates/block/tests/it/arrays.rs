@@ -509,8 +509,8 @@ impl Work for LateWork {
     }
 }
 
-/// Threads write to different sectors of the same stripes, and members leave meanwhile: every sector
-/// has what was written last, and without a loss data and parities agree.
+/// Threads write to different sectors of the same stripes, and members leave meanwhile: every
+/// sector has what was written last, and without a loss data and parities agree.
 #[test]
 fn parity_is_right_while_many_threads_write_to_the_same_stripes() {
     for (level, failing) in [(RaidLevel::Raid5, 1), (RaidLevel::Raid6, 2)] {
