@@ -1,6 +1,6 @@
 //! Arithmetic in the field of 256 elements, in which RAID 6 computes its second parity: bytes are
-//! polynomials modulo x^8 + x^4 + x^3 + x^2 + 1, and the powers of 2 are all but zero, as in Linux's
-//! md.
+//! polynomials modulo x^8 + x^4 + x^3 + x^2 + 1, and the powers of 2 are all but zero, as in
+//! Linux's md.
 
 use rt::Cost;
 
