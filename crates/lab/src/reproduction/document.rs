@@ -30,7 +30,8 @@ page is generated from records by `COMMAND`; repeat an experiment with
 - A claim is counted once, whatever number of sources and plans state it.
 - *Reproduced*: the 95 % interval of the ratio of our figures, in pairs of repetitions, excludes 1 on the claimed side, and the
   logarithm of our ratio is between half and double that of the published one, if the source gives one. *Direction only*: the
-  size differs by more. *Not reproduced*: the interval lies on the other side. *Undecided*: it includes 1, or there is one trial.
+  size differs by more. *Not reproduced*: the interval lies on the other side, or it includes 1 and ends below half of the published
+  size. *Undecided*: it includes 1, and half of that size if there is one; or there is one trial.
 - *Explained*: not reproduced as the plan first has it, but with one input changed, which a source gives.
 - *In memory*: the claim is about a disk, and the kernel's file systems ran on a device in memory, which decides nothing about it.
 - *Not run here*: nothing runs that decides it.

@@ -2,15 +2,16 @@
 //!
 //! | claim | reproduced | not reproduced |
 //! |---|---|---|
-//! | higher | the ratio is certainly above 1, and its size agrees | it is certainly below 1 |
+//! | higher | the ratio is certainly above 1, and its size agrees | it is below 1, or too small |
 //! | about the same | the ratio certainly differs by less than a share | by more |
 //! | within limits | the mean is certainly within | certainly outside |
 //!
 //! *Certainly* is by the 95 % interval over repetitions; what is not certain is undecided, and so
 //! is every claim of single trials. The size agrees where the logarithm of our ratio is between
 //! half of the lowest and double of the highest published one; a claim whose size does not is
-//! reproduced in its direction only. A source that gives no figures claims a direction, and has it
-//! reproduced.
+//! reproduced in its direction only. A ratio that may be 1 is too small if the whole interval is
+//! below half of the published one: then it is known that the difference is not there. A source that
+//! gives no figures claims a direction, and has it reproduced.
 //!
 //! A claim that is not reproduced is *explained* if it is reproduced with one input changed to a
 //! value that a source gives. A claim about a disk that was run in memory is not decided at all.
@@ -63,11 +64,15 @@ impl Verdict {
         let Some(ours) = ours else {
             return Self::NotRun;
         };
-        let Some(interval) = ours.interval.filter(|interval| !interval.contains(0.0)) else {
+        let Some(interval) = ours.interval else {
             return Self::Undecided;
         };
-        if interval.high < 0.0 {
+        let half = published.map_or(0.0, |size| 0.5 * libm::log(size.least));
+        if interval.high < 0.0 || interval.low <= 0.0 && interval.high < half {
             return Self::NotReproduced;
+        }
+        if interval.contains(0.0) {
+            return Self::Undecided;
         }
         let agrees = |size: Size| {
             let (least, most) = (libm::log(size.least), libm::log(size.most));
@@ -185,7 +190,8 @@ mod tests {
             (1.2, Some(1.09), Verdict::DirectionOnly),
             (1.2, None, Verdict::Reproduced),
             (0.9, Some(1.2), Verdict::NotReproduced),
-            (1.0, Some(1.2), Verdict::Undecided),
+            (1.0, Some(1.2), Verdict::NotReproduced),
+            (1.0, None, Verdict::Undecided),
         ] {
             assert_eq!(
                 Verdict::of_order(by(factor), published.map(Size::from)),
@@ -204,6 +210,10 @@ mod tests {
     fn what_may_be_chance_is_undecided() {
         let noisy = ratio(&[10.0, 30.0, 50.0], &[12.0, 20.0, 60.0]);
         assert_eq!(Verdict::of_order(noisy, None), Verdict::Undecided);
+        for (published, expected) in [(2.0, Verdict::Undecided), (1e6, Verdict::NotReproduced)] {
+            let found = Verdict::of_order(noisy, Some(Size::from(published)));
+            assert_eq!(found, expected, "{published}");
+        }
         assert_eq!(Verdict::of_likeness(noisy, 0.05), Verdict::Undecided);
         let alike = ratio(&[10.0, 30.1, 50.0], &[10.0, 30.0, 50.0]);
         assert_eq!(Verdict::of_likeness(alike, 0.05), Verdict::Reproduced);
