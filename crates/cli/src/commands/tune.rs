@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use block::BlockDevice;
 use clap::Args;
 use ext::mkfs;
-use ext::tune::{self, Changes, JournalChange};
+use ext::tune::{self, Changes, HashVersion, JournalChange};
 use layout::superblock::{DefaultMountOptions, ErrorPolicy, MOUNT_COUNT_UNLIMITED, Superblock};
 use uuid::Uuid;
 
@@ -19,6 +19,16 @@ use crate::output;
 const HAS_JOURNAL: &str = "has_journal";
 /// Value of -U for a random UUID.
 const RANDOM: &str = "random";
+
+/// Value of -T for the present time.
+const NOW: &str = "now";
+
+/// Hashes of directory indexes by the names of tune2fs.
+const HASHES: &[(&str, HashVersion)] = &[
+    ("legacy", HashVersion::Legacy),
+    ("half_md4", HashVersion::HalfMd4),
+    ("tea", HashVersion::Tea),
+];
 
 /// Default mount options by the names of tune2fs.
 const MOUNT_OPTIONS: &[(&str, DefaultMountOptions)] = &[
@@ -37,6 +47,8 @@ const MOUNT_OPTIONS: &[(&str, DefaultMountOptions)] = &[
         DefaultMountOptions::JOURNAL_DATA_WRITEBACK,
     ),
     ("nobarrier", DefaultMountOptions::NO_BARRIER),
+    ("block_validity", DefaultMountOptions::BLOCK_VALIDITY),
+    ("nodelalloc", DefaultMountOptions::NO_DELAYED_ALLOCATION),
     ("discard", DefaultMountOptions::DISCARD),
 ];
 
@@ -68,11 +80,34 @@ pub(crate) struct Arguments {
     /// Number of mounts after which a check is due; 0 for never.
     #[arg(short = 'c', value_name = "COUNT")]
     max_mount_count: Option<u16>,
+    /// Number of mounts since the last check.
+    #[arg(short = 'C', value_name = "COUNT")]
+    mount_count: Option<u16>,
+    /// Time after which a check is due: a number of days, or with d, w or m of days, weeks or
+    /// months; 0 for never.
+    #[arg(short = 'i', value_name = "INTERVAL", value_parser = parse_interval)]
+    check_interval: Option<u32>,
+    /// Time of the last check: now, or seconds since 1970.
+    #[arg(short = 'T', value_name = "TIME", value_parser = parse_time)]
+    check_time: Option<i64>,
+    /// User that may use the reserved blocks, by number.
+    #[arg(short = 'u', value_name = "UID")]
+    reserved_user: Option<u16>,
+    /// Group that may use the reserved blocks, by number.
+    #[arg(short = 'g', value_name = "GID")]
+    reserved_group: Option<u16>,
+    /// Directory of the last mount.
+    #[arg(short = 'M', value_name = "DIRECTORY")]
+    last_mounted: Option<String>,
+    /// Extended options: stride=BLOCKS, stripe_width=BLOCKS, hash_alg=legacy|half_md4|tea.
+    #[arg(short = 'E', value_name = "OPTIONS")]
+    extended: Vec<String>,
     /// Default mount options to set, or with ^ to clear: acl,^user_xattr,journal_data_writeback.
     #[arg(short = 'o', value_name = "OPTIONS", allow_hyphen_values = true)]
     mount_options: Vec<String>,
-    /// Features to set: dir_index, ext_attr, large_file, has_journal; with ^ they are cleared, if
-    /// nothing uses them.
+    /// Features to set: dir_index, ext_attr, large_file, extent, huge_file, dir_nlink, large_dir,
+    /// metadata_csum_seed, has_journal; with ^ they are cleared, if nothing uses them, but for
+    /// large_dir, and so is orphan_file.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
     /// Create an internal journal.
@@ -111,6 +146,56 @@ fn parse_errors(text: &str) -> Result<ErrorPolicy, String> {
     }
 }
 
+/// Parses an interval of checks into seconds.
+fn parse_interval(text: &str) -> Result<u32, String> {
+    const DAY: u32 = 24 * 60 * 60;
+    let units = [('d', DAY), ('w', 7 * DAY), ('m', 30 * DAY)];
+    let unit = units.iter().find(|(letter, _)| text.ends_with(*letter));
+    let (number, seconds) = match unit {
+        Some((letter, seconds)) => (text.trim_end_matches(*letter), *seconds),
+        None => (text, DAY),
+    };
+    let number: Option<u32> = number.parse().ok();
+    let interval = number.and_then(|number| number.checked_mul(seconds));
+    interval.ok_or_else(|| "expected a number of days, such as 180, or 26w or 6m".to_owned())
+}
+
+fn parse_time(text: &str) -> Result<i64, String> {
+    if text == NOW {
+        return Ok(rt::wall().seconds);
+    }
+    // The field has 40 bits.
+    let seconds = text.parse().ok();
+    let seconds = seconds.filter(|seconds| (0..1 << 40).contains(seconds));
+    seconds.ok_or_else(|| "expected now, or seconds since 1970".to_owned())
+}
+
+/// Reads the options of -E into changes.
+fn read_extended(lists: &[String], changes: &mut Changes) -> Result<()> {
+    for (name, value) in pairs(lists) {
+        match name {
+            "stride" => changes.raid_stride = Some(number(name, value)?),
+            "stripe_width" | "stripe-width" => {
+                changes.raid_stripe_width = Some(number(name, value)?);
+            }
+            "hash_alg" => {
+                let hash = HASHES.iter().find(|(name, _)| *name == value);
+                let (_, hash) = hash.with_context(|| {
+                    format!("-E hash_alg={value}: expected legacy, half_md4 or tea")
+                })?;
+                changes.hash = Some(*hash);
+            }
+            _ => bail!("-E {name}: expected stride, stripe_width or hash_alg"),
+        }
+    }
+    Ok(())
+}
+
+fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T> {
+    let number = value.parse().ok();
+    number.with_context(|| format!("-E {name}={value}: expected a number of blocks"))
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let device = open_device(&arguments.device, Access::Write)?;
     let mut changes = Changes {
@@ -123,9 +208,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             0 => MOUNT_COUNT_UNLIMITED,
             count => count,
         }),
+        mount_count: arguments.mount_count,
+        check_interval: arguments.check_interval,
+        check_time: arguments.check_time,
+        reserved_user: arguments.reserved_user,
+        reserved_group: arguments.reserved_group,
+        last_mounted: arguments.last_mounted.clone(),
         mount_options: mount_options(&arguments.mount_options)?,
         ..Changes::default()
     };
+    read_extended(&arguments.extended, &mut changes)?;
     let mut wish = Wish {
         is_made: arguments.with_journal,
         ..Wish::default()

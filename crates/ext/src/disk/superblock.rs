@@ -257,17 +257,6 @@ fn check_features(features: Features) -> Result<()> {
     Ok(())
 }
 
-/// Returns the names of the features of ext4; `None` if there are none.
-pub(crate) fn ext4_features(features: Features) -> Option<String> {
-    let incompatible = features.incompatible.intersection(INCOMPATIBLE_EXT4);
-    let compatible = features
-        .read_only_compatible
-        .intersection(READ_ONLY_COMPATIBLE_EXT4);
-    let mut names = word_names(Word::Incompatible, incompatible.bits());
-    names.extend(word_names(Word::ReadOnlyCompatible, compatible.bits()));
-    (!names.is_empty()).then(|| names.join(", "))
-}
-
 fn check_checksum_type(raw: &disk::Superblock, features: Features) -> Result<()> {
     let found = raw.checksum_type;
     let has_checksums = features

@@ -1,5 +1,5 @@
-//! Changing the parameters of a closed volume: label, UUID, reserved blocks, defaults, features
-//! that need no conversion, and the journal.
+//! Changing the parameters of a closed volume: label, UUID, reserved blocks, defaults, counts and
+//! times of checks, features that need no conversion, the journal and the orphan file.
 //!
 //! Only a volume that was closed cleanly is changed: its journal is empty, so that no replay can
 //! undo the change.
@@ -11,6 +11,7 @@
 //! | create, internal | its blocks, empty | blocks that only e2fsck frees |
 //! | attach, external | the device, with its user | a journal that this volume can attach again |
 //! | external, new volume UUID | the device, with the new UUID | the same command completes it |
+//! | remove the orphan file | the superblock without it | blocks that only e2fsck frees |
 
 mod features;
 mod journal;
@@ -18,14 +19,18 @@ mod journal;
 use std::sync::Arc;
 
 use block::BlockDevice;
+use layout::checksum;
+use layout::feature::Incompatible;
 use layout::superblock as disk;
 
-use crate::disk::superblock::{Superblock, ext4_features, split_time};
+use crate::disk::checksums::Checksums;
+use crate::disk::superblock::{Superblock, split_time};
 use crate::error::{Error, Result};
 use crate::format::mkfs::superblock_block;
 use features::{Removal, clear_indexes};
 pub use features::{free_feature, removable_feature};
 pub use layout::feature::Word;
+pub use layout::hash::HashVersion;
 pub use layout::superblock::{DefaultMountOptions, ErrorPolicy};
 
 /// Largest percentage of a volume that can be reserved.
@@ -46,6 +51,24 @@ pub struct Changes {
     pub errors: Option<ErrorPolicy>,
     /// Number of mounts after which a check is due; 0xFFFF for never.
     pub max_mount_count: Option<u16>,
+    /// Number of mounts since the last check.
+    pub mount_count: Option<u16>,
+    /// Seconds after which a check is due; 0 for never.
+    pub check_interval: Option<u32>,
+    /// Time of the last check in seconds since 1970.
+    pub check_time: Option<i64>,
+    /// User that may use the reserved blocks.
+    pub reserved_user: Option<u16>,
+    /// Group that may use the reserved blocks.
+    pub reserved_group: Option<u16>,
+    /// Number of blocks on a disk of an array before the next disk.
+    pub raid_stride: Option<u16>,
+    /// Number of blocks in a stripe of an array.
+    pub raid_stripe_width: Option<u32>,
+    /// Hash of new indexes of directories.
+    pub hash: Option<HashVersion>,
+    /// The directory in which the volume was mounted last.
+    pub last_mounted: Option<String>,
     /// Default mount options to set, and to clear.
     pub mount_options: (DefaultMountOptions, DefaultMountOptions),
     /// Features to set that need no conversion; see [`free_feature`].
@@ -95,8 +118,13 @@ pub fn apply(
         None => Vec::new(),
     };
     let old_uuid = superblock.raw.uuid;
+    let orphan_file = features::removed_orphan_file(&superblock, changes)?;
     change_fields(&mut superblock, changes);
     clear_indexes(device, &superblock, &indexed)?;
+    if let Some(nr) = orphan_file {
+        superblock.raw.orphan_file_inode.set(0);
+        journal::free_file(device, &mut superblock, nr)?;
+    }
     match changes.journal {
         JournalChange::Keep => {
             if let Some(journal) = journal {
@@ -128,8 +156,7 @@ fn check(
     journal: Option<&Arc<dyn BlockDevice>>,
     changes: &Changes,
 ) -> Result<()> {
-    let known = ext4_features(superblock.features);
-    if let Some(features) = known.or_else(|| superblock.unknown_read_only_features.clone()) {
+    if let Some(features) = &superblock.unknown_read_only_features {
         let text =
             format!("features that cannot be tuned: {features}; tune2fs tunes such a volume");
         return Err(Error::Unsupported(text));
@@ -147,6 +174,7 @@ fn check(
         changes.journal,
         JournalChange::Remove | JournalChange::Abandon
     );
+    let is_orphan_file_removed = changes.features_removed.contains(&features::ORPHAN_FILE);
     let blocks = superblock.geometry.block_count;
     let rules = [
         (
@@ -155,6 +183,13 @@ fn check(
                 .as_ref()
                 .is_none_or(|label| label.len() <= superblock.raw.label.len()),
             "a label has at most 16 bytes",
+        ),
+        (
+            changes
+                .last_mounted
+                .as_ref()
+                .is_none_or(|path| path.len() < superblock.raw.last_mounted_on.len()),
+            "the directory of the last mount has at most 63 bytes",
         ),
         (
             changes.uuid.is_none() || !is_external || has_device || is_removed,
@@ -178,8 +213,8 @@ fn check(
         ),
         (!is_removed || has_journal, "the volume has no journal"),
         (
-            !(is_removed && superblock.has_orphan_file()),
-            "the orphan file needs the journal: tune2fs -O ^orphan_file takes it away",
+            !(is_removed && superblock.has_orphan_file()) || is_orphan_file_removed,
+            "the orphan file needs the journal: take it away, too: -O ^has_journal,^orphan_file",
         ),
         (
             changes.journal != JournalChange::External || has_device,
@@ -198,14 +233,60 @@ fn check(
             "a volume of the original revision has none of this; e2fsck gives it the new one",
         ),
     ];
-    match rules.into_iter().find(|(holds, _)| !holds) {
-        Some((_, rule)) => Err(Error::Invalid(rule)),
-        None => journal::check_device(superblock, journal, changes.journal),
+    if let Some((_, rule)) = rules.into_iter().find(|(holds, _)| !holds) {
+        return Err(Error::Invalid(rule));
+    }
+    check_seed(superblock, changes)?;
+    journal::check_device(superblock, journal, changes.journal)
+}
+
+/// Checks that the seed of the checksums, of which the UUID is a part, stays.
+fn check_seed(superblock: &Superblock, changes: &Changes) -> Result<()> {
+    let raw = &superblock.raw;
+    let checksums = Checksums::of(raw, superblock.features);
+    let seed = features::CHECKSUM_SEED;
+    let is_asked = changes.features.contains(&seed);
+    if is_asked && !checksums.has_tails() {
+        return Err(Error::Invalid(
+            "metadata_csum_seed is of use with metadata_csum only",
+        ));
+    }
+    let has_seed = raw.features().word(seed.0) & seed.1 != 0;
+    if changes.features_removed.contains(&seed) && has_seed {
+        let uuid = changes.uuid.unwrap_or(raw.uuid);
+        if checksum::crc32c(checksum::START, &uuid) != raw.checksum_seed.get() {
+            return Err(Error::Unsupported(
+                "metadata_csum_seed has to stay: the checksums are of an earlier UUID".to_owned(),
+            ));
+        }
+        return Ok(());
+    }
+    let is_renamed = changes.uuid.is_some_and(|uuid| uuid != raw.uuid);
+    match checksums {
+        Checksums::Metadata(_) if is_renamed && !has_seed && !is_asked => {
+            Err(Error::Unsupported(
+                "all checksums are of the UUID: keep their seed with -O metadata_csum_seed, which Linux 4.4 and newer mount; tune2fs -U computes them anew".to_owned(),
+            ))
+        }
+        Checksums::Descriptors(_) if is_renamed => Err(Error::Unsupported(
+            "the checksums of the group descriptors are of the UUID: tune2fs -U computes them anew"
+                .to_owned(),
+        )),
+        _ => Ok(()),
     }
 }
 
 fn change_fields(superblock: &mut Superblock, changes: &Changes) {
     let raw = &mut superblock.raw;
+    if changes.features.contains(&features::CHECKSUM_SEED)
+        && !raw
+            .features()
+            .incompatible
+            .contains(Incompatible::METADATA_CSUM_SEED)
+    {
+        raw.checksum_seed
+            .set(checksum::crc32c(checksum::START, &raw.uuid));
+    }
     if let Some(label) = &changes.label {
         raw.label = Default::default();
         raw.label[..label.len()].copy_from_slice(label.as_bytes());
@@ -224,6 +305,34 @@ fn change_fields(superblock: &mut Superblock, changes: &Changes) {
     }
     if let Some(count) = changes.max_mount_count {
         raw.max_mount_count.set(count);
+    }
+    if let Some(count) = changes.mount_count {
+        raw.mount_count.set(count);
+    }
+    if let Some(seconds) = changes.check_interval {
+        raw.check_interval.set(seconds);
+    }
+    if let Some(seconds) = changes.check_time {
+        (raw.check_time, raw.check_time_high) = split_time(seconds);
+    }
+    if let Some(user) = changes.reserved_user {
+        raw.reserved_uid.set(user);
+    }
+    if let Some(group) = changes.reserved_group {
+        raw.reserved_gid.set(group);
+    }
+    if let Some(blocks) = changes.raid_stride {
+        raw.raid_stride.set(blocks);
+    }
+    if let Some(blocks) = changes.raid_stripe_width {
+        raw.raid_stripe_width.set(blocks);
+    }
+    if let Some(hash) = changes.hash {
+        raw.default_hash_version = hash as u8;
+    }
+    if let Some(path) = &changes.last_mounted {
+        raw.last_mounted_on = [0; 64];
+        raw.last_mounted_on[..path.len()].copy_from_slice(path.as_bytes());
     }
     let (set, clear) = changes.mount_options;
     let options = raw.default_mount_options().difference(clear) | set;

@@ -10,8 +10,8 @@
 //! is every claim of single trials. The size agrees where the logarithm of our ratio is between
 //! half of the lowest and double of the highest published one; a claim whose size does not is
 //! reproduced in its direction only. A ratio that may be 1 is too small if the whole interval is
-//! below half of the published one: then it is known that the difference is not there. A source that
-//! gives no figures claims a direction, and has it reproduced.
+//! below half of the published one: then it is known that the difference is not there. A source
+//! that gives no figures claims a direction, and has it reproduced.
 //!
 //! A claim that is not reproduced is *explained* if it is reproduced with one input changed to a
 //! value that a source gives. A claim about a disk that was run in memory is not decided at all.

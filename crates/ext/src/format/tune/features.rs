@@ -3,8 +3,14 @@
 //! | cleared feature | condition |
 //! |---|---|
 //! | `dir_index` | none: directories are readable without the index, and lose their index flag |
+//! | `dir_index` with `metadata_csum` | no directory has an index |
 //! | `ext_attr` | no inode has attributes |
+//! | `extent` | no inode has extents |
 //! | `large_file` | no file has 2 GiB or more |
+//! | `huge_file` | no inode counts 2^32 sectors, or blocks |
+//! | `dir_nlink` | no directory has too many subdirectories to count |
+//! | `metadata_csum_seed` | the seed is that of the UUID |
+//! | `orphan_file` | no slot of it is in use |
 //!
 //! One pass over the inode tables checks the conditions. Features whose removal would leave work
 //! for e2fsck are refused by name.
@@ -13,12 +19,15 @@ use core::ops::ControlFlow;
 use std::sync::Arc;
 
 use block::BlockDevice;
+use layout::InodeNr;
 use layout::attribute;
-use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible, Word, lookup};
+use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible, Word, lookup, word_names};
 use layout::inode::{BASE_SIZE, InodeFlags};
 use layout::mode::FileType;
 use layout::superblock::Superblock as Raw;
 
+use super::Changes;
+use crate::disk::checksums::Checksums;
 use crate::disk::superblock::Superblock;
 use crate::disk::tables::{TableInode, Tables};
 use crate::error::{Error, Result};
@@ -26,12 +35,39 @@ use crate::error::{Error, Result};
 /// Size in bytes from which a file needs `large_file`.
 const LARGE_BYTES: u64 = 1 << 31;
 
+/// `orphan_file`.
+pub(super) const ORPHAN_FILE: (Word, u32) = (Word::Compatible, Compatible::ORPHAN_FILE.bits());
+/// `metadata_csum_seed`.
+pub(super) const CHECKSUM_SEED: (Word, u32) =
+    (Word::Incompatible, Incompatible::METADATA_CSUM_SEED.bits());
+
 /// Returns the features that this module sets and clears.
 const fn free(word: Word) -> u32 {
     match word {
         Word::Compatible => Compatible::DIR_INDEX.union(Compatible::EXT_ATTR).bits(),
-        Word::Incompatible => 0,
-        Word::ReadOnlyCompatible => ReadOnlyCompatible::LARGE_FILE.bits(),
+        Word::Incompatible => Incompatible::EXTENTS
+            .union(Incompatible::METADATA_CSUM_SEED)
+            .bits(),
+        Word::ReadOnlyCompatible => ReadOnlyCompatible::LARGE_FILE
+            .union(ReadOnlyCompatible::HUGE_FILE)
+            .union(ReadOnlyCompatible::DIR_NLINK)
+            .bits(),
+    }
+}
+
+/// Returns the features that this module sets and does not clear.
+const fn only_set(word: Word) -> u32 {
+    match word {
+        Word::Incompatible => Incompatible::LARGE_DIR.bits(),
+        Word::Compatible | Word::ReadOnlyCompatible => 0,
+    }
+}
+
+/// Returns the features that this module clears and does not set.
+const fn only_cleared(word: Word) -> u32 {
+    match word {
+        Word::Compatible => Compatible::ORPHAN_FILE.bits(),
+        Word::Incompatible | Word::ReadOnlyCompatible => 0,
     }
 }
 
@@ -50,11 +86,12 @@ const fn left_to_e2fsck(word: Word) -> u32 {
 /// [`Error::Unsupported`] if it is unknown or needs a conversion.
 pub fn free_feature(name: &str) -> Result<(Word, u32)> {
     let (word, bit) = known(name)?;
-    if free(word) & bit == bit {
+    if (free(word) | only_set(word)) & bit == bit {
         return Ok((word, bit));
     }
+    let can = names(only_set);
     Err(Error::Unsupported(format!(
-        "the feature {name} cannot be given to a volume that is there: dir_index, ext_attr and large_file can, and has_journal"
+        "the feature {name} cannot be given to a volume that is there: {can} and has_journal can"
     )))
 }
 
@@ -65,18 +102,30 @@ pub fn free_feature(name: &str) -> Result<(Word, u32)> {
 /// can.
 pub fn removable_feature(name: &str) -> Result<(Word, u32)> {
     let (word, bit) = known(name)?;
-    if free(word) & bit == bit {
+    if (free(word) | only_cleared(word)) & bit == bit {
         return Ok((word, bit));
     }
+    let can = names(only_cleared);
     Err(Error::Unsupported(if left_to_e2fsck(word) & bit == bit {
         format!(
             "the feature {name} is not taken away here, since work would be left: tune2fs -O ^{name} does, and then e2fsck -f"
         )
     } else {
-        format!(
-            "the feature {name} cannot be taken away: dir_index, ext_attr and large_file can, and has_journal"
-        )
+        format!("the feature {name} cannot be taken away: {can} and has_journal can")
     }))
+}
+
+/// Returns the names of the free features and of others.
+fn names(others: fn(Word) -> u32) -> String {
+    let words = [
+        Word::Compatible,
+        Word::Incompatible,
+        Word::ReadOnlyCompatible,
+    ];
+    let names = words
+        .into_iter()
+        .flat_map(|word| word_names(word, free(word) | others(word)));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 fn known(name: &str) -> Result<(Word, u32)> {
@@ -87,7 +136,10 @@ fn known(name: &str) -> Result<(Word, u32)> {
 pub(super) struct Removal {
     dir_index: bool,
     ext_attr: bool,
+    extent: bool,
     large_file: bool,
+    huge_file: bool,
+    dir_nlink: bool,
 }
 
 impl Removal {
@@ -98,13 +150,25 @@ impl Removal {
             is_asked && raw.features().word(word) & bit != 0
         };
         let compatible = |bit: Compatible| has(Word::Compatible, bit.bits());
-        let large_file = ReadOnlyCompatible::LARGE_FILE.bits();
+        let read_only = |bit: ReadOnlyCompatible| has(Word::ReadOnlyCompatible, bit.bits());
         let removal = Self {
             dir_index: compatible(Compatible::DIR_INDEX),
             ext_attr: compatible(Compatible::EXT_ATTR),
-            large_file: has(Word::ReadOnlyCompatible, large_file),
+            extent: has(Word::Incompatible, Incompatible::EXTENTS.bits()),
+            large_file: read_only(ReadOnlyCompatible::LARGE_FILE),
+            huge_file: read_only(ReadOnlyCompatible::HUGE_FILE),
+            dir_nlink: read_only(ReadOnlyCompatible::DIR_NLINK),
         };
-        (removal.dir_index || removal.ext_attr || removal.large_file).then_some(removal)
+        let Self {
+            dir_index,
+            ext_attr,
+            extent,
+            large_file,
+            huge_file,
+            dir_nlink,
+        } = removal;
+        let is_any = dir_index || ext_attr || extent || large_file || huge_file || dir_nlink;
+        is_any.then_some(removal)
     }
 
     /// Checks that nothing uses the features. Returns the places of the inodes of indexed
@@ -118,6 +182,7 @@ impl Removal {
         superblock: &Superblock,
     ) -> Result<Vec<u64>> {
         let mut indexed = Vec::new();
+        let has_tails = Checksums::of(&superblock.raw, superblock.features).has_tails();
         Tables::open(device, superblock)?.visit(&mut |inode| {
             if let Some((feature, what)) = self.user(inode) {
                 return Err(Error::Unsupported(format!(
@@ -126,7 +191,14 @@ impl Removal {
                 )));
             }
             let is_directory = inode.kind == FileType::Directory;
-            if self.dir_index && is_directory && inode.base.flags().contains(InodeFlags::INDEX) {
+            let has_index = is_directory && inode.base.flags().contains(InodeFlags::INDEX);
+            if self.dir_index && has_index && has_tails {
+                return Err(Error::Unsupported(format!(
+                    "the feature dir_index has to stay: the blocks of the index of directory {} have checksums of their own",
+                    inode.nr
+                )));
+            }
+            if self.dir_index && has_index {
                 indexed.push(inode.offset);
             }
             Ok(ControlFlow::Continue(()))
@@ -139,9 +211,48 @@ impl Removal {
         if self.ext_attr && has_attributes(inode) {
             return Some(("ext_attr", "has extended attributes"));
         }
-        let is_large = inode.kind == FileType::Regular && inode.base.size(false) >= LARGE_BYTES;
-        (self.large_file && is_large).then_some(("large_file", "has 2 GiB or more"))
+        let (base, is_directory) = (&inode.base, inode.kind == FileType::Directory);
+        let is_large = inode.kind == FileType::Regular && base.size(false) >= LARGE_BYTES;
+        let is_huge = base.flags().contains(InodeFlags::HUGE_FILE) || base.blocks_high.get() != 0;
+        let uses = [
+            (
+                self.extent && base.flags().contains(InodeFlags::EXTENTS),
+                ("extent", "has extents"),
+            ),
+            (
+                self.large_file && is_large,
+                ("large_file", "has 2 GiB or more"),
+            ),
+            (
+                self.huge_file && is_huge,
+                ("huge_file", "has 2 TiB or more"),
+            ),
+            (
+                self.dir_nlink && is_directory && base.links_count.get() == 1,
+                ("dir_nlink", "has too many subdirectories to count"),
+            ),
+        ];
+        let found = uses.into_iter().find(|(is_used, _)| *is_used);
+        found.map(|(_, use_)| use_)
     }
+}
+
+/// Returns the inode of the orphan file, if that is taken away.
+///
+/// # Errors
+/// - [`Error::NotClean`] if inodes may be in it.
+pub(super) fn removed_orphan_file(
+    superblock: &Superblock,
+    changes: &Changes,
+) -> Result<Option<InodeNr>> {
+    if !superblock.has_orphan_file() || !changes.features_removed.contains(&ORPHAN_FILE) {
+        return Ok(None);
+    }
+    let features = superblock.features.read_only_compatible;
+    if features.contains(ReadOnlyCompatible::ORPHAN_PRESENT) {
+        return Err(Error::NotClean);
+    }
+    Ok(Some(InodeNr::new(superblock.raw.orphan_file_inode.get())))
 }
 
 fn has_attributes(inode: &TableInode<'_>) -> bool {
@@ -171,6 +282,7 @@ pub(super) fn clear_indexes(
         let bytes = &mut block[(offset - start) as usize..];
         let (inode, _) = <layout::inode::Inode as zerocopy::FromBytes>::mut_from_prefix(bytes)
             .expect("a block has room for its inodes");
+        // No checksum changes: with `metadata_csum` indexes stay.
         inode.set_flags(inode.flags() - InodeFlags::INDEX);
         device.write_blocks(start, vec![image])?;
     }

@@ -25,7 +25,7 @@ use crate::volume::{close_core, log_of_inode, open_core};
 /// Permissions of the journal's inode.
 const PERMISSIONS: u16 = 0o600;
 
-/// Opens the volume as if it had no journal, does the work, and closes it.
+/// Opens the volume without its journal, which is empty, does the work, and closes it.
 fn with_core<T>(device: &Arc<dyn BlockDevice>, work: impl FnOnce(&Core) -> Result<T>) -> Result<T> {
     let options = MountOptions {
         is_being_made: true,
@@ -163,10 +163,19 @@ pub(super) fn remove(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock)
     raw.journal_uuid = [0; 16];
     raw.journal_backup_type = 0;
     raw.journal_backup = Default::default();
+    match inode {
+        Some(nr) => free_file(device, superblock, nr),
+        None => write(device, superblock),
+    }
+}
+
+/// Frees a file of the volume's own that the superblock does not name any more.
+pub(super) fn free_file(
+    device: &Arc<dyn BlockDevice>,
+    superblock: &mut Superblock,
+    nr: InodeNr,
+) -> Result<()> {
     write(device, superblock)?;
-    let Some(nr) = inode else {
-        return Ok(());
-    };
     with_core(device, |core| free(core, nr))?;
     take_over(device, superblock)?;
     write(device, superblock)
@@ -176,13 +185,20 @@ fn free(core: &Core, nr: InodeNr) -> Result<()> {
     let inode = Inode::load(core, nr)?;
     let mut state = inode.state.write();
     let map = FileMap::of(&state);
-    let mut handle = core.begin(map.credits_to_free())?;
+    let mut credits = map.credits_to_free();
+    // The inode's bitmap and its group.
+    credits.blocks += 2;
+    let mut handle = core.begin(credits)?;
     let from = FileBlock::new(0);
     map.free_from(core, &mut handle, &inode, &mut state, from)?;
     let (buffer, offset) = core.table_of(nr)?;
     let end = offset + usize::from(core.geometry().inode_bytes);
     handle.write(&buffer)?[offset..end].fill(0);
     state.discard(&mut handle);
+    // The numbers of reserved inodes are never free.
+    if nr >= core.geometry().first_inode {
+        core.free_inode(&mut handle, nr, false)?;
+    }
     handle.finish().map(drop)
 }
 
