@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, ioctl_fionbio, read};
+use rustix::pipe::fcntl_setpipe_size;
 
 use crate::cage::{Bind, Cage, MEMORY_FOLDER, SOCKET_FOLDER};
 use crate::socket::{POLL_INTERVAL, receive_files, timespec};
@@ -25,6 +26,8 @@ pub const REPORT_PREFIX: &str = "@jext ";
 
 /// Real time that a killed guest has to disappear.
 const END_MAX: Duration = Duration::from_secs(10);
+/// Length of the pipe of a console in bytes: `/proc/sys/fs/pipe-max-size` of most systems.
+const PIPE_BYTES: usize = 1 << 20;
 /// Number of lines of the console that an error shows.
 const TAIL_LINES: usize = 20;
 /// Maximum length of a line of the console in bytes.
@@ -81,6 +84,18 @@ pub(crate) struct Console {
     has_ended: bool,
 }
 
+/// Returns a pipe for a console: its end for reading, which does not block, and its other end.
+///
+/// It is as long as any user may have it. The kernel of a guest waits for room in it in real time,
+/// of which it hears nothing in virtual time: a guest whose pipe is full hangs.
+fn console_pipe() -> io::Result<(io::PipeReader, io::PipeWriter)> {
+    let (pipe, output) = io::pipe()?;
+    ioctl_fionbio(&pipe, true)?;
+    // A user with many pipes has less; so has a system with another limit.
+    let _ = fcntl_setpipe_size(&pipe, PIPE_BYTES);
+    Ok((pipe, output))
+}
+
 impl Guest {
     /// Starts a guest, in real time.
     ///
@@ -89,8 +104,7 @@ impl Guest {
     pub fn start(setup: &GuestSetup) -> Result<Self, GuestError> {
         let cage = setup.cage();
         let (own, other) = UnixStream::pair().map_err(GuestError::at("socket"))?;
-        let (pipe, output) = io::pipe().map_err(GuestError::at("pipe"))?;
-        ioctl_fionbio(&pipe, true).map_err(GuestError::at("pipe"))?;
+        let (pipe, output) = console_pipe().map_err(GuestError::at("pipe"))?;
         let again = output.try_clone().map_err(GuestError::at("pipe"))?;
         let mut command = Cage::command(&setup.program, other, Stdio::from(output));
         let child = command.stderr(Stdio::from(again)).spawn();
@@ -382,6 +396,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_console_takes_a_megabyte_that_is_not_read() {
+        let (pipe, output) = console_pipe().expect("a pipe");
+        ioctl_fionbio(&output, true).expect("a pipe");
+        let written = (&output).write(&[b'a'; PIPE_BYTES]);
+        assert_eq!(written.expect("there is room"), PIPE_BYTES);
+        let mut console = Console::new(pipe.into());
+        assert!(console.read_some());
+    }
 
     #[test]
     fn reports_are_told_from_other_lines() {

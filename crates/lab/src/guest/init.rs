@@ -28,6 +28,8 @@ const PLACE: &str = "/mnt";
 const MODULES: &str = "/usr/lib/uml/modules";
 /// Prefix of console lines that are reports.
 const PREFIX: &str = uml::guest::REPORT_PREFIX;
+/// Pause after each part of a result.
+const PART_PAUSE: Nanos = Nanos::new(1_000_000);
 /// A slack in nanoseconds by which the kernel may let a process sleep longer; zero means the
 /// default.
 const TIMER_SLACK: &str = "1";
@@ -105,7 +107,12 @@ fn work() -> Result<()> {
     for (name, figure) in [("memory_left", memory), ("commits", committed)] {
         metrics.extend(figure.map(|figure| (name.to_owned(), figure)));
     }
-    result.reports()?.iter().for_each(report);
+    for part in result.reports()? {
+        report(&part);
+        // The host reads the console when time passes; this kernel does not notice when a full one
+        // has room again.
+        rt::sleep(PART_PAUSE);
+    }
     report(&Report::Done);
     Ok(())
 }
