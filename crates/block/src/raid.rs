@@ -50,6 +50,9 @@ pub const GROUPS_DEFAULT: u32 = 2;
 /// Unit of chunk sizes in bytes.
 pub const CHUNK_BYTES_UNIT: u64 = 4096;
 
+/// Maximum number of members of RAID 6: each data chunk has another factor in the second parity.
+const RAID6_MEMBERS_MAX: usize = 257;
+
 /// Maximum chunk size, so that the size of a part of a request fits into 32 bits.
 const CHUNK_BYTES_MAX: u64 = 1 << 30;
 
@@ -104,6 +107,9 @@ impl RaidLevel {
     /// text.
     pub(crate) fn check_groups(self, members: usize, groups: Option<u32>) -> Result<(), String> {
         match self {
+            Self::Raid6 if members > RAID6_MEMBERS_MAX => {
+                Err(format!("at most {RAID6_MEMBERS_MAX} members of {self}"))
+            }
             Self::Raid10 if !members.is_multiple_of(2) => {
                 Err(format!("an even number of members of {self}"))
             }

@@ -359,33 +359,49 @@ impl Backing {
         pieces: &mut [IoSlice<'_>],
         is_forced: bool,
     ) -> Result<(), Errno> {
+        let mut at = offset;
+        self.write_from(&mut at, pieces, is_forced)
+            .map_err(|error| match error {
+                // What was written in part is not refused: it has changed something.
+                Errno::NOSPC | Errno::DQUOT if at > offset => Errno::IO,
+                other => other,
+            })
+    }
+
+    /// Writes pieces at an offset, which is moved to where the write has come to.
+    fn write_from(
+        &self,
+        at: &mut u64,
+        pieces: &mut [IoSlice<'_>],
+        is_forced: bool,
+    ) -> Result<(), Errno> {
         let mut needs_flush = false;
-        let (mut at, mut rest) = (offset, pieces);
+        let mut rest = pieces;
         IoSlice::advance_slices(&mut rest, 0);
         while !rest.is_empty() {
             let count = rest.len().min(PIECES_MAX);
             let done = if is_forced && self.has_forced_writes.load(Ordering::Relaxed) {
                 let flags = ReadWriteFlags::DSYNC;
-                match retry(|| rustix::io::pwritev2(&self.file, &rest[..count], at, flags)) {
+                match retry(|| rustix::io::pwritev2(&self.file, &rest[..count], *at, flags)) {
                     Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                         self.has_forced_writes.store(false, Ordering::Relaxed);
                         continue;
                     }
                     // Either the write or the flush failed; only the write may be repeated.
                     Err(Errno::NOSPC | Errno::DQUOT) => {
-                        retry(|| rustix::io::pwritev(&self.file, &rest[..count], at))?;
+                        retry(|| rustix::io::pwritev(&self.file, &rest[..count], *at))?;
                         return Err(Errno::IO);
                     }
                     done => done?,
                 }
             } else {
                 needs_flush = is_forced;
-                retry(|| rustix::io::pwritev(&self.file, &rest[..count], at))?
+                retry(|| rustix::io::pwritev(&self.file, &rest[..count], *at))?
             };
             if done == 0 {
                 return Err(Errno::IO);
             }
-            at += done as u64;
+            *at += done as u64;
             IoSlice::advance_slices(&mut rest, done);
         }
         if needs_flush {

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use layout::{Block, SectorNr};
+use rt::Mutex;
 
 use super::fanout::{Fanout, Place, Returned};
 use super::group::{Busy, GroupWork};
@@ -103,6 +104,7 @@ impl ParityDevice {
             stripes,
             busy: Arc::new(Busy::default()),
             detached: Arc::new(DetachedErrors::default()),
+            torn: Mutex::default(),
         };
         Ok(Self {
             core: Arc::new(core),
@@ -299,7 +301,7 @@ impl ParityDevice {
             };
             (!failed.contains(&member)).then(|| fanout.push(member, request))
         };
-        let mut sent: Vec<(Vec<usize>, Vec<Place>)> = Vec::with_capacity(planned.len());
+        let mut sent: Vec<(u64, Vec<usize>, Vec<Place>)> = Vec::with_capacity(planned.len());
         for (mut write, parities) in planned {
             let (stripe, is_forced, (from, _)) = (write.stripe, write.is_forced(), write.range());
             let mut places = Vec::new();
@@ -313,16 +315,20 @@ impl ParityDevice {
                 let payload = vec![block.into_arc()];
                 places.extend(push(member, stripe, from, payload, is_forced));
             }
-            sent.push((write.data.iter().map(|new| new.write).collect(), places));
+            let writes = write.data.iter().map(|new| new.write).collect();
+            sent.push((stripe, writes, places));
         }
         let tickets = fanout.submit(|member| core.members.get(member));
         let core = Arc::clone(core);
         Ticket::joined(tickets, move |parts| {
             let mut returned = Returned::new(parts);
-            for (writes, places) in sent {
+            for (stripe, writes, places) in sent {
                 let Some(error) = core.settle(&places, &mut returned) else {
                     continue;
                 };
+                if !matches!(error, DeviceError::NoSpace { .. }) {
+                    core.torn.lock().insert(stripe);
+                }
                 for write in writes {
                     failures[write] = Some(error.clone());
                 }

@@ -1,9 +1,11 @@
 //! The common part of reads and writes of arrays with parity: reading members, computing the data
 //! of missing ones, and deciding what a member's errors mean for the array.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use layout::{Block, SectorNr};
+use rt::Mutex;
 
 use super::fanout::{Fanout, Place, Returned};
 use super::group::Busy;
@@ -24,6 +26,9 @@ pub(super) struct Core {
     pub(super) stripes: Stripes,
     pub(super) busy: Arc<Busy>,
     pub(super) detached: Arc<DetachedErrors>,
+    /// Stripes of which a write failed in part when there was no redundancy left: what a missing
+    /// member had of them is lost.
+    pub(super) torn: Mutex<BTreeSet<u64>>,
 }
 
 impl Core {
@@ -70,25 +75,33 @@ impl Core {
         }
     }
 
-    /// Removes the member that failed a write or a flush. Returns an error if the array cannot work
-    /// without it. A write that all members refuse for lack of space has changed nothing: it is
-    /// refused, and all of them stay. A write done in part, with no redundancy left, has changed
-    /// the contents of a missing member, and has failed.
+    /// Removes the members that failed a write or a flush: first those that are gone, then those
+    /// that failed. Returns an error if the array cannot work without one. A write that all others
+    /// refuse for lack of space has changed nothing: it is refused, and they stay; otherwise they
+    /// leave last. A write done in part, with no redundancy left, has changed the contents of a
+    /// missing member, and has failed.
     pub(super) fn settle(&self, places: &[Place], returned: &mut Returned) -> Option<DeviceError> {
         let take = |place: &Place| (place.member, returned.take(*place));
-        let answers: Vec<(usize, Answer)> = places.iter().map(take).collect();
-        let is_refused =
-            |(_, answer): &(usize, Answer)| matches!(answer, Err(DeviceError::NoSpace { .. }));
-        if let Some((_, Err(error))) = answers.first()
-            && answers.iter().all(is_refused)
-        {
-            return Some(error.clone());
-        }
+        let failed = self.members.failed();
+        let answers = places.iter().map(take);
+        let mut answers: Vec<(usize, Answer)> = answers
+            .filter(|(member, _)| !failed.contains(member))
+            .collect();
+        answers.sort_by_key(|(_, answer)| match answer {
+            Err(DeviceError::Gone) => 0,
+            Err(DeviceError::NoSpace { .. }) => 2,
+            Err(_) => 1,
+            Ok(_) => 3,
+        });
+        let has_written = answers.iter().any(|(_, answer)| answer.is_ok());
         let mut lost = None;
         for (member, answer) in answers {
-            if let Err(error) = answer
-                && !self.members.fail(member)
-            {
+            let Err(error) = answer else { break };
+            let is_refused = matches!(error, DeviceError::NoSpace { .. });
+            if is_refused && !has_written && lost.is_none() {
+                return Some(error);
+            }
+            if !self.members.fail(member) {
                 lost = Some(error);
             }
         }
@@ -120,6 +133,15 @@ impl Core {
             let missing = self.missing(&unreadable);
             if missing.len() > self.stripes.parities {
                 return Err(DeviceError::Gone);
+            }
+            if self.torn.lock().contains(&part.stripe) {
+                return Err(DeviceError::Failed {
+                    operation: "read",
+                    sector: self.sector(part.stripe, part.within),
+                    sectors: part.bytes / 512,
+                    device: "the array".to_owned(),
+                    cause: "a write of its stripe failed in part, without redundancy".to_owned(),
+                });
             }
             let needed = needs_of_missing(self.stripes, part.stripe, &missing);
             let (within, bytes) = (part.within, part.bytes);

@@ -191,6 +191,7 @@ fn too_few_or_odd_members_are_refused() {
         (RaidLevel::Raid10, 5),
         (RaidLevel::Raid50, 5),
         (RaidLevel::Raid50, 7),
+        (RaidLevel::Raid6, 258),
     ] {
         let members = members(count, |_| FaultPlan::default());
         assert!(
@@ -319,6 +320,47 @@ fn a_member_that_does_not_discard_stays_in_the_mirror() {
     assert_eq!(mirror.failed_members(), []);
 }
 
+/// A member that is gone leaves before those that have no room: the write is refused, and all data
+/// is still there.
+#[test]
+fn members_without_room_stay_if_another_one_is_gone() {
+    for level in [RaidLevel::Raid5, RaidLevel::Raid6] {
+        let count = level.members_min();
+        for gone in 0..count {
+            let effect = |member| match member {
+                member if member == gone => Effect::Gone,
+                _ => Effect::NoSpace,
+            };
+            let plan = |member| FaultPlan {
+                seed: 0,
+                rules: vec![FaultRule {
+                    operations: Operations::WRITES,
+                    when: When::Always,
+                    effect: effect(member),
+                }],
+                bad_sectors: vec![],
+            };
+            let members = members(count, plan);
+            let arm = |is_armed| members.iter().for_each(|member| member.set_armed(is_armed));
+            arm(false);
+            let array = assemble(level, devices(&members), 4096).expect("an array");
+            let write = |byte| array.write_blocks(0, payload_from_bytes(&[byte; 8192], 4096));
+            write(1).expect("there is room");
+            arm(true);
+            let refused = write(2);
+            let is_refused = matches!(refused, Err(DeviceError::NoSpace { .. }));
+            assert!(is_refused, "{level} without {gone}: {refused:?}");
+            arm(false);
+            let read = array.read_blocks(0, 2, 4096).expect("one has left");
+            assert!(
+                payload_to_bytes(&read) == [1; 8192],
+                "{level} without {gone}"
+            );
+            write(3).expect("there is room again");
+        }
+    }
+}
+
 /// A full host refuses writes of a whole stripe, which can be tried again; or of a part of it in an
 /// array without one member, whose contents then cannot be computed any more: the write fails.
 #[test]
@@ -380,6 +422,8 @@ fn a_write_of_a_stripe_is_refused_as_a_whole_or_fails() {
                 write(0, 3).expect("there is room again");
             } else if has_lost {
                 assert!(matches!(written, Err(DeviceError::Failed { .. })), "{what}");
+                let lost = device.read_blocks(CHUNK as u64, 1, CHUNK as u32);
+                assert!(matches!(lost, Err(DeviceError::Failed { .. })), "{what}");
                 continue;
             } else {
                 assert_eq!(written, Ok(()), "the parity's member leaves");

@@ -226,11 +226,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     for name in names.filter(|name| !name.is_empty()) {
         match name.strip_prefix('^') {
             Some(HAS_JOURNAL) => wish.is_removed = true,
-            Some(name) => changes
-                .features_removed
-                .push(tune::removable_feature(name)?),
+            // The last word on a feature counts.
+            Some(name) => {
+                let feature = tune::removable_feature(name)?;
+                changes.features.retain(|other| *other != feature);
+                changes.features_removed.push(feature);
+            }
             None if name == HAS_JOURNAL => wish.is_made = true,
-            None => changes.features.push(tune::free_feature(name)?),
+            None => {
+                let feature = tune::free_feature(name)?;
+                changes.features_removed.retain(|other| *other != feature);
+                changes.features.push(feature);
+            }
         }
     }
     let raw = super::info::raw_superblock(&device).with_context(|| arguments.device.clone())?;

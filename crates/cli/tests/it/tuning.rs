@@ -501,6 +501,12 @@ fn an_ext4_gets_another_uuid() {
     folder.good(&format!("tune -O metadata_csum_seed -U {UUID} disk.img"));
     let error = folder.bad("tune -O ^metadata_csum_seed disk.img");
     assert!(error.contains("of an earlier UUID"), "{error}");
+    // The last word counts: without the seed there is no other UUID.
+    folder.good("mkfs -q -F -t ext4 disk.img 64M");
+    let both = format!("tune -U {UUID} -O metadata_csum_seed,^metadata_csum_seed disk.img");
+    let error = folder.bad(&both);
+    assert!(error.contains("all checksums"), "{error}");
+    folder.check("disk.img");
     folder.good("mkfs -q -F -t ext3 disk.img 64M");
     let error = folder.bad("tune -O metadata_csum_seed disk.img");
     assert!(error.contains("with metadata_csum only"), "{error}");
@@ -527,6 +533,39 @@ fn an_ext3_becomes_an_ext4() {
     folder.check("disk.img");
     let error = folder.bad("tune -O ^large_dir disk.img");
     assert!(error.contains("cannot be taken away"), "{error}");
+}
+
+/// What is refused has changed nothing.
+#[test]
+fn what_is_refused_has_changed_nothing() {
+    let folder = Folder::new();
+    folder.write("empty", b"");
+    folder.good("mkfs -q -t ext4 -O ^has_journal,^metadata_csum disk.img 16M");
+    folder.good("mkdir disk.img:/d");
+    for number in 0..300 {
+        folder.good(&format!("cp empty disk.img:/d/a-long-name-{number:04}"));
+    }
+    folder.good("journal create -q -b 1024 small.img 4M");
+    folder.good("journal create -q -b 4096 taken.img 8M");
+    folder.good("mkfs -q -b 4096 -J device=taken.img other.img 16M");
+    let before = folder.read("disk.img");
+    for (line, said) in [
+        ("tune -O ^dir_index -J size=1 disk.img", "1024 to 10240000"),
+        ("tune -O ^dir_index -J size=12 disk.img", "more than half"),
+        (
+            "tune -O ^extent -J size=4 disk.img",
+            "with a second command",
+        ),
+        (
+            "tune -O ^dir_index -J device=small.img disk.img",
+            "another size",
+        ),
+        ("tune -O ^dir_index -J device=taken.img disk.img", "user"),
+    ] {
+        let error = folder.bad(line);
+        assert!(error.contains(said), "{line}: {error}");
+        assert!(folder.read("disk.img") == before, "{line}");
+    }
 }
 
 /// Blocks of an index have checksums that a linear directory has at other places.

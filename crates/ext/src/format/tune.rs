@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use layout::checksum;
-use layout::feature::Incompatible;
+use layout::feature::{Compatible, Incompatible};
 use layout::superblock as disk;
 
 use crate::disk::checksums::Checksums;
@@ -112,6 +112,9 @@ pub fn apply(
     let mut superblock = read(device)?;
     check(&superblock, journal, changes)?;
     journal::check_empty(device, &superblock, journal)?;
+    if let JournalChange::Internal(blocks) = changes.journal {
+        journal::check_room(device, &superblock, blocks)?;
+    }
     let removal = Removal::of(&superblock.raw, &changes.features_removed);
     let indexed = match removal {
         Some(removal) => removal.check(device, &superblock)?,
@@ -120,18 +123,21 @@ pub fn apply(
     let old_uuid = superblock.raw.uuid;
     let orphan_file = features::removed_orphan_file(&superblock, changes)?;
     change_fields(&mut superblock, changes);
+    // Another device is the first to change, and refuses what it has to.
+    match (changes.journal, journal) {
+        (JournalChange::Keep, Some(journal)) => {
+            journal::rename_user(journal, &superblock, old_uuid)?;
+        }
+        (JournalChange::External, Some(journal)) => journal::attach(journal, &mut superblock)?,
+        _ => {}
+    }
     clear_indexes(device, &superblock, &indexed)?;
     if let Some(nr) = orphan_file {
         superblock.raw.orphan_file_inode.set(0);
         journal::free_file(device, &mut superblock, nr)?;
     }
     match changes.journal {
-        JournalChange::Keep => {
-            if let Some(journal) = journal {
-                journal::rename_user(journal, &superblock, old_uuid)?;
-            }
-            write(device, &mut superblock)
-        }
+        JournalChange::Keep | JournalChange::External => write(device, &mut superblock),
         JournalChange::Remove => {
             let external = journal::External::of(&superblock, journal, old_uuid);
             journal::remove(device, &mut superblock)?;
@@ -139,10 +145,6 @@ pub fn apply(
         }
         JournalChange::Abandon => journal::remove(device, &mut superblock),
         JournalChange::Internal(blocks) => journal::make(device, &mut superblock, blocks),
-        JournalChange::External => {
-            let journal = journal.expect("it was checked that there is one");
-            journal::attach(device, journal, &mut superblock)
-        }
     }
 }
 
@@ -161,7 +163,8 @@ fn check(
             format!("features that cannot be tuned: {features}; tune2fs tunes such a volume");
         return Err(Error::Unsupported(text));
     }
-    if superblock.needs_recovery || !superblock.is_clean() {
+    let has_orphans = superblock.raw.first_orphan.get() != 0;
+    if superblock.needs_recovery || !superblock.is_clean() || has_orphans {
         return Err(Error::NotClean);
     }
     let has_journal = superblock.journal_inode.is_some() || superblock.journal_uuid.is_some();
@@ -176,7 +179,24 @@ fn check(
     );
     let is_orphan_file_removed = changes.features_removed.contains(&features::ORPHAN_FILE);
     let blocks = superblock.geometry.block_count;
+    let is_in_both = |feature| changes.features_removed.contains(feature);
+    let is_given = |word: Word, bits: u32| superblock.raw.features().word(word) & bits != 0;
+    let stable = Compatible::STABLE_INODES.bits();
+    let extents = (Word::Incompatible, Incompatible::EXTENTS.bits());
     let rules = [
+        (
+            !changes.features.iter().any(is_in_both),
+            "a feature cannot be set and cleared at once",
+        ),
+        (
+            changes.uuid.is_none() || !is_given(Word::Compatible, stable),
+            "stable_inodes: encryption uses the UUID, which has to stay",
+        ),
+        (
+            !(matches!(changes.journal, JournalChange::Internal(_))
+                && changes.features_removed.contains(&extents)),
+            "a new journal has extents: create it with a second command",
+        ),
         (
             changes
                 .label
@@ -373,6 +393,8 @@ fn take_over(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock) -> Resu
     let raw = &mut superblock.raw;
     raw.set_free_blocks_count(now.raw.free_blocks_count());
     raw.free_inodes_count = now.raw.free_inodes_count;
+    let damage = now.raw.state() & disk::State::ERROR;
+    raw.state_bits.set((raw.state() | damage).bits());
     (raw.write_time, raw.write_time_high) = split_time(rt::wall().seconds);
     Ok(())
 }

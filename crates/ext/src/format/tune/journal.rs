@@ -202,24 +202,52 @@ fn free(core: &Core, nr: InodeNr) -> Result<()> {
     handle.finish().map(drop)
 }
 
-/// Creates an internal journal.
-pub(super) fn make(
-    device: &Arc<dyn BlockDevice>,
-    superblock: &mut Superblock,
-    blocks: Option<u32>,
-) -> Result<()> {
+/// Returns the length of a new internal journal in blocks.
+fn length(superblock: &Superblock, blocks: Option<u32>) -> Result<u32> {
     let usual = mkfs::journal_blocks(Profile::default(), superblock.geometry.block_count);
     let count = blocks.or(usual);
     let count = count.ok_or(Error::Invalid("the volume is too small for a journal"))?;
     if !(LOG_BLOCKS_MIN..=LOG_BLOCKS_MAX).contains(&count) {
         return Err(Error::Invalid("a journal has 1024 to 10240000 blocks"));
     }
-    let (log, words, size) = with_core(device, |core| {
-        if u64::from(count) > core.usage().blocks_free / 2 {
-            return Err(Error::Invalid(
-                "the journal would take more than half of the free blocks",
-            ));
+    Ok(count)
+}
+
+/// Checks that an internal journal can be created.
+pub(super) fn check_room(
+    device: &Arc<dyn BlockDevice>,
+    superblock: &Superblock,
+    blocks: Option<u32>,
+) -> Result<()> {
+    let count = length(superblock, blocks)?;
+    if u64::from(count) > superblock.raw.free_blocks_count() / 2 {
+        return Err(Error::Invalid(
+            "the journal would take more than half of the free blocks",
+        ));
+    }
+    let options = MountOptions {
+        read_only: true,
+        ..MountOptions::default()
+    };
+    let core = Core::assemble(Arc::clone(device), superblock.clone(), options, None, true)?;
+    match Inode::load(&core, InodeNr::JOURNAL) {
+        Err(Error::NotFound) => Ok(()),
+        Err(error) => Err(error),
+        Ok(_) => {
+            let text = "the journal's inode is in use although there is no journal: run e2fsck";
+            Err(Error::Unsupported(text.to_owned()))
         }
+    }
+}
+
+/// Creates an internal journal, for which there is room.
+pub(super) fn make(
+    device: &Arc<dyn BlockDevice>,
+    superblock: &mut Superblock,
+    blocks: Option<u32>,
+) -> Result<()> {
+    let count = length(superblock, blocks)?;
+    let (log, words, size) = with_core(device, |core| {
         let state = allocate(core, count)?;
         let log = log_of_inode(core, InodeNr::JOURNAL)?;
         Ok((log, state.words.to_raw(), state.size))
@@ -240,14 +268,6 @@ pub(super) fn make(
 /// Allocates `count` blocks to the journal's inode.
 fn allocate(core: &Core, count: u32) -> Result<InodeState> {
     let nr = InodeNr::JOURNAL;
-    match Inode::load(core, nr) {
-        Err(Error::NotFound) => {}
-        Err(error) => return Err(error),
-        Ok(_) => {
-            let text = "the journal's inode is in use although there is no journal: run e2fsck";
-            return Err(Error::Unsupported(text.to_owned()));
-        }
-    }
     let mut state = InodeState::fresh(FileKind::Regular, PERMISSIONS, 0, 0, 0);
     if core.superblock.has_extents() {
         state.use_extents();
@@ -272,12 +292,9 @@ fn allocate(core: &Core, count: u32) -> Result<InodeState> {
     Ok(state)
 }
 
-/// Attaches the volume to a journal device that no volume uses.
-pub(super) fn attach(
-    device: &Arc<dyn BlockDevice>,
-    journal: &Arc<dyn BlockDevice>,
-    superblock: &mut Superblock,
-) -> Result<()> {
+/// Makes the volume the user of a journal device that no other volume uses. The caller writes the
+/// superblock.
+pub(super) fn attach(journal: &Arc<dyn BlockDevice>, superblock: &mut Superblock) -> Result<()> {
     let found = mkfs::journal_device(journal)?;
     if found.block_bytes != superblock.geometry.block_bytes {
         return Err(Error::Invalid(
@@ -287,5 +304,5 @@ pub(super) fn attach(
     jbd2::format::add_user(journal, found.block_bytes, superblock.raw.uuid)?;
     set_feature(superblock, true);
     superblock.raw.journal_uuid = found.uuid;
-    write(device, superblock)
+    Ok(())
 }
