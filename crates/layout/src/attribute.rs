@@ -246,10 +246,7 @@ mod tests {
             ..ValueInode::of(&inode)
         };
         value.store(&mut inode);
-        assert_eq!(
-            (inode.change_time.get(), inode.version_low.get()),
-            (5, 7)
-        );
+        assert_eq!((inode.change_time.get(), inode.version_low.get()), (5, 7));
         assert_eq!(ValueInode::of(&inode), value);
     }
 

@@ -6,12 +6,12 @@ use layout::inode_flags::InodeFlags;
 use layout::time::InodeTime;
 
 use super::Volume;
-use crate::file::with_values;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
+use crate::file::with_values;
 use crate::xattr;
 use jbd2::Credits;
 

@@ -63,9 +63,7 @@ impl Volume {
         mode: SetMode,
     ) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        with_values(&self.core, || {
-            xattr::set(&self.core, nr, name, value, mode)
-        })
+        with_values(&self.core, || xattr::set(&self.core, nr, name, value, mode))
     }
 
     /// Removes an attribute, in one step. Removing an access control list that does not exist is no

@@ -115,7 +115,13 @@ impl Change {
         old: &Placed,
         new: Placed,
     ) -> Result<Self> {
-        Self::prepare(core, Owner::new(nr, state), state, (old, new), Broken::Refused)
+        Self::prepare(
+            core,
+            Owner::new(nr, state),
+            state,
+            (old, new),
+            Broken::Refused,
+        )
     }
 
     /// Prepares a change as [`new`](Self::new) does, for the owner of new values.

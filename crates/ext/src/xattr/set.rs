@@ -208,11 +208,13 @@ impl AttributeSet {
 
     /// Returns the sizes of the values in inodes of their own, or to be stored in one.
     pub(crate) fn sizes_of_values(&self) -> impl Iterator<Item = u32> {
-        self.attributes.iter().filter_map(|known| match &known.value {
-            Value::Inode(reference) => Some(reference.size),
-            Value::New(bytes) => Some(bytes.len() as u32),
-            Value::Bytes(_) => None,
-        })
+        self.attributes
+            .iter()
+            .filter_map(|known| match &known.value {
+                Value::Inode(reference) => Some(reference.size),
+                Value::New(bytes) => Some(bytes.len() as u32),
+                Value::Bytes(_) => None,
+            })
     }
 
     /// Returns the attributes, to change their values.

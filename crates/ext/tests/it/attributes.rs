@@ -46,8 +46,8 @@ const LISTS: &[&str] = &[
 ];
 const MODES: &[u16] = &[0, 0o600, 0o644, 0o666, 0o755, 0o777, 0o2770, 0o4711, 0o1777];
 
-fn next_operation(random: &mut Random, sizes: &[usize]) -> Op {
-    let path = (*random.pick(PATHS)).to_owned();
+fn next_operation(random: &mut Random, (paths, sizes): Choice) -> Op {
+    let path = (*random.pick(paths)).to_owned();
     match random.below(20) {
         0..9 => {
             let name = *random.pick(NAMES);
@@ -107,11 +107,14 @@ fn agree(block_bytes: u32, inode_bytes: u32, data: DataMode, seed: u64) {
         &["-I", &inode_size],
     );
     let when = format!("{block_bytes}, {inode_bytes}, {data:?}, seed {seed}");
-    agree_from(&cell, made, (&when, seed), SIZES);
+    agree_from(&cell, made, (&when, seed), (PATHS, SIZES));
 }
 
-/// The same from an image on, with values of these sizes.
-fn agree_from(cell: &Cell, made: Image, (when, seed): (&str, u64), sizes: &[usize]) {
+/// Paths and sizes of values.
+type Choice = (&'static [&'static str], &'static [usize]);
+
+/// The same from an image on.
+fn agree_from(cell: &Cell, made: Image, (when, seed): (&str, u64), choice: Choice) {
     let mut images = [made.copy(), made];
     let mut random = Random::new(seed);
     for round in 0..ROUNDS {
@@ -128,7 +131,7 @@ fn agree_from(cell: &Cell, made: Image, (when, seed): (&str, u64), sizes: &[usiz
             "{when}: each reads what the other wrote"
         );
         for number in 0..ROUND_OPERATIONS {
-            let op = next_operation(&mut random, sizes);
+            let op = next_operation(&mut random, choice);
             let expected = theirs.apply(&op);
             assert_eq!(
                 ours.apply(&op),

@@ -41,6 +41,7 @@ const ASIDES: [&str; 57] = [
     "Either the superblock",
     "The physical size",
     "Recreate",
+    " Fix?",
     "WARNING: SEVERE",
     "Inodes that were part",
     "Continue",

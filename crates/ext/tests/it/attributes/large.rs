@@ -7,6 +7,12 @@ const LARGE_SIZES: &[usize] = &[
     1, 17, 90, 300, 972, 1000, 2048, 3900, 4000, 4096, 5000, 20_000, 65_535, 65_536,
 ];
 
+/// Without the symbolic link: e2fsck 1.47.0 takes the target of a short one for a block map if the
+/// link has a value in an inode of its own and no attribute block.
+const LARGE_PATHS: &[&str] = &[
+    "/a", "/b", "/c", "/d", "/d/e", "/d/f", "/g", "/g/h", "/node",
+];
+
 /// Runs the same operations on both sides, with values of up to 64 KiB. The log has room for the
 /// largest value, which Linux writes in one transaction.
 fn agree_on_large(block_bytes: u32, features: &str, data: DataMode, seed: u64) {
@@ -26,7 +32,7 @@ fn agree_on_large(block_bytes: u32, features: &str, data: DataMode, seed: u64) {
     }
     let made = Image::with_arguments("ext4", block_bytes, LARGE_IMAGE_BYTES, false, &more);
     let when = format!("{block_bytes}, {features}, {data:?}, seed {seed}");
-    agree_from(&cell, made, (&when, seed), LARGE_SIZES);
+    agree_from(&cell, made, (&when, seed), (LARGE_PATHS, LARGE_SIZES));
 }
 
 #[test]
@@ -44,7 +50,12 @@ fn the_kernel_agrees_on_large_values_of_other_volumes() {
     if privilege::is_granted() {
         for seed in 0..SEEDS {
             agree_on_large(2048, "^extent,^64bit", DataMode::Journal, seed);
-            agree_on_large(1024, "metadata_csum_seed,^has_journal", DataMode::Ordered, seed);
+            agree_on_large(
+                1024,
+                "metadata_csum_seed,^has_journal",
+                DataMode::Ordered,
+                seed,
+            );
         }
     }
 }
