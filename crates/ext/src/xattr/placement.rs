@@ -7,7 +7,8 @@
 //! | no | no | refused as too large; nothing has changed |
 //!
 //! On a volume with `ea_inode` the last line is another one: the value gets an inode of its own,
-//! and the entry without it is placed by the same table.
+//! and the entry without it is placed by the same table. There the values in a block leave room for
+//! entries, as in Linux: otherwise a long value would keep others from getting an entry.
 
 use layout::attribute::{BLOCK_HEADER_SIZE, INODE_HEADER_SIZE, VALUE_SIZE_MAX};
 use layout::inode::{BASE_SIZE, EXTRA_SIZE};
@@ -17,11 +18,17 @@ use super::set::{AttributeSet, Value};
 use crate::disk::superblock::Superblock;
 use crate::error::{Error, Result};
 
+/// Part of a block, and its maximum in bytes, that values leave to entries with `ea_inode`.
+const ENTRIES_PART: usize = 8;
+const ENTRIES_BYTES_MAX: usize = 1024;
+
 /// Number of bytes for attributes after the headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) inode: usize,
     pub(crate) block: usize,
+    /// The values in the block take no more.
+    pub(crate) block_values: usize,
     /// The largest value in an inode of its own; 0 without `ea_inode`.
     pub(crate) value: usize,
 }
@@ -33,14 +40,17 @@ impl Room {
         let geometry = &superblock.geometry;
         let tail = usize::from(geometry.inode_bytes).saturating_sub(BASE_SIZE + extra_bytes);
         let inode = if extra_bytes == 0 { 0 } else { tail };
+        let block_bytes = geometry.block_bytes as usize;
+        let for_entries = (block_bytes / ENTRIES_PART).min(ENTRIES_BYTES_MAX);
+        let (block_values, value) = match superblock.has_ea_inode() {
+            true => (block_bytes - for_entries, VALUE_SIZE_MAX),
+            false => (block_bytes, 0),
+        };
         Self {
             inode: inode.saturating_sub(INODE_HEADER_SIZE),
-            block: geometry.block_bytes as usize - BLOCK_HEADER_SIZE,
-            value: if superblock.has_ea_inode() {
-                VALUE_SIZE_MAX
-            } else {
-                0
-            },
+            block: block_bytes - BLOCK_HEADER_SIZE,
+            block_values,
+            value,
         }
     }
 
@@ -92,9 +102,11 @@ impl Placed {
             self.block.remove(name);
             return true;
         }
+        let is_beside = matches!(&value, Value::Bytes(bytes) if !bytes.is_empty());
         let mut set = self.block.clone();
         set.put(name, value);
-        if set.bytes() <= room.block {
+        let leaves_room = !is_beside || set.value_bytes() <= room.block_values;
+        if set.bytes() <= room.block && leaves_room {
             self.block = set;
             self.inode.remove(name);
             return true;
@@ -121,6 +133,7 @@ mod tests {
     const ROOM: Room = Room {
         inode: 64,
         block: 96,
+        block_values: 96,
         value: 0,
     };
 
@@ -187,6 +200,19 @@ mod tests {
             (&[("user.a", 40), ("user.b", 72), ("user.c", 1)], "ib-"),
             (&[("user.a", 40), ("user.b", 52), ("user.c", 30)], "ibB"),
             (&[("user.a", 100), ("user.a", 8)], "i--"),
+        ];
+        for (puts, expected) in cases {
+            assert_eq!(places(puts, room), *expected, "{puts:?}");
+        }
+        // Values in the block leave room for entries.
+        let room = Room {
+            block_values: 50,
+            ..room
+        };
+        let cases: &[(&[(&str, usize)], &str)] = &[
+            (&[("user.a", 48)], "b--"),
+            (&[("user.a", 49)], "I--"),
+            (&[("user.a", 40), ("user.b", 60)], "iB-"),
         ];
         for (puts, expected) in cases {
             assert_eq!(places(puts, room), *expected, "{puts:?}");

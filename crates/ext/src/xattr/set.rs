@@ -189,6 +189,14 @@ impl AttributeSet {
         self.attributes.iter().map(Attribute::bytes).sum::<usize>() + END_BYTES
     }
 
+    /// Returns the number of bytes that the values beside the entries take.
+    pub(crate) fn value_bytes(&self) -> usize {
+        let values = self.attributes.iter().map(|known| known.value.beside());
+        values
+            .map(|value| value.len().next_multiple_of(ALIGNMENT))
+            .sum()
+    }
+
     /// Returns the hash of a block with these attributes.
     pub(crate) fn hash(&self) -> u32 {
         layout::attribute::block_hash(self.attributes.iter().map(Attribute::hash))

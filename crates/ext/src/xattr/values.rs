@@ -32,6 +32,7 @@ use jbd2::{Buffer, Credits};
 use layout::attribute::{VALUE_INODE_SIZE_MAX, ValueInode, entry_hash_of_inode, value_hash};
 use layout::inode::Inode as Base;
 use layout::inode_flags::InodeFlags;
+use layout::time::InodeTime;
 use layout::{Block, FileBlock, InodeNr};
 use zerocopy::FromBytes;
 
@@ -237,16 +238,7 @@ pub(super) fn store(
 ) -> Result<Stored> {
     let _superblock = core.hold_superblock()?;
     let hash = value_hash(core.superblock.value_seed(), bytes);
-    let generation = rt::random_u64() as u32;
-    let (kind, uid, gid) = (FileKind::Regular, owner.uid, owner.gid);
-    let dead = InodeState::fresh(kind, PERMISSIONS, uid, gid, generation).without_links();
-    let mut state = dead.clone();
-    state.size = bytes.len() as u64;
-    state.flags |= InodeFlags::JOURNAL_DATA;
-    if core.superblock.has_extents() {
-        state.use_extents();
-    }
-    let mut handle = core.begin(credits_to_make(FileMap::of(&state)))?;
+    let mut handle = core.begin(credits_to_make(form_of_new(core)))?;
     let nr = match core.allocate_inode(&mut handle, owner.nr, false) {
         Ok(nr) => nr,
         Err(error) => {
@@ -262,6 +254,13 @@ pub(super) fn store(
             return Err(error);
         }
     };
+    let dead = fresh_state(core, nr, owner);
+    let mut state = dead.clone();
+    state.size = bytes.len() as u64;
+    state.flags |= InodeFlags::JOURNAL_DATA;
+    if core.superblock.has_extents() {
+        state.use_extents();
+    }
     let inode = Arc::new(Inode::new(nr, dead));
     core.insert_inode(Arc::clone(&inode));
     core.inodes.pin(&inode);
@@ -292,6 +291,34 @@ pub(super) fn store(
         return Err(error);
     }
     Ok(stored)
+}
+
+/// Returns the form of the block map of a new inode.
+fn form_of_new(core: &Core) -> FileMap {
+    if core.superblock.has_extents() {
+        FLAT
+    } else {
+        FileMap::Indirect
+    }
+}
+
+/// Returns the state of a new inode without links. While a volume is made, it follows from the
+/// number and the time at which it is made.
+fn fresh_state(core: &Core, nr: InodeNr, owner: Owner) -> InodeState {
+    let is_being_made = core.options.is_being_made;
+    let generation = match is_being_made {
+        true => nr.get().wrapping_mul(0x9E37_79B9),
+        false => rt::random_u64() as u32,
+    };
+    let (kind, uid, gid) = (FileKind::Regular, owner.uid, owner.gid);
+    let mut state = InodeState::fresh(kind, PERMISSIONS, uid, gid, generation);
+    if is_being_made {
+        let seconds = core.superblock.raw.creation_time.get();
+        state.mtime = InodeTime::new(i64::from(seconds), 0);
+        state.crtime = Some(state.mtime);
+    }
+    (state.atime, state.ctime) = (InodeTime::default(), InodeTime::default());
+    state.without_links()
 }
 
 /// Writes a value to new blocks. At a restart, and after an error, the inode is stored.
