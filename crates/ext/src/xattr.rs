@@ -19,8 +19,9 @@
 //! - Attributes within an inode live in the inode table's buffer and nowhere else; the inode's lock
 //!   protects them.
 //! - Interactions: deleting an inode releases its block ([`block::release`]); a short symbolic link
-//!   differs from a long one by the sectors without those of the block ([`InodeState::has_map`]); a
-//!   change of the mode changes the list in the same transaction ([`change_of_mode`]).
+//!   differs from a long one by the sectors without those of the block, or by its size if sectors
+//!   may be those of values ([`InodeState::has_map`]); a change of the mode changes the list in the
+//!   same transaction ([`change_of_mode`]).
 //!
 //! Source: Linux `Documentation/filesystems/ext4/attributes.rst`, `xattr(7)`, `acl(5)`.
 
@@ -42,6 +43,7 @@ use layout::inode_flags::InodeFlags;
 pub(crate) use block::{hold_for_release, release};
 pub(crate) use change::Change;
 pub(crate) use inherit::{Inherited, inherit};
+pub(crate) use values::credits_of_values;
 
 use crate::cache::inode::Inode;
 use crate::core::Core;

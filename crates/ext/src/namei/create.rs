@@ -55,6 +55,15 @@ const _: () = assert!(
     CREDITS_NEW_INODE + credits_to_name_with(true, FileMap::DEEPEST) <= CREDITS_MAX_EXTENTS
 );
 
+/// Number of values that a new inode inherits at most: those of two access control lists.
+const INHERITED_VALUES_MAX: u32 = 2;
+const _: () = assert!(
+    CREDITS_NEW_INODE
+        + credits_to_name_with(true, FileMap::DEEPEST)
+        + xattr::credits_of_values(INHERITED_VALUES_MAX)
+        <= CREDITS_MAX_EXTENTS
+);
+
 /// Creates a regular file, device node, fifo or socket. It is pinned, so that it is not deleted
 /// before the caller has it.
 pub(crate) fn create(
@@ -146,7 +155,7 @@ fn make_within(
 ) -> Result<(Arc<Inode>, Option<Tid>)> {
     let parent = directory.nr;
     let change = inherited.change.as_ref();
-    let of_values = change.map_or(0, Change::credits_of_values);
+    let of_values = change.map_or(0, Change::credits_for_values);
     let named = credits_to_name(core, FileMap::of(parent_state)) + of_values;
     let credits = Credits {
         blocks: CREDITS_NEW_INODE + named,

@@ -276,14 +276,14 @@ impl Change {
     /// Returns the credits for blocks besides the inode.
     pub(crate) fn credits(&self) -> Credits {
         Credits {
-            blocks: CREDITS + self.credits_of_values(),
+            blocks: CREDITS + self.credits_for_values(),
             revokes: 1,
         }
     }
 
     /// Returns the credits for the references to values.
-    pub(crate) fn credits_of_values(&self) -> u32 {
-        values::CREDITS_COUNT * self.counted()
+    pub(crate) fn credits_for_values(&self) -> u32 {
+        values::credits_of_values(self.counted())
     }
 
     /// Makes the first half of the change: allocates and releases blocks, and counts references.

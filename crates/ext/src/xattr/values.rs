@@ -53,9 +53,14 @@ use crate::orphan;
 const BLOCKS_PER_STEP: u32 = 16;
 /// Number of blocks that a change of one count may dirty: the inode, and a slot of the orphan file
 /// or the inode that is the predecessor on the list. The superblock has a credit of its own.
-pub(super) const CREDITS_COUNT: u32 = 2;
+const CREDITS_COUNT: u32 = 2;
 /// Permissions of the inode of a value.
 const PERMISSIONS: u16 = 0o600;
+
+/// Returns the number of blocks that changes of the counts of so many values may dirty.
+pub(crate) const fn credits_of_values(count: u32) -> u32 {
+    CREDITS_COUNT * count
+}
 
 /// Returns the credits of the handle that makes the inode and writes its first blocks.
 const fn credits_to_make(map: FileMap) -> Credits {
