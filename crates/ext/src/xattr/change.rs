@@ -50,7 +50,7 @@ pub(crate) struct Change {
     _held: Vec<Arc<Buffer>>,
 }
 
-/// What a change does about an entry that it removes and that names no good inode.
+/// The treatment of an entry that a change removes and that names no good inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Broken {
     /// The change is refused.

@@ -57,7 +57,7 @@ const CREDITS_COUNT: u32 = 2;
 /// Permissions of the inode of a value.
 const PERMISSIONS: u16 = 0o600;
 
-/// Returns the number of blocks that changes of the counts of so many values may dirty.
+/// Returns the number of blocks that changing the counts of `count` values may dirty.
 pub(crate) const fn credits_of_values(count: u32) -> u32 {
     CREDITS_COUNT * count
 }
@@ -360,12 +360,14 @@ fn write(
             let start = (at + step) as usize * block_bytes;
             let part = &bytes[start..bytes.len().min(start + block_bytes)];
             block[..part.len()].copy_from_slice(part);
-            let buffer = core.buffers.get_new(run.first + step, label);
+            let nr = run.first + step;
             if rt::mutant!("attributes/value-not-journaled") {
-                core.buffers.replace_plain(&buffer, block.into_arc());
-            } else {
-                handle.replace(&buffer, block.into_arc())?;
+                let offset = core.geometry().byte_offset(nr);
+                core.device.write_blocks(offset, vec![block.into_arc()])?;
+                continue;
             }
+            let buffer = core.buffers.get_new(nr, label);
+            handle.replace(&buffer, block.into_arc())?;
         }
         at += u64::from(run.count);
     }

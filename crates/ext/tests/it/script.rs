@@ -16,7 +16,7 @@ use crate::model::{Inode, Model, Outcome};
 /// Length of the longest write in bytes.
 const WRITE_BYTES_MAX: u64 = 40_000;
 
-/// One in so many operations changes an extended attribute, if any does.
+/// Average number of operations between changes of extended attributes, if there are any.
 const VALUES_ONE_IN: u64 = 4;
 
 /// The operations, with their frequencies.
