@@ -50,8 +50,8 @@ impl Volume {
     ///
     /// # Errors
     /// - [`crate::Error::Exists`] and [`crate::Error::NoAttribute`] by the mode.
-    /// - [`crate::Error::AttributeTooLarge`] if it fits neither the inode nor its block; on a volume
-    ///   with `ea_inode`, if it has more than 64 KiB, or there is no room for its entry.
+    /// - [`crate::Error::AttributeTooLarge`] if it fits neither the inode nor its block. With
+    ///   `ea_inode`: if it has more than 64 KiB, or if there is no room for its entry.
     /// - [`crate::Error::NoSpace`] and [`crate::Error::NoInodes`] if no block or no inode is
     ///   left.
     /// - [`crate::Error::NotPermitted`] for `user.` names of inodes that are neither files nor

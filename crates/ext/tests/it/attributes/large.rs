@@ -378,7 +378,7 @@ fn inodes_of_values_are_no_files() {
     drop(volume.close());
 }
 
-/// Linux leaves the mark of a value on an orphan, and refuses such an orphan. The engine deletes it.
+/// Linux leaves the mark of a value on an orphan, and refuses such an orphan. It is deleted here.
 #[test]
 fn an_orphan_that_is_marked_as_a_value_is_deleted() {
     let image = with_value();
