@@ -122,7 +122,7 @@ impl Inode {
         }
         // Linux leaves the mark on an inode that it deletes.
         let is_of_value = state.flags.contains(InodeFlags::ATTRIBUTE_INODE);
-        if is_of_value && state.links > 0 {
+        if is_of_value && state.links > 0 && core.superblock.has_ea_inode() {
             return Err(core.damaged(Corrupt::Inode {
                 inode: nr,
                 field: "i_flags",
