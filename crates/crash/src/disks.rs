@@ -36,6 +36,8 @@ pub use crate::tested::quiet;
 
 /// Number of inodes of a volume: the reserved ones, and more than any workload creates.
 const INODE_COUNT: u32 = 64;
+/// The same of ext4, where values of attributes take inodes.
+const INODE_COUNT_EXT4: u32 = 128;
 /// Number of blocks of a group of ext4, the smallest: some groups are not initialised.
 const GROUP_BLOCKS: u32 = 256;
 /// Number of blocks of a volume with an external journal.
@@ -109,10 +111,14 @@ impl Disks {
             (Structures::Ext3, JournalPlace::None) => (FileSystemType::Ext2, 128),
             (Structures::Ext3, _) => (FileSystemType::Ext3, 128),
         };
+        let inode_count = match setting.cell.structures {
+            Structures::Ext4 => INODE_COUNT_EXT4,
+            Structures::Ext3 => INODE_COUNT,
+        };
         let mut options = mkfs::Options {
             file_system,
             block_bytes: Some(BLOCK_BYTES as u32),
-            inode_count: Some(INODE_COUNT + more_lanes * INODES_OF_LANE),
+            inode_count: Some(inode_count + more_lanes * INODES_OF_LANE),
             inode_bytes: Some(inode_bytes),
             reserved_percent: 0.0,
             uuid: Some([0x11; 16]),
@@ -123,7 +129,7 @@ impl Disks {
         if setting.cell.structures == Structures::Ext4 {
             options.blocks_per_group = Some(GROUP_BLOCKS);
             // It would take most of the volume.
-            options.features.add("^resize_inode")?;
+            options.features.add("^resize_inode,ea_inode")?;
             if setting.cell.has_journal() {
                 options.features.add("orphan_file")?;
             }

@@ -7,7 +7,7 @@ pub enum Structures {
     /// Block maps, and no checksums: ext3, or ext2 without a journal.
     Ext3,
     /// Extents, checksums, groups without initialised bitmaps and, with a journal, an orphan file:
-    /// the defaults of ext4.
+    /// the defaults of ext4. And large values of attributes in inodes of their own.
     Ext4,
 }
 

@@ -7,6 +7,7 @@
 //! | `set` | the attributes of one place, as values and as bytes |
 //! | `placement` | the choice between the inode and the block |
 //! | `block` | attribute blocks, their sharing, and the search by contents |
+//! | `values` | values in inodes of their own (`ea_inode`) |
 //! | `change` | a change, decided before its transaction and made within it |
 //! | `list` | access control lists: their two forms, and their relation to modes |
 //! | `inherit` | attributes that a new inode gets from the default ACL of its directory |
@@ -18,8 +19,9 @@
 //! - Attributes within an inode live in the inode table's buffer and nowhere else; the inode's lock
 //!   protects them.
 //! - Interactions: deleting an inode releases its block ([`block::release`]); a short symbolic link
-//!   differs from a long one by the sectors without those of the block ([`InodeState::has_map`]); a
-//!   change of the mode changes the list in the same transaction ([`change_of_mode`]).
+//!   differs from a long one by the sectors without those of the block, or by its size if sectors
+//!   may be those of values ([`InodeState::has_map`]); a change of the mode changes the list in the
+//!   same transaction ([`change_of_mode`]).
 //!
 //! Source: Linux `Documentation/filesystems/ext4/attributes.rst`, `xattr(7)`, `acl(5)`.
 
@@ -30,8 +32,9 @@ mod list;
 mod name;
 mod placement;
 mod set;
+mod values;
 
-use std::sync::Arc;
+use std::borrow::Cow;
 
 use jbd2::Credits;
 use layout::InodeNr;
@@ -39,18 +42,21 @@ use layout::inode_flags::InodeFlags;
 
 pub(crate) use block::{hold_for_release, release};
 pub(crate) use change::Change;
-pub(crate) use inherit::inherit;
+pub(crate) use inherit::{Inherited, inherit};
+pub(crate) use values::credits_of_values;
 
-use crate::alloc::shortage::with_space;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::writeback;
+use change::Broken;
 use list::List;
 use name::AttributeName;
 use placement::Placed;
+use set::Value;
+use values::Owner;
 
 /// The condition under which an attribute is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,11 +78,28 @@ pub(crate) fn get(core: &Core, nr: InodeNr, name: &[u8]) -> Result<Vec<u8>> {
     state.check_exists()?;
     let (placed, _) = change::read(core, nr, &state)?;
     let value = placed.get(&name).ok_or(Error::NoAttribute)?;
+    let value = bytes_of(core, (nr, &state), &name, value)?;
     if name.list().is_some() {
-        let list = List::from_ext(nr, value).map_err(|damage| core.damaged(damage))?;
+        let list = List::from_ext(nr, &value).map_err(|damage| core.damaged(damage))?;
         return Ok(list.to_programs());
     }
-    Ok(value.to_vec())
+    Ok(value.into_owned())
+}
+
+/// Returns the bytes of an attribute's value, read from its inode if it has one.
+fn bytes_of<'v>(
+    core: &Core,
+    (nr, state): (InodeNr, &InodeState),
+    name: &AttributeName,
+    value: &'v Value,
+) -> Result<Cow<'v, [u8]>> {
+    match value {
+        Value::Bytes(bytes) | Value::New(bytes) => Ok(Cow::Borrowed(bytes)),
+        Value::Inode(reference) => {
+            let owner = Owner::new(nr, state);
+            values::read(core, owner, name, reference).map(Cow::Owned)
+        }
+    }
 }
 
 /// Returns the names of all attributes.
@@ -164,39 +187,40 @@ fn check_users(state: &InodeState, name: &AttributeName) -> Result<()> {
     Ok(())
 }
 
-/// Changes an inode's attributes, and optionally its mode, in one transaction.
+/// Changes an inode's attributes, and optionally its mode, in one transaction. The caller tries
+/// again if there is no space.
 fn edit(
     core: &Core,
     nr: InodeNr,
-    mut work: impl FnMut(&mut InodeState, &mut Placed, placement::Room) -> Result<()>,
+    work: impl FnOnce(&mut InodeState, &mut Placed, placement::Room) -> Result<()>,
 ) -> Result<()> {
     core.check_writable()?;
     let inode = core.inode(nr)?;
-    with_space(core, || {
-        let mut locked = inode.state.write();
-        locked.check_exists()?;
-        if locked
-            .flags
-            .intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND)
-        {
-            return Err(Error::NotPermitted);
-        }
-        let mut state = locked.clone();
-        let (old, room) = change::read(core, nr, &state)?;
-        let mut new = old.clone();
-        work(&mut state, &mut new, room)?;
-        let change = Change::new(core, nr, &state, &old, new)?;
-        state.ctime = now();
-        let tid = store(core, &inode, &mut state, &change)?;
-        *locked = state;
-        writeback::sync_operation(core, &locked, tid)
-    })
+    let mut locked = inode.state.write();
+    locked.check_exists()?;
+    if locked
+        .flags
+        .intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND)
+    {
+        return Err(Error::NotPermitted);
+    }
+    let mut state = locked.clone();
+    let (old, room) = change::read(core, nr, &state)?;
+    let mut new = old.clone();
+    work(&mut state, &mut new, room)?;
+    let change = Change::new(core, nr, &state, &old, new)?;
+    state.ctime = now();
+    let stored = store(core, &inode, &mut state, &change);
+    change.end(core);
+    let tid = stored?;
+    *locked = state;
+    writeback::sync_operation(core, &locked, tid)
 }
 
 /// Makes a change and stores the inode, in one transaction.
 pub(crate) fn store(
     core: &Core,
-    inode: &Arc<Inode>,
+    inode: &Inode,
     state: &mut InodeState,
     change: &Change,
 ) -> Result<Option<layout::Tid>> {
@@ -231,9 +255,60 @@ pub(crate) fn change_of_mode(
     let Some(value) = old.get(&name) else {
         return Ok(None);
     };
-    let mut list = List::from_ext(nr, value).map_err(|damage| core.damaged(damage))?;
+    let value = bytes_of(core, (nr, state), &name, value)?;
+    let mut list = List::from_ext(nr, &value).map_err(|damage| core.damaged(damage))?;
     list.set_permissions(permissions);
     let mut new = old.clone();
     new.put(&name, &list.to_ext(), room)?;
     Change::new(core, nr, state, &old, new).map(Some)
+}
+
+/// Number of values that one handle of [`drop_values`] drops.
+const DROPPED_PER_STEP: usize = 4;
+
+/// Drops the values in inodes of their own of an inode that is deleted, in as many handles as they
+/// need; it is on the orphan list. Afterwards it has no attribute block, or one without such
+/// values. Returns true if there were any. Damaged attributes are left alone.
+pub(crate) fn drop_values(core: &Core, inode: &Inode, state: &mut InodeState) -> Result<bool> {
+    if !core.superblock.has_ea_inode() {
+        return Ok(false);
+    }
+    let nr = inode.nr;
+    let mut has_dropped = false;
+    loop {
+        let old = match change::read(core, nr, state) {
+            Ok((old, _)) => old,
+            Err(Error::Corrupt(_)) => return Ok(has_dropped),
+            Err(error) => return Err(error),
+        };
+        let in_block = old.block.references().next().is_some();
+        if in_block && block::count(core, nr, state.attribute_block)? > 1 {
+            let _table = core.hold_table(nr)?;
+            let sectors = old.block.sizes_of_values();
+            let sectors: i64 = sectors.map(|size| change::sectors_of(core, size)).sum();
+            let mut handle = core.begin(Credits::blocks(2))?;
+            if block::release_shared(core, &mut handle, nr, state)? {
+                let claims = state.claims(&mut handle);
+                claims.sectors = claims.sectors.saturating_add_signed(-sectors);
+                state.store(core, &mut handle, nr, false)?;
+            }
+            handle.finish()?;
+            continue;
+        }
+        let mut new = old.clone();
+        let all = old.inode.references().chain(old.block.references());
+        let names: Vec<&AttributeName> = all.map(|(name, _)| name).collect();
+        if names.is_empty() {
+            return Ok(has_dropped);
+        }
+        for name in names.iter().take(DROPPED_PER_STEP) {
+            new.remove(name);
+        }
+        let owner = Owner::new(nr, state);
+        let change = Change::prepare(core, owner, state, (&old, new), Broken::Removed)?;
+        let stored = store(core, inode, state, &change);
+        change.end(core);
+        stored?;
+        has_dropped = true;
+    }
 }

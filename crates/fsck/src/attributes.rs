@@ -10,42 +10,64 @@ use crate::state::State;
 /// Maximum number of attributes in one area; no more fit a block of 64 KiB.
 const ENTRIES_MAX: usize = 4096;
 
-/// True if the entries and their values are valid. `entries` starts at the first entry and reaches
-/// to the end of the area; value offsets count from `skipped` bytes before it.
-pub(crate) fn are_good(entries: &[u8], skipped: usize) -> bool {
+/// An entry whose value lies in an inode of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct NamedValue {
+    /// The name without its prefix.
+    pub(crate) name: Vec<u8>,
+    /// The number of the inode.
+    pub(crate) inode: u32,
+    /// Size of the value in bytes.
+    pub(crate) size: u32,
+    /// Hash of the entry.
+    pub(crate) hash: u32,
+}
+
+/// Returns the entries with values in inodes of their own, if the entries and their values are
+/// valid apart from those. `entries` starts at the first entry and reaches to the end of the area;
+/// value offsets count from `skipped` bytes before it.
+pub(crate) fn read(entries: &[u8], skipped: usize, has_ea_inode: bool) -> Option<Vec<NamedValue>> {
     let mut at = 0;
     let mut values: Vec<(usize, usize)> = Vec::new();
+    let mut named = Vec::new();
     for _ in 0..ENTRIES_MAX {
-        let Some(word) = entries.get(at..at + 4) else {
-            return false;
-        };
+        let word = entries.get(at..at + 4)?;
         if word == [0; 4] {
-            return are_apart(&mut values, at + 4 + skipped);
+            return are_apart(&mut values, at + 4 + skipped).then_some(named);
         }
-        let Ok((entry, _)) = Entry::ref_from_prefix(&entries[at..]) else {
-            return false;
-        };
+        let (entry, _) = Entry::ref_from_prefix(&entries[at..]).ok()?;
         let length = usize::from(entry.name_length);
         let end = at + (size_of::<Entry>() + length).next_multiple_of(4);
         // Access control lists have a prefix and no name after it.
         let has_prefix = skipped == 0 || entry.name_index != 0;
-        if !has_prefix || end > entries.len() || entry.value_inode.get() != 0 {
-            return false;
+        let is_in_inode = entry.value_inode.get() != 0;
+        if !has_prefix || end > entries.len() || is_in_inode && !has_ea_inode {
+            return None;
+        }
+        let name = &entries[at + size_of::<Entry>()..][..length];
+        if is_in_inode {
+            named.push(NamedValue {
+                name: name.to_vec(),
+                inode: entry.value_inode.get(),
+                size: entry.value_size.get(),
+                hash: entry.hash.get(),
+            });
+            at = end;
+            continue;
         }
         let (start, size) = (
             usize::from(entry.value_offset.get()),
             entry.value_size.get() as usize,
         );
         if size > entries.len() || (size != 0 && start + size > entries.len() + skipped) {
-            return false;
+            return None;
         }
         if size != 0 {
             if start < skipped {
-                return false;
+                return None;
             }
             values.push((start, start + size));
         }
-        let name = &entries[at + size_of::<Entry>()..][..length];
         let value = if size == 0 {
             &[]
         } else {
@@ -54,11 +76,11 @@ pub(crate) fn are_good(entries: &[u8], skipped: usize) -> bool {
             &value[..size.next_multiple_of(4).min(value.len())]
         };
         if !is_hash_good(entry.hash.get(), name, value, skipped == 0) {
-            return false;
+            return None;
         }
         at = end;
     }
-    false
+    None
 }
 
 /// True if a hash matches a name and a value, with name bytes as unsigned or, as some machines
@@ -97,8 +119,9 @@ fn are_apart(values: &mut [(usize, usize)], entries_end: usize) -> bool {
 
 /// Checks the reference count of every attribute block, after all inodes were read.
 pub(crate) fn check_references(state: &mut State<'_>) {
-    for (block, (found, said)) in std::mem::take(&mut state.attribute_blocks) {
-        if let Some(said) = said
+    for (block, area) in std::mem::take(&mut state.attribute_blocks) {
+        let found = area.references;
+        if let Some(said) = area.said
             && found != said
         {
             let kind = ProblemKind::AttributeReferencesWrong;

@@ -20,7 +20,34 @@ const UNCOUNTED: u16 = 1;
 pub(crate) fn check(state: &mut State<'_>) {
     check_root(state);
     check_parents(state);
+    check_values(state);
     check_links(state);
+}
+
+/// Checks that inodes of values have no entries, and count the attributes that name them. One that
+/// an attribute names counts as linked once; others are unattached, whatever their count.
+fn check_values(state: &mut State<'_>) {
+    for (number, value) in std::mem::take(&mut state.values) {
+        if !value.is_marked || !state.inodes[number].is_used() {
+            continue;
+        }
+        let place = || Location::inode(number);
+        if state.inodes[number].references > 0 {
+            state.problem(ProblemKind::ValueInodeNamed, place());
+            continue;
+        }
+        if value.references == 0 {
+            continue;
+        }
+        state.inodes[number].references = 1;
+        if let Some(said) = value.said
+            && said != value.references
+        {
+            let kind = ProblemKind::ValueReferencesWrong;
+            let found = value.references;
+            state.report.add_differing(kind, place(), said, found);
+        }
+    }
 }
 
 fn check_root(state: &mut State<'_>) {

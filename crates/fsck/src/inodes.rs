@@ -5,6 +5,7 @@ mod extra;
 mod fields;
 mod reserved;
 mod resize;
+mod values;
 
 use std::ops::Range;
 
@@ -185,7 +186,8 @@ fn check_deletion(state: &mut State<'_>, slot: &Slot<'_>) {
 fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
     let file_type = FileType::from_mode(slot.raw.mode.get());
     let is_good = fields::check(state, slot, file_type)?;
-    extra::check(state, slot);
+    let value_blocks = extra::check(state, slot)?;
+    values::note(state, slot);
     let code = if is_good {
         file_type.raw()
     } else {
@@ -202,7 +204,7 @@ fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
         state.problem(ProblemKind::RootNotDirectory, Location::inode(ROOT));
     }
     count(state, slot, file_type);
-    let attribute_blocks = extra::check_block(state, slot)?;
+    let attribute_blocks = extra::check_block(state, slot)? + value_blocks;
     let mapped = check_map(state, slot, file_type, has_map)?;
     fields::check_sizes(state, slot, file_type, &mapped, attribute_blocks);
     Ok(())

@@ -114,6 +114,11 @@ problem_kinds! {
     330 SymlinkExtents Error "symbolic link without a block has the flag of extents"
     331 InodeChecksum Error "checksum of the inode is wrong"
     332 AttributeBlockChecksum Error "checksum of the attribute block is wrong"
+    333 ValueInodeWrong Error "attribute names an inode that does not hold its value"
+    334 ValueHashWrong Error "attribute's hash does not match the inode of its value"
+    335 ValueInodeFlagMissing Error "inode of an attribute's value has not the flag for it"
+    336 ValueReferencesWrong Error "value's count of references is not the number of attributes that name its inode"
+    337 ValueInodeNamed Error "inode has the flag of an attribute's value and entries lead to it"
 
     401 BlockOutOfRange Error "map names a block that no file can have"
     402 BlockClaimedTwice Error "block belongs to more than one file, or twice to one"

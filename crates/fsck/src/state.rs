@@ -78,10 +78,33 @@ pub(crate) struct State<'a> {
     pub(crate) has_large_file: bool,
     /// Bad blocks in the file system's list.
     pub(crate) bad_blocks: BlockSet,
-    /// Attribute blocks: references found and reference count on disk, `None` without a valid
-    /// header.
-    pub(crate) attribute_blocks: BTreeMap<u64, (u32, Option<u32>)>,
+    /// Attribute blocks.
+    pub(crate) attribute_blocks: BTreeMap<u64, AttributeBlock>,
+    /// Inodes that hold a value of an attribute, or are named as one.
+    pub(crate) values: BTreeMap<u32, Value>,
     pub(crate) report: Report,
+}
+
+/// An attribute block.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AttributeBlock {
+    /// Number of inodes that have it.
+    pub(crate) references: u32,
+    /// Its own count of them; `None` without a valid header.
+    pub(crate) said: Option<u32>,
+    /// Number of blocks that an inode with it counts: the block, and those of its values.
+    pub(crate) blocks: u64,
+}
+
+/// An inode that holds a value of an attribute, or is named as one.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Value {
+    /// Number of entries that name it.
+    pub(crate) references: u64,
+    /// Its own count of them, if it is in use and has one.
+    pub(crate) said: Option<u64>,
+    /// True if it is in use and has the flag.
+    pub(crate) is_marked: bool,
 }
 
 impl<'a> State<'a> {
@@ -126,6 +149,7 @@ impl<'a> State<'a> {
             has_large_file: false,
             bad_blocks: blocks(),
             attribute_blocks: BTreeMap::new(),
+            values: BTreeMap::new(),
             report: Report::default(),
             geometry,
         }
@@ -205,6 +229,11 @@ impl<'a> State<'a> {
     /// True if indexes of directories may have one more level, and sizes of directories two halves.
     pub(crate) fn has_large_directories(&self) -> bool {
         self.features.incompatible.contains(Incompatible::LARGE_DIR)
+    }
+
+    /// True if values of attributes may lie in inodes of their own.
+    pub(crate) fn has_ea_inode(&self) -> bool {
+        self.features.incompatible.contains(Incompatible::EA_INODE)
     }
 
     /// True if block numbers have upper halves.

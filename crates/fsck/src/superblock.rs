@@ -38,6 +38,7 @@ const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE
     .union(Incompatible::FLEX_BG)
     .union(Incompatible::META_BG)
     .union(Incompatible::LARGE_DIR)
+    .union(Incompatible::EA_INODE)
     .union(Incompatible::METADATA_CSUM_SEED);
 const READ_ONLY_COMPATIBLE: ReadOnlyCompatible = ReadOnlyCompatible::SPARSE_SUPER
     .union(ReadOnlyCompatible::LARGE_FILE)

@@ -69,6 +69,15 @@ impl Tally {
             .map(|(name, value)| name.len() + value.len() + 16)
             .sum();
         self.blocks += u64::from(attribute_bytes > ATTRIBUTES_IN_INODE_MAX);
+        if attribute_bytes as u64 > block_bytes - ATTRIBUTES_IN_INODE_MAX as u64 {
+            // With `ea_inode` each of the values may take an inode; without it they do not fit.
+            let attributes = node.attributes.iter();
+            let values = attributes.map(|(_, value)| value.len() as u64);
+            self.inodes += node.attributes.len() as u64;
+            self.blocks += values
+                .map(|bytes| with_map(bytes.div_ceil(block_bytes), block_bytes))
+                .sum::<u64>();
+        }
         self.blocks += match node.kind {
             FileKind::Regular => {
                 self.bytes += node.held;

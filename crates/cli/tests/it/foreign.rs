@@ -131,11 +131,11 @@ fn ext4_is_written_and_other_features_are_refused_by_name() {
     }
     assert!(folder.good("info ext4.img").contains("extent"));
     assert!(folder.good("fsck ext4.img").contains("clean"));
-    tool::run_well("tune2fs", &["-O", "ea_inode", &path]);
+    tool::run_well("tune2fs", &["-O", "encrypt", &path]);
     let output = folder.command("fsck ext4.img").output().unwrap();
     let said = tool::said(&output);
     assert_eq!(output.status.code(), Some(8), "{said}");
-    assert!(said.contains("ea_inode"), "{said}");
+    assert!(said.contains("encrypt"), "{said}");
     assert!(said.contains("e2fsck -fn"), "{said}");
 }
 

@@ -274,3 +274,46 @@ fn progress_is_shown_on_a_terminal() {
         );
     }
 }
+
+/// Values of up to 64 KiB, which lie in inodes of their own, come from a tree, go through an
+/// archive, and are copied between images.
+#[test]
+fn large_values_are_kept() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let folder = Folder::new();
+    let at = |name: &str| folder.path().join(name);
+    let values = [("file", 65_536), ("file", 5000), ("listed", 20_000)];
+    let name_of = |bytes: usize| format!("user.of-{bytes}");
+    folder.good("mkfs -q -t ext4 -O ea_inode source.img 64M");
+    let source = Mount::new(&at("source.img"), None, "ext4", "rw,user_xattr").unwrap();
+    std::fs::write(source.at("/file"), "contents").unwrap();
+    std::fs::create_dir(source.at("/listed")).unwrap();
+    for (path, bytes) in values {
+        let (path, value) = (source.at(&format!("/{path}")), vec![bytes as u8; bytes]);
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::lsetxattr(path, name_of(bytes), &value, flags).unwrap();
+    }
+    let tree = source.path().display();
+    folder.good(&format!("build -t ext4 -O ea_inode built.img {tree}"));
+    drop(source);
+    folder.good("export built.img out.tar");
+    folder.good("build -t ext4 -O ea_inode again.img out.tar");
+    folder.good("mkfs -q -t ext4 -O ea_inode copied.img 64M");
+    folder.good("cp -a again.img:/file copied.img:/");
+    folder.good("cp -a again.img:/listed copied.img:/");
+    for image in ["source.img", "built.img", "again.img", "copied.img"] {
+        folder.check(image);
+        let mount = Mount::new(&at(image), None, "ext4", "ro,user_xattr").unwrap();
+        for (path, bytes) in values {
+            let mut found = vec![0; 1 << 17];
+            let path = mount.at(&format!("/{path}"));
+            let count = rustix::fs::lgetxattr(path, name_of(bytes), &mut found).unwrap();
+            assert!(
+                found[..count] == vec![bytes as u8; bytes],
+                "{image}: {bytes}"
+            );
+        }
+    }
+}

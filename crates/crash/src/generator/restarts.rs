@@ -5,7 +5,7 @@
 
 use rt::split_mix::SplitMix;
 
-use super::stress::{DIRECTORIES, LOG_BLOCKS_MIN, directory_path, ops};
+use super::stress::{DIRECTORIES, LOG_BLOCKS_MIN, directory_path, enlarge_values, ops};
 use crate::model::Tree;
 use crate::op::{Op, Path};
 use crate::setting::{Cell, Schedule, Setting};
@@ -41,7 +41,8 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
     };
     let count = OPS / lanes as usize;
     let lanes = (0..lanes as usize).map(|lane| ops(lane, count, &mut random, choose));
-    let lanes: Vec<Vec<Op>> = lanes.collect();
+    let mut lanes: Vec<Vec<Op>> = lanes.collect();
+    enlarge_values(cell, seed, &mut lanes);
     Workload {
         setting,
         prepared: vec![DIRECTORIES as usize; lanes.len()],

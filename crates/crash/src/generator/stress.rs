@@ -8,6 +8,7 @@ use layout::device::DeviceNumber;
 use rt::split_mix::SplitMix;
 
 use crate::image::SECTOR_BYTES;
+use crate::mode::Structures;
 use crate::model::{Change, Kind, Tree};
 use crate::op::{How, Op, Path, Special};
 use crate::setting::{Cell, LANES_MAX, Schedule, Setting};
@@ -32,6 +33,8 @@ pub(super) const FILES: u64 = 4;
 const WRITE_SECTORS_MAX: u64 = 12;
 /// Maximum size in sectors of a file that is written to: beyond the direct blocks.
 const FILE_SECTORS_MAX: u64 = 40;
+/// Lengths of values that do not fit beside their entries.
+const LARGE_VALUES: [u32; 3] = [1000, 2500, 4000];
 /// Number of further operations to try if one cannot be done.
 const TRIES: usize = 20;
 
@@ -42,11 +45,29 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
     let count = OPS_MIN + random.below(OPS_MAX - OPS_MIN) / u64::from(setting.lanes);
     let lanes =
         (0..setting.lanes as usize).map(|lane| ops(lane, count as usize, &mut random, choose));
-    let lanes: Vec<Vec<Op>> = lanes.collect();
+    let mut lanes: Vec<Vec<Op>> = lanes.collect();
+    enlarge_values(cell, seed, &mut lanes);
     Workload {
         setting,
         prepared: vec![DIRECTORIES as usize; lanes.len()],
         lanes,
+    }
+}
+
+/// Makes some of the values of attributes so large that they need inodes of their own, which only
+/// the volumes of ext4 have. Their blocks fit the root of an extent tree.
+pub(super) fn enlarge_values(cell: Cell, seed: u64, lanes: &mut [Vec<Op>]) {
+    if cell.structures != Structures::Ext4 {
+        return;
+    }
+    let mut random = SplitMix::new(!seed);
+    for op in lanes.iter_mut().flatten() {
+        if let Op::Setxattr(_, _, length) = op
+            && *length > 0
+            && random.below(2) == 0
+        {
+            *length = LARGE_VALUES[random.below(LARGE_VALUES.len() as u64) as usize];
+        }
     }
 }
 

@@ -27,8 +27,12 @@ macro_rules! mutants {
 mutants! {
     Faults "abort/log-error-ignored": "a failed log write stops the commit before its record",
     Races "attributes/change-in-two-steps": "attributes in a block and the inode that names it are one transaction",
+    Stress of Ext4 "attributes/references-in-another-step": "a value's inode and the entry that names it are one transaction",
+    Stress of Ext4 "attributes/sectors-of-values-not-counted": "an inode counts the blocks of its values",
     Stress "attributes/shared-block-rewritten": "a block of attributes that several inodes share does not change",
     Stress "attributes/user-not-counted": "a block of attributes counts whoever comes to share it",
+    Stress of Ext4 "attributes/value-not-deleted": "a value that no entry names any more is deleted",
+    Stress of Ext4 "attributes/value-not-journaled": "a value in an inode of its own goes through the journal",
     Faults "checkpoint/error-ignored": "a block whose write home failed is still owed",
     Reuse "checkpoint/freed-block-written": "a freed block's old image does not go home any more once the freeing transaction commits",
     Stress "checkpoint/older-image-kept": "a transaction that commits a block takes over what older ones owed for it",
@@ -134,6 +138,8 @@ macro_rules! named {
 }
 
 named! {
+    "attributes/reference-not-dropped": "an entry that goes drops its reference to the value's inode", by "ext/tests/it/attributes/large.rs",
+    "attributes/value-not-counted": "a copy of a shared attribute block counts its references to the inodes of values", by "ext/tests/it/attributes/large.rs",
     "checksums/orphan-block-not-sealed": "a block of the orphan file is sealed when a commit freezes it", by "ext/tests/it/ext4/orphan_file.rs",
     "damage/not-stored": "damage that was found is noted in the superblock before the volume is closed", by "ext/tests/it/damage/noted.rs",
     "delete/freed-blocks-not-stored": "what a deletion freed before it failed is stored in the inode", by "ext/tests/it/claims.rs",

@@ -3,7 +3,7 @@
 use core::ops::ControlFlow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use layout::inode::{DIRECT_BLOCKS, InodeFlags, MAP_WORDS, POINTER_SIZE};
+use layout::inode::{DIRECT_BLOCKS, FAST_SYMLINK_MAX, InodeFlags, MAP_WORDS, POINTER_SIZE};
 use layout::mode::FileType;
 use layout::{BlockNr, FileBlock, InodeNr};
 
@@ -84,6 +84,9 @@ impl<'t> Search<'t> {
         }
         match inode.kind {
             FileType::Regular | FileType::Directory => true,
+            FileType::Symlink if self.tables.has_ea_inode => {
+                inode.base.size(false) > FAST_SYMLINK_MAX as u64
+            }
             FileType::Symlink => {
                 let has_attributes = inode.base.attribute_block(self.tables.is_64bit) != 0;
                 let attributes = u64::from(has_attributes) * u64::from(geometry.block_bytes / 512);

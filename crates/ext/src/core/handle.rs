@@ -15,7 +15,8 @@ use crate::error::Result;
 /// does not fit would fail in the middle of an operation. Further requests of a step depend on the
 /// log's length.
 pub(crate) const CREDITS_MAX: u32 = 32;
-/// The same on a volume with extents or `large_dir`, whose trees may be deeper than others.
+/// The same on a volume with extents or `large_dir`, whose trees may be deeper than others, or with
+/// `ea_inode`.
 pub(crate) const CREDITS_MAX_EXTENTS: u32 = 64;
 
 /// A step that may change metadata.

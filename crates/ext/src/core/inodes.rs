@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use jbd2::Buffer;
+use layout::inode::FAST_SYMLINK_MAX;
 use layout::inode_flags::InodeFlags;
 use layout::{BlockNr, InodeNr};
 
@@ -119,6 +120,15 @@ impl Inode {
         if state.is_orphan {
             state.dtime = 0;
         }
+        // Linux leaves the mark on an inode that it deletes.
+        let is_of_value = state.flags.contains(InodeFlags::ATTRIBUTE_INODE);
+        if is_of_value && state.links > 0 && core.superblock.has_ea_inode() {
+            return Err(core.damaged(Corrupt::Inode {
+                inode: nr,
+                field: "i_flags",
+                value: u64::from(state.flags.bits()),
+            }));
+        }
         let inode = Self::new(nr, state);
         inode.pages.note_loaded(&core.pages.flushes);
         Ok(inode)
@@ -182,9 +192,12 @@ impl InodeState {
 
     /// Returns true if the file's blocks are changed through the metadata cache, and have to be
     /// forgotten there when they are freed: always for directories and symbolic links, and for
-    /// files if their data is journaled.
+    /// files if their data is journaled. That of a value (`ea_inode`) is in the cache without a
+    /// journal, too.
     pub(crate) fn has_buffered_blocks(&self, core: &Core) -> bool {
-        self.kind != FileKind::Regular || self.is_journaled(core)
+        let of_value = InodeFlags::ATTRIBUTE_INODE | InodeFlags::JOURNAL_DATA;
+        let may_be_of_value = core.superblock.has_ea_inode() && self.flags.intersects(of_value);
+        self.kind != FileKind::Regular || may_be_of_value || self.is_journaled(core)
     }
 
     /// Returns true if the words are a block map: not for devices, fifos, sockets and short
@@ -192,6 +205,10 @@ impl InodeState {
     pub(crate) fn has_map(&self, core: &Core) -> bool {
         match self.kind {
             FileKind::Regular | FileKind::Directory => true,
+            // Its sectors are those of its values, too.
+            FileKind::Symlink if core.superblock.has_ea_inode() => {
+                self.size > FAST_SYMLINK_MAX as u64
+            }
             FileKind::Symlink => {
                 let has_attributes = self.attribute_block != BlockNr::new(0);
                 let attributes = u64::from(has_attributes) * core.sectors_per_block();

@@ -155,6 +155,13 @@ impl InodeState {
         }
     }
 
+    /// Returns a new inode without links, which no handle has to store.
+    pub(crate) fn without_links(mut self) -> Self {
+        assert!(self.is_fresh, "the links of other inodes are claims");
+        self.claims = Claims::new(0);
+        self
+    }
+
     /// Maps a new inode, which has no blocks, by an extent tree.
     pub(crate) fn use_extents(&mut self) {
         assert!(self.is_fresh, "only a new inode has no blocks");

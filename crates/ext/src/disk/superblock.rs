@@ -8,7 +8,7 @@
 //! | compatible | all; an unknown one is harmless by definition |
 //! | incompatible | `filetype`, `needs_recovery`; `journal_dev` has its own message |
 //! | incompatible, of ext4 | `extent`, `64bit`, `flex_bg`, `metadata_csum_seed` |
-//! | incompatible, of ext4 | `meta_bg`, `large_dir` |
+//! | incompatible, of ext4 | `meta_bg`, `large_dir`, `ea_inode` |
 //! | read-only compatible | `sparse_super`, `large_file` |
 //! | read-only compatible, of ext4 | `huge_file`, `uninit_bg`, `dir_nlink`, `extra_isize` |
 //! | read-only compatible, of ext4 | `metadata_csum`, `orphan_present` |
@@ -46,7 +46,8 @@ const INCOMPATIBLE_EXT4: Incompatible = Incompatible::EXTENTS
     .union(Incompatible::FLEX_BG)
     .union(Incompatible::METADATA_CSUM_SEED)
     .union(Incompatible::META_BG)
-    .union(Incompatible::LARGE_DIR);
+    .union(Incompatible::LARGE_DIR)
+    .union(Incompatible::EA_INODE);
 /// The known read-only compatible features.
 const READ_ONLY_COMPATIBLE: ReadOnlyCompatible =
     ReadOnlyCompatible::SPARSE_SUPER.union(ReadOnlyCompatible::LARGE_FILE);
@@ -205,6 +206,16 @@ impl Superblock {
     /// Returns true if indexes of directories may have one more level, and directories 4 GiB.
     pub fn has_large_dir(&self) -> bool {
         self.features.incompatible.contains(Incompatible::LARGE_DIR)
+    }
+
+    /// Returns true if values of attributes may lie in inodes of their own.
+    pub fn has_ea_inode(&self) -> bool {
+        self.features.incompatible.contains(Incompatible::EA_INODE)
+    }
+
+    /// Returns the seed of the hashes of such values.
+    pub(crate) fn value_seed(&self) -> u32 {
+        layout::checksum::metadata::seed(&self.raw)
     }
 
     /// Returns true if block numbers have 64 bits.

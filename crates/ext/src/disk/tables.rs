@@ -38,6 +38,8 @@ pub(crate) struct Tables<'d> {
     pub(crate) groups: Vec<GroupPlaces>,
     /// True if block numbers have 64 bits.
     pub(crate) is_64bit: bool,
+    /// True if sectors of an inode may be those of values of its attributes.
+    pub(crate) has_ea_inode: bool,
 }
 
 /// An inode that both the bitmap and its mode show as in use.
@@ -75,6 +77,7 @@ impl<'d> Tables<'d> {
             geometry,
             groups: groups.collect::<Result<_>>()?,
             is_64bit: superblock.is_64bit(),
+            has_ea_inode: superblock.has_ea_inode(),
         })
     }
 

@@ -3,7 +3,7 @@
 
 use layout::{BlockNr, InodeNr};
 
-use super::truncate::{delete, delete_or_leave, finish_truncation};
+use super::truncate::{delete, finish_truncation};
 use crate::core::Core;
 use crate::disk::metadata::Label;
 use crate::error::{Corrupt, Error, Result};
@@ -33,25 +33,6 @@ pub(crate) fn clean_up(core: &Core, orphan_file: &[(BlockNr, Label)]) -> Result<
         }
     }
     Ok((deleted, truncated))
-}
-
-/// Retries deletions that have failed.
-pub(crate) fn delete_left(core: &Core) -> Result<()> {
-    let left = orphan::take_left(core);
-    if rt::mutant!("orphan/left-until-close") {
-        return Ok(());
-    }
-    let mut result = Ok(());
-    for nr in left {
-        // Whatever has happened to the inode since, it is deleted only if it has no links and is
-        // not open.
-        let inode = core.inode(nr);
-        match inode.and_then(|inode| delete_or_leave(core, &inode)) {
-            Ok(()) | Err(Error::NotFound) => {}
-            Err(error) => result = result.and(Err(error)),
-        }
-    }
-    result
 }
 
 /// Retries, at close, the operations that a failed device has left on the list. Those that fail

@@ -18,6 +18,7 @@ use layout::inode_flags::InodeFlags;
 
 use super::ahead;
 use super::read::load;
+use crate::alloc::shortage::with_space;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::credits::Step;
@@ -209,6 +210,7 @@ pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
         return Ok(());
     }
     ahead::settle(inode);
+    let has_values = xattr::drop_values(core, inode, &mut state)?;
     let _table = core.hold_table(inode.nr)?;
     let _attributes = xattr::hold_for_release(core, state.attribute_block)?;
     let _superblock = core.hold_superblock()?;
@@ -216,6 +218,10 @@ pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     let mut handle = drop_pages(core, inode, &state, FileBlock::new(0))?;
     let result = delete_within(core, &mut handle, inode, &mut state);
     handle.finish()?;
+    drop(state);
+    if has_values {
+        return result.and(delete_left(core));
+    }
     result
 }
 
@@ -230,6 +236,39 @@ pub(crate) fn delete_or_leave(core: &Core, inode: &Arc<Inode>) -> Result<()> {
         }
         result => result,
     }
+}
+
+/// Retries deletions that have failed, and deletes inodes of values that no entry names any more.
+pub(crate) fn delete_left(core: &Core) -> Result<()> {
+    let left = orphan::take_left(core);
+    if rt::mutant!("orphan/left-until-close") {
+        return Ok(());
+    }
+    let mut result = Ok(());
+    for nr in left {
+        // Whatever has happened to the inode since, it is deleted only if it has no links and is
+        // not open.
+        let inode = core.inode(nr);
+        match inode.and_then(|inode| delete_or_leave(core, &inode)) {
+            Ok(()) | Err(Error::NotFound) => {}
+            Err(error) => result = result.and(Err(error)),
+        }
+    }
+    result
+}
+
+/// Runs a step that may store or drop values of attributes in inodes of their own, as
+/// [`with_space`] does, and deletes the inodes that it has left.
+pub(crate) fn with_values<T>(core: &Core, mut step: impl FnMut() -> Result<T>) -> Result<T> {
+    with_space(core, || {
+        let result = step();
+        if core.superblock.has_ea_inode()
+            && let Err(error) = delete_left(core)
+        {
+            tracing::error!(%error, "a deleted inode stays on the orphan list");
+        }
+        result
+    })
 }
 
 /// Deletes an inode within a handle. After an error the inode is stored without the blocks freed so

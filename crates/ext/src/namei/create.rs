@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use jbd2::Credits;
-use layout::InodeNr;
 use layout::device::DeviceNumber;
 use layout::inode_flags::InodeFlags;
+use layout::{InodeNr, Tid};
 use rt::RwLockWriteGuard;
 
 use super::{
     check_new_name, check_takes_names, check_takes_subdirectory, delete_if_unused,
     gain_subdirectory,
 };
-use crate::alloc::shortage::with_space;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::credits::Step;
@@ -22,8 +21,8 @@ use crate::disk::kind::FileKind;
 use crate::disk::new_inode::NewInode;
 use crate::error::{Error, Result};
 use crate::map::FileMap;
-use crate::xattr::{self, Change};
-use crate::{alloc, dir, writeback};
+use crate::xattr::{self, Change, Inherited};
+use crate::{alloc, dir, file, writeback};
 
 /// The set-gid bit of a directory: new entries inherit its group, and new directories also the bit.
 const SET_GID: u16 = layout::mode::SET_GID;
@@ -54,6 +53,15 @@ const _: () =
     assert!(CREDITS_NEW_INODE + credits_to_name_with(false, FileMap::Indirect) <= CREDITS_MAX);
 const _: () = assert!(
     CREDITS_NEW_INODE + credits_to_name_with(true, FileMap::DEEPEST) <= CREDITS_MAX_EXTENTS
+);
+
+/// Number of values that a new inode inherits at most: those of two access control lists.
+const INHERITED_VALUES_MAX: u32 = 2;
+const _: () = assert!(
+    CREDITS_NEW_INODE
+        + credits_to_name_with(true, FileMap::DEEPEST)
+        + xattr::credits_of_values(INHERITED_VALUES_MAX)
+        <= CREDITS_MAX_EXTENTS
 );
 
 /// Creates a regular file, device node, fifo or socket. It is pinned, so that it is not deleted
@@ -113,61 +121,16 @@ pub(super) fn make(
     core.check_writable()?;
     check_new_name(name)?;
     let directory = core.inode(parent)?;
-    let (inode, synced) = with_space(core, || {
+    let (inode, synced) = file::with_values(core, || {
         let mut parent_state = directory.state.write();
         check_takes(core, &directory, &parent_state, name, kind)?;
         let inherited = xattr::inherit(core, parent, &parent_state, kind, new)?;
-        let change = inherited.change.as_ref();
-        let credits = Credits {
-            blocks: CREDITS_NEW_INODE + credits_to_name(core, FileMap::of(&parent_state)),
-            revokes: REVOKES,
-        };
-        let _held = core.hold_for_names(&[parent])?;
-        let mut handle = core.begin(core.credits(Step::Create, credits))?;
-        let mut state = fresh_state(&parent_state, kind, new, inherited.permissions);
-        let has_map = matches!(kind, FileKind::Regular | FileKind::Directory);
-        if has_map && core.superblock.has_extents() {
-            state.use_extents();
+        let place = (&directory, &mut *parent_state);
+        let made = make_within(core, place, (name, kind, new), &mut *fill, &inherited);
+        if let Some(change) = &inherited.change {
+            change.end(core);
         }
-        let inode = match allocate(core, &mut handle, &directory, state) {
-            Ok(inode) => inode,
-            Err(error) => {
-                handle.finish()?;
-                return Err(error);
-            }
-        };
-        let mut state = publish(core, &inode);
-        let t = &mut handle;
-        if let Err(error) = fill_and_store(core, t, &inode, &mut state, &mut *fill, change) {
-            handle.finish()?;
-            return Err(error);
-        }
-        if rt::mutant!("names/create-in-two-steps") {
-            handle.restart(credits)?;
-        }
-        let added = dir::add(
-            core,
-            &mut handle,
-            &directory,
-            &mut parent_state,
-            name,
-            inode.nr,
-            kind,
-        );
-        if let Err(error) = added {
-            undo_inode(core, &mut handle, &inode, &mut state)?;
-            handle.finish()?;
-            return Err(error);
-        }
-        if kind == FileKind::Directory {
-            gain_subdirectory(core, &mut handle, &mut parent_state);
-        }
-        parent_state.mtime = now();
-        parent_state.ctime = parent_state.mtime;
-        parent_state.store(core, &mut handle, parent, true)?;
-        let tid = handle.finish()?;
-        core.inodes.pin(&inode);
-        drop(state);
+        let (inode, tid) = made?;
         Ok((inode, writeback::sync_operation(core, &parent_state, tid)))
     })?;
     if let Err(error) = synced {
@@ -179,6 +142,72 @@ pub(super) fn make(
         return Err(error);
     }
     Ok(inode)
+}
+
+/// Creates an inode and its entry in one transaction, in a directory that is locked. The inode is
+/// pinned.
+fn make_within(
+    core: &Core,
+    (directory, parent_state): (&Arc<Inode>, &mut InodeState),
+    (name, kind, new): (&[u8], FileKind, &NewInode),
+    fill: Fill<'_>,
+    inherited: &Inherited,
+) -> Result<(Arc<Inode>, Option<Tid>)> {
+    let parent = directory.nr;
+    let change = inherited.change.as_ref();
+    let of_values = change.map_or(0, Change::credits_for_values);
+    let named = credits_to_name(core, FileMap::of(parent_state)) + of_values;
+    let credits = Credits {
+        blocks: CREDITS_NEW_INODE + named,
+        revokes: REVOKES,
+    };
+    let _held = core.hold_for_names(&[parent])?;
+    let mut handle = core.begin(core.credits(Step::Create, credits))?;
+    let mut state = fresh_state(parent_state, kind, new, inherited.permissions);
+    let has_map = matches!(kind, FileKind::Regular | FileKind::Directory);
+    if has_map && core.superblock.has_extents() {
+        state.use_extents();
+    }
+    let inode = match allocate(core, &mut handle, directory, state) {
+        Ok(inode) => inode,
+        Err(error) => {
+            handle.finish()?;
+            return Err(error);
+        }
+    };
+    let mut state = publish(core, &inode);
+    let t = &mut handle;
+    if let Err(error) = fill_and_store(core, t, &inode, &mut state, fill, change) {
+        handle.finish()?;
+        return Err(error);
+    }
+    if rt::mutant!("names/create-in-two-steps") {
+        handle.restart(credits)?;
+    }
+    let added = dir::add(
+        core,
+        &mut handle,
+        directory,
+        parent_state,
+        name,
+        inode.nr,
+        kind,
+    );
+    if let Err(error) = added {
+        undo_inode(core, &mut handle, &inode, (&mut state, change))?;
+        handle.finish()?;
+        return Err(error);
+    }
+    if kind == FileKind::Directory {
+        gain_subdirectory(core, &mut handle, parent_state);
+    }
+    parent_state.mtime = now();
+    parent_state.ctime = parent_state.mtime;
+    parent_state.store(core, &mut handle, parent, true)?;
+    let tid = handle.finish()?;
+    core.inodes.pin(&inode);
+    drop(state);
+    Ok((inode, tid))
 }
 
 /// Checks that a directory accepts a new inode with this name.
@@ -244,7 +273,7 @@ pub(super) fn fill_and_store(
     if let Err(error) = fill_and_store() {
         // The unreadable block may be the inode's block of the table: then the first contents have
         // a block already.
-        give_up(core, handle, inode, state)?;
+        give_up(core, handle, inode, (state, change))?;
         state.discard(handle);
         free_number(core, handle, inode)?;
         return Err(error);
@@ -257,9 +286,9 @@ pub(super) fn undo_inode(
     core: &Core,
     handle: &mut Handle<'_>,
     inode: &Inode,
-    state: &mut InodeState,
+    (state, change): (&mut InodeState, Option<&Change>),
 ) -> Result<()> {
-    give_up(core, handle, inode, state)?;
+    give_up(core, handle, inode, (state, change))?;
     if rt::mutant!("names/undone-number-freed-first") {
         free_number(core, handle, inode)?;
         return state.store(core, handle, inode.nr, true);
@@ -273,9 +302,12 @@ fn give_up(
     core: &Core,
     handle: &mut Handle<'_>,
     inode: &Inode,
-    state: &mut InodeState,
+    (state, change): (&mut InodeState, Option<&Change>),
 ) -> Result<()> {
-    xattr::release(core, handle, inode.nr, state)?;
+    match change {
+        Some(change) => change.undo(core, handle, inode.nr, state)?,
+        None => xattr::release(core, handle, inode.nr, state)?,
+    }
     FileMap::of(state).free_first(core, handle, inode, state)?;
     state.forget_map(handle);
     state.claims(handle).links = 0;

@@ -371,7 +371,7 @@ fn replace(
         );
         if let Err(error) = added {
             if let (Some(left), Some(left_state)) = (&left, &mut left_state) {
-                undo_inode(core, t, left, left_state)?;
+                undo_inode(core, t, left, (left_state, None))?;
             }
             handle.finish()?;
             return Err(error);

@@ -97,7 +97,12 @@ pub(crate) fn read_link(core: &Core, nr: InodeNr) -> Result<Vec<u8>> {
     } else {
         core.block_bytes() as u64 / 512
     };
-    if state.sectors == attribute_sectors {
+    let is_fast = if core.superblock.has_ea_inode() {
+        !state.has_map(core)
+    } else {
+        state.sectors == attribute_sectors
+    };
+    if is_fast {
         return state.words.target(length).ok_or_else(corrupt);
     }
     if length == 0 || length > core.block_bytes() {

@@ -6,12 +6,12 @@ use layout::inode_flags::InodeFlags;
 use layout::time::InodeTime;
 
 use super::Volume;
-use crate::alloc::shortage::with_space;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
+use crate::file::with_values;
 use crate::xattr;
 use jbd2::Credits;
 
@@ -145,7 +145,7 @@ impl Volume {
         if without_size == SetAttributes::default() {
             return Ok(());
         }
-        with_space(&self.core, || {
+        with_values(&self.core, || {
             change_state(&self.core, &inode, &without_size)
         })
     }
@@ -162,7 +162,9 @@ fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttribut
     if let Some(of_list) = of_list {
         let mut changed = state.clone();
         apply(&mut changed, change);
-        let tid = xattr::store(core, inode, &mut changed, &of_list)?;
+        let stored = xattr::store(core, inode, &mut changed, &of_list);
+        of_list.end(core);
+        let tid = stored?;
         *state = changed;
         return crate::writeback::sync_operation(core, &state, tid);
     }

@@ -10,6 +10,7 @@ use layout::InodeNr;
 
 use super::Volume;
 use crate::error::Result;
+use crate::file::with_values;
 use crate::xattr::{self, SetMode};
 
 impl Volume {
@@ -49,8 +50,10 @@ impl Volume {
     ///
     /// # Errors
     /// - [`crate::Error::Exists`] and [`crate::Error::NoAttribute`] by the mode.
-    /// - [`crate::Error::AttributeTooLarge`] if it fits neither the inode nor its block.
-    /// - [`crate::Error::NoSpace`] if no block is left.
+    /// - [`crate::Error::AttributeTooLarge`] if it fits neither the inode nor its block. With
+    ///   `ea_inode`: if it has more than 64 KiB, or if there is no room for its entry.
+    /// - [`crate::Error::NoSpace`] and [`crate::Error::NoInodes`] if no block or no inode is
+    ///   left.
     /// - [`crate::Error::NotPermitted`] for `user.` names of inodes that are neither files nor
     ///   directories, and for inodes that may not be changed.
     pub fn set_attribute(
@@ -61,7 +64,7 @@ impl Volume {
         mode: SetMode,
     ) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        xattr::set(&self.core, nr, name, value, mode)
+        with_values(&self.core, || xattr::set(&self.core, nr, name, value, mode))
     }
 
     /// Removes an attribute, in one step. Removing an access control list that does not exist is no
@@ -71,6 +74,6 @@ impl Volume {
     /// - [`crate::Error::NoAttribute`] if there is none.
     pub fn remove_attribute(&self, nr: InodeNr, name: &[u8]) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        xattr::remove(&self.core, nr, name)
+        with_values(&self.core, || xattr::remove(&self.core, nr, name))
     }
 }

@@ -72,7 +72,8 @@ pub(crate) fn open(
     if let Some(log) = &log {
         let has_checksums = superblock.checksums.has_tails();
         jbd2::format::add_features(log, superblock.is_64bit(), has_checksums)?;
-        let largest = match superblock.has_extents() || superblock.has_large_dir() {
+        let is_deep = superblock.has_extents() || superblock.has_large_dir();
+        let largest = match is_deep || superblock.has_ea_inode() {
             true => CREDITS_MAX_EXTENTS,
             false => CREDITS_MAX,
         };

@@ -9,6 +9,10 @@
 //!   within a transaction.
 //! - [`SharedBlocks`] contains only blocks that may get one more reference. It forgets a block
 //!   before the block is freed or its contents change.
+//! - A block with values in inodes of their own gets no more references, so that its count only
+//!   falls: [`super::change`] relies on it. Those that Linux shares are counted like others.
+//! - A block counts as one reference to each such inode. A new block has counted them before the
+//!   old one is released.
 
 use std::sync::Arc;
 
@@ -18,6 +22,8 @@ use layout::{Block, BlockNr, InodeNr};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::set::AttributeSet;
+use super::values;
+use crate::cache::attribute_blocks::SharedBlocks;
 use crate::cache::buffers::{DamagedBlock, Refused};
 use crate::core::Core;
 use crate::core::handle::Handle;
@@ -37,15 +43,45 @@ pub(super) fn read(core: &Core, nr: InodeNr, block: BlockNr) -> Result<Attribute
     let held = core.buffers.hold(block, LABEL);
     let buffer = held.map_err(|refused| refused_attributes(core, nr, refused))?;
     let image = buffer.image();
-    let decoded = AttributeSet::decode(&image, BLOCK_HEADER_SIZE);
+    let decoded = decode(core, &image);
     let set = decoded.map_err(|why| core.damaged(Corrupt::Attributes { inode: nr, why }))?;
     let header = header(&image);
     drop(image);
     let mut shared = core.attribute_blocks.lock();
     if header.reference_count.get() < REFCOUNT_MAX {
-        shared.note(block, set.hash());
+        note(&mut shared, block, &set);
     }
     Ok(set)
+}
+
+fn decode(core: &Core, image: &[u8]) -> Result<AttributeSet, &'static str> {
+    AttributeSet::decode(image, BLOCK_HEADER_SIZE, core.superblock.has_ea_inode())
+}
+
+/// Notes a block that may get one more reference.
+fn note(shared: &mut SharedBlocks, block: BlockNr, set: &AttributeSet) {
+    match set.references().next() {
+        Some(_) => shared.forget(block),
+        None => shared.note(block, set.hash()),
+    }
+}
+
+/// Returns the reference count of an inode's block.
+pub(super) fn count(core: &Core, nr: InodeNr, block: BlockNr) -> Result<u32> {
+    let held = core.buffers.hold(block, LABEL);
+    let buffer = held.map_err(|refused| refused_attributes(core, nr, refused))?;
+    let count = header(&buffer.read()).reference_count.get();
+    Ok(count)
+}
+
+/// A change of the references to values: those that were counted at once, and those to drop after
+/// everything else.
+pub(super) trait Counts {
+    /// Counts one more reference of each inode.
+    fn raise(&mut self, core: &Core, handle: &mut Handle<'_>, inodes: &[InodeNr]) -> Result<()>;
+
+    /// Notes references that are dropped later in the handle.
+    fn drop_later(&mut self, inodes: &mut dyn Iterator<Item = InodeNr>);
 }
 
 /// Returns the error of an inode's block that is damaged or cannot be read.
@@ -79,7 +115,11 @@ pub(super) fn hold(
         held.push(buffer.map_err(|refused| refused_attributes(core, nr, refused))?);
         held.push(core.hold_block_bitmap(old)?);
     }
-    let likely = core.attribute_blocks.lock().likely(set.hash());
+    let has_values = set.references().next().is_some();
+    let likely = match has_values {
+        true => Vec::new(),
+        false => core.attribute_blocks.lock().likely(set.hash()),
+    };
     for block in likely {
         match core.buffers.hold(block, LABEL) {
             Ok(buffer) => held.push(buffer),
@@ -100,19 +140,23 @@ pub(super) fn change(
     handle: &mut Handle<'_>,
     nr: InodeNr,
     state: &mut InodeState,
-    set: &AttributeSet,
+    (set, counts): (&AttributeSet, &mut dyn Counts),
 ) -> Result<()> {
     if set.is_empty() {
-        return release(core, handle, nr, state);
+        return release_counted(core, handle, nr, state, counts);
     }
     let old = state.attribute_block;
     let found = match share(core, handle, old, set)? {
         Some(block) => block,
-        None if rewrite(core, handle, nr, old, set)? => old,
-        None => make(core, handle, nr, set)?,
+        None if rewrite(core, handle, nr, old, (set, &mut *counts))? => old,
+        None => {
+            let block = make(core, handle, nr, set)?;
+            counts.raise(core, handle, &values::numbers(set).collect::<Vec<_>>())?;
+            block
+        }
     };
     if found != old {
-        release(core, handle, nr, state)?;
+        release_counted(core, handle, nr, state, counts)?;
         let claims = state.claims(handle);
         claims.attribute_block = found;
         claims.sectors += core.sectors_per_block();
@@ -128,6 +172,9 @@ fn share(
     old: BlockNr,
     set: &AttributeSet,
 ) -> Result<Option<BlockNr>> {
+    if set.references().next().is_some() {
+        return Ok(None);
+    }
     let mut shared = core.attribute_blocks.lock();
     for block in shared.likely(set.hash()) {
         let Some(buffer) = core.buffers.peek(block) else {
@@ -136,7 +183,7 @@ fn share(
         // The buffer is read once only: a thread that holds its read lock must not take it again,
         // because a commit may wait for the write lock in between.
         let image = buffer.image();
-        let count = match AttributeSet::decode(&image, BLOCK_HEADER_SIZE) {
+        let count = match decode(core, &image) {
             Ok(found) if found == *set => header(&image).reference_count.get(),
             _ => continue,
         };
@@ -159,7 +206,7 @@ fn rewrite(
     handle: &mut Handle<'_>,
     nr: InodeNr,
     old: BlockNr,
-    set: &AttributeSet,
+    (set, counts): (&AttributeSet, &mut dyn Counts),
 ) -> Result<bool> {
     if old == BlockNr::new(0) {
         return Ok(false);
@@ -167,13 +214,29 @@ fn rewrite(
     let buffer = core.buffers.get(old, LABEL);
     let buffer = buffer.map_err(|refused| refused_attributes(core, nr, refused))?;
     let mut shared = core.attribute_blocks.lock();
-    let is_shared = header(&buffer.read()).reference_count.get() != 1;
+    let before = buffer.image();
+    let is_shared = header(&before).reference_count.get() != 1;
     if is_shared && !rt::mutant!("attributes/shared-block-rewritten") {
         return Ok(false);
     }
+    let gone = references_of(core, &before);
+    drop(before);
     handle.replace(&buffer, image(core, set))?;
-    shared.note(old, set.hash());
+    note(&mut shared, old, set);
+    drop(shared);
+    counts.raise(core, handle, &values::more(set, &gone))?;
+    counts.drop_later(&mut values::more(&gone, set).into_iter());
     Ok(true)
+}
+
+/// Returns the attributes of a block that was read before; none on a volume without values in
+/// inodes of their own.
+fn references_of(core: &Core, image: &[u8]) -> AttributeSet {
+    if core.superblock.has_ea_inode() {
+        decode(core, image).unwrap_or_default()
+    } else {
+        AttributeSet::default()
+    }
 }
 
 /// Allocates a new block for the attributes.
@@ -187,7 +250,7 @@ fn make(core: &Core, handle: &mut Handle<'_>, nr: InodeNr, set: &AttributeSet) -
     let block = core.allocate_blocks(handle, &request)?.first;
     let buffer = core.buffers.get_new(block, LABEL);
     handle.replace(&buffer, image(core, set))?;
-    core.attribute_blocks.lock().note(block, set.hash());
+    note(&mut core.attribute_blocks.lock(), block, set);
     Ok(block)
 }
 
@@ -211,13 +274,58 @@ fn set_count(handle: &mut Handle<'_>, buffer: &Arc<Buffer>, count: u32) -> Resul
     Ok(())
 }
 
-/// Releases an inode's block: decrements its reference count, or frees it. The caller stores the
-/// inode afterwards, and holds the block and its bitmap.
+/// Releases an inode's block, which has no values in inodes of their own: decrements its reference
+/// count, or frees it. The caller stores the inode afterwards, and holds the block and its bitmap.
 pub(crate) fn release(
     core: &Core,
     handle: &mut Handle<'_>,
     nr: InodeNr,
     state: &mut InodeState,
+) -> Result<()> {
+    release_counted(core, handle, nr, state, &mut Uncounted)
+}
+
+/// References to values that are not counted.
+struct Uncounted;
+
+impl Counts for Uncounted {
+    fn raise(&mut self, _: &Core, _: &mut Handle<'_>, _: &[InodeNr]) -> Result<()> {
+        Ok(())
+    }
+
+    fn drop_later(&mut self, _: &mut dyn Iterator<Item = InodeNr>) {}
+}
+
+/// Decrements the reference count of an inode's block if other inodes have it, too. Returns false,
+/// and changes nothing, if none has. The caller stores the inode afterwards.
+pub(super) fn release_shared(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    nr: InodeNr,
+    state: &mut InodeState,
+) -> Result<bool> {
+    let buffer = core.buffers.get(state.attribute_block, LABEL);
+    let buffer = buffer.map_err(|refused| refused_attributes(core, nr, refused))?;
+    let shared = core.attribute_blocks.lock();
+    let count = header(&buffer.read()).reference_count.get();
+    if count <= 1 {
+        return Ok(false);
+    }
+    set_count(handle, &buffer, count - 1)?;
+    drop(shared);
+    let claims = state.claims(handle);
+    claims.sectors = claims.sectors.saturating_sub(core.sectors_per_block());
+    claims.attribute_block = BlockNr::new(0);
+    Ok(true)
+}
+
+/// Releases an inode's block, and with a block that is freed its references to values.
+pub(super) fn release_counted(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    nr: InodeNr,
+    state: &mut InodeState,
+    counts: &mut dyn Counts,
 ) -> Result<()> {
     let block = state.attribute_block;
     if block == BlockNr::new(0) {
@@ -234,14 +342,18 @@ pub(crate) fn release(
         })
     })?;
     let mut shared = core.attribute_blocks.lock();
-    let header = header(&buffer.read());
+    let before = buffer.image();
+    let header = header(&before);
+    let gone = references_of(core, &before);
+    drop(before);
     let count = header.reference_count.get();
     if count > 1 {
         set_count(handle, &buffer, count - 1)?;
-        if count == REFCOUNT_MAX {
+        if count == REFCOUNT_MAX && gone.references().next().is_none() {
             shared.note(block, header.hash.get());
         }
     } else {
+        counts.drop_later(&mut values::numbers(&gone));
         shared.forget(block);
         drop(buffer);
         let run = Run {

@@ -54,16 +54,17 @@ pub(crate) fn inherit(
     let Some(handed_down) = of_parent.get(&name) else {
         return Ok(plain(new.permissions & !new.umask));
     };
-    let list = List::from_ext(parent, handed_down);
+    let handed_down = super::bytes_of(core, (parent, parent_state), &name, handed_down)?;
+    let list = List::from_ext(parent, &handed_down);
     let mut list = list.map_err(|damage| core.damaged(damage))?;
     let permissions = list.restrict(new.permissions);
-    let room = Room::of_new(core.geometry());
+    let room = Room::of_new(&core.superblock);
     let mut placed = Placed::default();
     if !list.is_minimal() {
         placed.put(&AttributeName::of_list(false), &list.to_ext(), room)?;
     }
     if kind == FileKind::Directory {
-        placed.put(&name, handed_down, room)?;
+        placed.put(&name, &handed_down, room)?;
     }
     let fresh = InodeState::fresh(kind, permissions, new.uid, new.gid, 0);
     let change = if placed == Placed::default() {

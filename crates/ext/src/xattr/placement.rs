@@ -5,38 +5,60 @@
 //! | yes | | stored in the inode, and removed from the block |
 //! | no | yes | stored in the block, and removed from the inode |
 //! | no | no | refused as too large; nothing has changed |
+//!
+//! On a volume with `ea_inode` the last line is another one: the value gets an inode of its own,
+//! and the entry without it is placed by the same table. There the values in a block leave room for
+//! entries, as in Linux: otherwise a long value would keep others from getting an entry.
 
-use layout::attribute::{BLOCK_HEADER_SIZE, INODE_HEADER_SIZE};
+use layout::attribute::{BLOCK_HEADER_SIZE, INODE_HEADER_SIZE, VALUE_SIZE_MAX};
 use layout::inode::{BASE_SIZE, EXTRA_SIZE};
 
 use super::name::AttributeName;
-use super::set::AttributeSet;
-use crate::disk::geometry::Geometry;
+use super::set::{AttributeSet, Value};
+use crate::disk::superblock::Superblock;
 use crate::error::{Error, Result};
+
+/// Part of a block, and its maximum in bytes, that values leave to entries with `ea_inode`.
+const ENTRIES_PART: usize = 8;
+const ENTRIES_BYTES_MAX: usize = 1024;
 
 /// Number of bytes for attributes after the headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) inode: usize,
     pub(crate) block: usize,
+    /// The values in the block take no more.
+    pub(crate) block_values: usize,
+    /// The largest value in an inode of its own; 0 without `ea_inode`.
+    pub(crate) value: usize,
 }
 
 impl Room {
     /// Returns the room with an extra part of `extra_bytes` bytes; 0 means no extra part and no
     /// attributes in the inode.
-    pub(crate) fn of(geometry: &Geometry, extra_bytes: usize) -> Self {
+    pub(crate) fn of(superblock: &Superblock, extra_bytes: usize) -> Self {
+        let geometry = &superblock.geometry;
         let tail = usize::from(geometry.inode_bytes).saturating_sub(BASE_SIZE + extra_bytes);
         let inode = if extra_bytes == 0 { 0 } else { tail };
+        let block_bytes = geometry.block_bytes as usize;
+        let for_entries = (block_bytes / ENTRIES_PART).min(ENTRIES_BYTES_MAX);
+        let (block_values, value) = match superblock.has_ea_inode() {
+            true => (block_bytes - for_entries, VALUE_SIZE_MAX),
+            false => (block_bytes, 0),
+        };
         Self {
             inode: inode.saturating_sub(INODE_HEADER_SIZE),
-            block: geometry.block_bytes as usize - BLOCK_HEADER_SIZE,
+            block: block_bytes - BLOCK_HEADER_SIZE,
+            block_values,
+            value,
         }
     }
 
     /// Returns the room of a new inode.
-    pub(crate) fn of_new(geometry: &Geometry) -> Self {
-        let has_extra = usize::from(geometry.inode_bytes) >= BASE_SIZE + EXTRA_SIZE;
-        Self::of(geometry, if has_extra { EXTRA_SIZE } else { 0 })
+    pub(crate) fn of_new(superblock: &Superblock) -> Self {
+        let inode_bytes = usize::from(superblock.geometry.inode_bytes);
+        let has_extra = inode_bytes >= BASE_SIZE + EXTRA_SIZE;
+        Self::of(superblock, if has_extra { EXTRA_SIZE } else { 0 })
     }
 }
 
@@ -49,7 +71,7 @@ pub(crate) struct Placed {
 
 impl Placed {
     /// Returns the value of a name.
-    pub(crate) fn get(&self, name: &AttributeName) -> Option<&[u8]> {
+    pub(crate) fn get(&self, name: &AttributeName) -> Option<&Value> {
         self.inode.get(name).or_else(|| self.block.get(name))
     }
 
@@ -60,24 +82,36 @@ impl Placed {
     pub(crate) fn put(&mut self, name: &AttributeName, value: &[u8], room: Room) -> Result<()> {
         // Too long for either place. This also excludes values of 64 KiB, which have no valid
         // offset.
-        if value.len() > room.inode.max(room.block) {
-            return Err(Error::AttributeTooLarge);
-        }
-        let mut set = self.inode.clone();
-        set.put(name, value);
-        if set.bytes() <= room.inode {
-            self.inode = set;
-            self.block.remove(name);
+        let fits = value.len() <= room.inode.max(room.block);
+        if fits && self.place(name, Value::Bytes(value.to_vec()), room) {
             return Ok(());
         }
-        let mut set = self.block.clone();
-        set.put(name, value);
-        if set.bytes() <= room.block {
-            self.block = set;
-            self.inode.remove(name);
+        let has_inode = value.len() <= room.value;
+        if has_inode && self.place(name, Value::New(value.to_vec()), room) {
             return Ok(());
         }
         Err(Error::AttributeTooLarge)
+    }
+
+    /// Places an attribute in the inode or in the block; returns false if it fits neither.
+    fn place(&mut self, name: &AttributeName, value: Value, room: Room) -> bool {
+        let mut set = self.inode.clone();
+        set.put(name, value.clone());
+        if set.bytes() <= room.inode {
+            self.inode = set;
+            self.block.remove(name);
+            return true;
+        }
+        let is_beside = matches!(&value, Value::Bytes(bytes) if !bytes.is_empty());
+        let mut set = self.block.clone();
+        set.put(name, value);
+        let leaves_room = !is_beside || set.value_bytes() <= room.block_values;
+        if set.bytes() <= room.block && leaves_room {
+            self.block = set;
+            self.inode.remove(name);
+            return true;
+        }
+        false
     }
 
     /// Removes an attribute; returns true if there was one.
@@ -99,24 +133,29 @@ mod tests {
     const ROOM: Room = Room {
         inode: 64,
         block: 96,
+        block_values: 96,
+        value: 0,
     };
 
     fn name(whole: &str) -> AttributeName {
         AttributeName::parse(whole.as_bytes()).expect("a name")
     }
 
-    /// Puts attributes and returns the place of each: `i` inode, `b` block, `-` nowhere.
-    fn places(puts: &[(&str, usize)]) -> String {
+    /// Puts attributes and returns the place of each: `i` inode, `b` block, `-` nowhere; in upper
+    /// case if the value is for an inode of its own.
+    fn places(puts: &[(&str, usize)], room: Room) -> String {
         let mut placed = Placed::default();
         for (whole, bytes) in puts {
             let before = placed.clone();
-            if placed.put(&name(whole), &vec![1; *bytes], ROOM).is_err() {
+            if placed.put(&name(whole), &vec![1; *bytes], room).is_err() {
                 assert_eq!(placed, before, "what fails changes nothing");
             }
         }
         let place = |whole: &str| {
             let (inode, block) = (&placed.inode, &placed.block);
             match (inode.get(&name(whole)), block.get(&name(whole))) {
+                (Some(Value::New(_)), None) => 'I',
+                (None, Some(Value::New(_))) => 'B',
                 (Some(_), None) => 'i',
                 (None, Some(_)) => 'b',
                 (None, None) => '-',
@@ -145,7 +184,38 @@ mod tests {
             (&[("user.a", 8), ("user.a", 100)], "i--"),
         ];
         for (puts, expected) in cases {
-            assert_eq!(places(puts), *expected, "{puts:?}");
+            assert_eq!(places(puts, ROOM), *expected, "{puts:?}");
+        }
+    }
+
+    #[test]
+    fn large_values_get_inodes_of_their_own() {
+        let room = Room { value: 500, ..ROOM };
+        let cases: &[(&[(&str, usize)], &str)] = &[
+            (&[("user.a", 72)], "b--"),
+            (&[("user.a", 73)], "I--"),
+            (&[("user.a", 500)], "I--"),
+            (&[("user.a", 501)], "---"),
+            (&[("user.a", 40), ("user.b", 73)], "iB-"),
+            (&[("user.a", 40), ("user.b", 72), ("user.c", 1)], "ib-"),
+            (&[("user.a", 40), ("user.b", 52), ("user.c", 30)], "ibB"),
+            (&[("user.a", 100), ("user.a", 8)], "i--"),
+        ];
+        for (puts, expected) in cases {
+            assert_eq!(places(puts, room), *expected, "{puts:?}");
+        }
+        // Values in the block leave room for entries.
+        let room = Room {
+            block_values: 50,
+            ..room
+        };
+        let cases: &[(&[(&str, usize)], &str)] = &[
+            (&[("user.a", 48)], "b--"),
+            (&[("user.a", 49)], "I--"),
+            (&[("user.a", 40), ("user.b", 60)], "iB-"),
+        ];
+        for (puts, expected) in cases {
+            assert_eq!(places(puts, room), *expected, "{puts:?}");
         }
     }
 }

@@ -15,7 +15,10 @@
 //!   name, name. Values are packed from the end, in the same order. So equal attributes have equal
 //!   bytes.
 //! - Attributes are read in any order and with gaps, but nothing may overlap or lie outside.
+//! - A value in an inode of its own takes no room here. Its entry has a hash within an inode, too,
+//!   and keeps the one that it was read with.
 
+use layout::InodeNr;
 use layout::attribute::{ALIGNMENT, Entry, entry_hash};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -30,7 +33,29 @@ const ENTRY_BYTES: usize = size_of::<Entry>();
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attribute {
     pub(crate) name: AttributeName,
-    pub(crate) value: Vec<u8>,
+    pub(crate) value: Value,
+}
+
+/// The value of an attribute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// It lies beside the entries.
+    Bytes(Vec<u8>),
+    /// It lies in an inode of its own.
+    Inode(Reference),
+    /// It is to be stored in an inode of its own.
+    New(Vec<u8>),
+}
+
+/// The part of an entry that names the inode of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reference {
+    /// Number of the inode; not checked.
+    pub(crate) inode: InodeNr,
+    /// Size of the value in bytes.
+    pub(crate) size: u32,
+    /// The entry's hash.
+    pub(crate) hash: u32,
 }
 
 /// Attributes in order.
@@ -45,11 +70,33 @@ impl Attribute {
     }
 
     fn hash(&self) -> u32 {
-        entry_hash(&self.name.suffix, &self.value)
+        match &self.value {
+            Value::Inode(reference) => reference.hash,
+            value => entry_hash(&self.name.suffix, value.beside()),
+        }
     }
 
     fn bytes(&self) -> usize {
-        entry_bytes(self.name.suffix.len()) + self.value.len().next_multiple_of(ALIGNMENT)
+        let value = self.value.beside().len();
+        entry_bytes(self.name.suffix.len()) + value.next_multiple_of(ALIGNMENT)
+    }
+}
+
+impl Value {
+    /// Returns the bytes beside the entries.
+    fn beside(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Inode(_) | Self::New(_) => &[],
+        }
+    }
+
+    /// Returns the inode of the value, if it has one.
+    pub(crate) fn reference(&self) -> Option<&Reference> {
+        match self {
+            Self::Inode(reference) => Some(reference),
+            Self::Bytes(_) | Self::New(_) => None,
+        }
     }
 }
 
@@ -62,11 +109,15 @@ fn entry_bytes(name_bytes: usize) -> usize {
 }
 
 impl AttributeSet {
-    /// Reads the attributes of a place.
+    /// Reads the attributes of a place. `has_ea_inode` is true on a volume with that feature.
     ///
     /// # Errors
     /// Returns a description of the damage.
-    pub(crate) fn decode(place: &[u8], first: usize) -> Result<Self, &'static str> {
+    pub(crate) fn decode(
+        place: &[u8],
+        first: usize,
+        has_ea_inode: bool,
+    ) -> Result<Self, &'static str> {
         let mut attributes = Vec::new();
         let mut at = first;
         // The end of the entries is known only after the last: values must not start before it.
@@ -80,18 +131,17 @@ impl AttributeSet {
             let (entry, rest) = Entry::ref_from_prefix(rest).map_err(|_| "an entry is cut off")?;
             let length = usize::from(entry.name_length);
             let suffix = rest.get(..length).ok_or("a name is cut off")?.to_vec();
-            if entry.value_inode.get() != 0 {
+            if entry.value_inode.get() != 0 && !has_ea_inode {
                 return Err("a value lies in an inode of its own");
             }
             let value = value_of(place, entry)?;
-            if !value.is_empty() {
+            if !value.beside().is_empty() {
                 values_begin = values_begin.min(usize::from(entry.value_offset.get()));
             }
             let name = AttributeName {
                 index: entry.name_index,
                 suffix,
             };
-            let value = value.to_vec();
             attributes.push(Attribute { name, value });
             at += entry_bytes(length);
         }
@@ -102,13 +152,13 @@ impl AttributeSet {
         Ok(Self { attributes })
     }
 
-    /// Writes the attributes over all of a place from `first` on. They must fit. Entries of blocks
-    /// have hashes.
+    /// Writes the attributes over all of a place from `first` on. They must fit, and new values
+    /// must be stored. Entries of blocks have hashes.
     pub(crate) fn encode(&self, place: &mut [u8], first: usize, with_hashes: bool) {
         place[first..].fill(0);
         let (mut at, mut values) = (first, place.len());
         for attribute in &self.attributes {
-            let (suffix, value) = (&attribute.name.suffix, &attribute.value);
+            let (suffix, value) = (&attribute.name.suffix, attribute.value.beside());
             values -= value.len().next_multiple_of(ALIGNMENT);
             let mut entry = Entry {
                 name_length: suffix.len() as u8,
@@ -119,7 +169,11 @@ impl AttributeSet {
                 entry.value_offset.set(values as u16);
                 entry.value_size.set(value.len() as u32);
             }
-            if with_hashes {
+            if let Some(reference) = attribute.value.reference() {
+                entry.value_inode.set(reference.inode.get());
+                entry.value_size.set(reference.size);
+            }
+            if with_hashes || attribute.value.reference().is_some() {
                 entry.hash.set(attribute.hash());
             }
             place[at..at + ENTRY_BYTES].copy_from_slice(entry.as_bytes());
@@ -135,25 +189,55 @@ impl AttributeSet {
         self.attributes.iter().map(Attribute::bytes).sum::<usize>() + END_BYTES
     }
 
+    /// Returns the number of bytes that the values beside the entries take.
+    pub(crate) fn value_bytes(&self) -> usize {
+        let values = self.attributes.iter().map(|known| known.value.beside());
+        values
+            .map(|value| value.len().next_multiple_of(ALIGNMENT))
+            .sum()
+    }
+
     /// Returns the hash of a block with these attributes.
     pub(crate) fn hash(&self) -> u32 {
         layout::attribute::block_hash(self.attributes.iter().map(Attribute::hash))
     }
 
     /// Returns the value of a name.
-    pub(crate) fn get(&self, name: &AttributeName) -> Option<&[u8]> {
+    pub(crate) fn get(&self, name: &AttributeName) -> Option<&Value> {
         let found = self.attributes.iter().find(|known| known.name == *name);
-        found.map(|attribute| attribute.value.as_slice())
+        found.map(|attribute| &attribute.value)
+    }
+
+    /// Returns the attributes with values in inodes of their own.
+    pub(crate) fn references(&self) -> impl Iterator<Item = (&AttributeName, &Reference)> {
+        let attributes = self.attributes.iter();
+        attributes.filter_map(|attribute| Some((&attribute.name, attribute.value.reference()?)))
+    }
+
+    /// Returns the sizes of the values in inodes of their own, or to be stored in one.
+    pub(crate) fn sizes_of_values(&self) -> impl Iterator<Item = u32> {
+        self.attributes
+            .iter()
+            .filter_map(|known| match &known.value {
+                Value::Inode(reference) => Some(reference.size),
+                Value::New(bytes) => Some(bytes.len() as u32),
+                Value::Bytes(_) => None,
+            })
+    }
+
+    /// Returns the attributes, to change their values.
+    pub(crate) fn attributes_mut(&mut self) -> impl Iterator<Item = &mut Attribute> {
+        self.attributes.iter_mut()
     }
 
     /// Adds an attribute, or replaces its value.
-    pub(crate) fn put(&mut self, name: &AttributeName, value: &[u8]) {
+    pub(crate) fn put(&mut self, name: &AttributeName, value: Value) {
         self.remove(name);
         let place = |known: &Attribute| known.order() < order(name);
         let at = self.attributes.partition_point(place);
         let attribute = Attribute {
             name: name.clone(),
-            value: value.to_vec(),
+            value,
         };
         self.attributes.insert(at, attribute);
     }
@@ -176,14 +260,22 @@ impl AttributeSet {
     }
 }
 
-fn value_of<'p>(place: &'p [u8], entry: &Entry) -> Result<&'p [u8], &'static str> {
+fn value_of(place: &[u8], entry: &Entry) -> Result<Value, &'static str> {
+    if entry.value_inode.get() != 0 {
+        return Ok(Value::Inode(Reference {
+            inode: InodeNr::new(entry.value_inode.get()),
+            size: entry.value_size.get(),
+            hash: entry.hash.get(),
+        }));
+    }
     let size = entry.value_size.get() as usize;
     if size == 0 {
-        return Ok(&[]);
+        return Ok(Value::Bytes(Vec::new()));
     }
     let start = usize::from(entry.value_offset.get());
     let behind = place.get(start..).unwrap_or_default();
-    behind.get(..size).ok_or("a value lies outside its place")
+    let value = behind.get(..size).ok_or("a value lies outside its place")?;
+    Ok(Value::Bytes(value.to_vec()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Extended attributes and access control lists: the same operations by this crate and by the
 //! kernel have the same outcomes, and each reads the attributes that the other wrote.
 
+mod large;
 mod sharing;
 mod sides;
 
@@ -45,8 +46,8 @@ const LISTS: &[&str] = &[
 ];
 const MODES: &[u16] = &[0, 0o600, 0o644, 0o666, 0o755, 0o777, 0o2770, 0o4711, 0o1777];
 
-fn next_operation(random: &mut Random) -> Op {
-    let path = (*random.pick(PATHS)).to_owned();
+fn next_operation(random: &mut Random, (paths, sizes): Choice) -> Op {
+    let path = (*random.pick(paths)).to_owned();
     match random.below(20) {
         0..9 => {
             let name = *random.pick(NAMES);
@@ -55,7 +56,7 @@ fn next_operation(random: &mut Random) -> Op {
                 list(text)
             } else {
                 // Few different values, so that blocks are shared.
-                vec![random.below(3) as u8; *random.pick(SIZES)]
+                vec![random.below(3) as u8; *random.pick(sizes)]
             };
             let modes = [
                 SetMode::Any,
@@ -105,13 +106,22 @@ fn agree(block_bytes: u32, inode_bytes: u32, data: DataMode, seed: u64) {
         false,
         &["-I", &inode_size],
     );
+    let when = format!("{block_bytes}, {inode_bytes}, {data:?}, seed {seed}");
+    agree_from(&cell, made, (&when, seed), (PATHS, SIZES));
+}
+
+/// Paths and sizes of values.
+type Choice = (&'static [&'static str], &'static [usize]);
+
+/// The same from an image on.
+fn agree_from(cell: &Cell, made: Image, (when, seed): (&str, u64), choice: Choice) {
     let mut images = [made.copy(), made];
     let mut random = Random::new(seed);
     for round in 0..ROUNDS {
-        let when = format!("{block_bytes}, {inode_bytes}, {data:?}, seed {seed}, round {round}");
+        let when = format!("{when}, round {round}");
         let [ours, theirs] = &images;
         let (volume, mount) = (
-            ours.open(&cell),
+            ours.open(cell),
             theirs.mount("rw").expect("the kernel mounts"),
         );
         let (ours, theirs) = (Side::Ours(&volume), Side::Kernel(&mount));
@@ -121,7 +131,7 @@ fn agree(block_bytes: u32, inode_bytes: u32, data: DataMode, seed: u64) {
             "{when}: each reads what the other wrote"
         );
         for number in 0..ROUND_OPERATIONS {
-            let op = next_operation(&mut random);
+            let op = next_operation(&mut random, choice);
             let expected = theirs.apply(&op);
             assert_eq!(
                 ours.apply(&op),

@@ -148,6 +148,7 @@ fn random_operations(volume: &Volume, block_bytes: u32, seed: u64) {
             model: &mut model,
             random: &mut random,
             block_bytes,
+            has_values: false,
         }
         .step();
     }

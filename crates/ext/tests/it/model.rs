@@ -23,7 +23,12 @@ pub struct Inode {
     pub device: Option<(u32, u32)>,
     pub names: BTreeMap<Vec<u8>, InodeNr>,
     pub parent: InodeNr,
+    /// Extended attributes by name.
+    pub attributes: BTreeMap<Vec<u8>, Vec<u8>>,
 }
+
+/// Extended attributes by path and name.
+pub type Attributes = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 /// The model.
 #[derive(Debug, Clone)]
@@ -230,6 +235,22 @@ impl Model {
         tree
     }
 
+    /// Returns the extended attributes of the paths that have some.
+    pub fn attributes(&self) -> Attributes {
+        let mut found = Attributes::new();
+        let mut waiting = vec![(InodeNr::ROOT, Vec::new())];
+        while let Some((nr, path)) = waiting.pop() {
+            let inode = self.get(nr);
+            for (name, child) in &inode.names {
+                waiting.push((*child, [path.as_slice(), b"/", name].concat()));
+            }
+            if !inode.attributes.is_empty() {
+                found.insert(path, inode.attributes.clone());
+            }
+        }
+        found
+    }
+
     fn describe(&self, nr: InodeNr, path: &[u8], tree: &mut Tree) {
         let inode = self.get(nr);
         tree.insert(path.to_vec(), inode.node());
@@ -256,6 +277,7 @@ impl Inode {
             device: None,
             names: BTreeMap::new(),
             parent,
+            attributes: BTreeMap::new(),
         }
     }
 

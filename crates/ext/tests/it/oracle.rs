@@ -49,9 +49,9 @@ pub fn kernel_tree(image: &Image) -> Option<Tree> {
 }
 
 /// Returns true if the crate `ext4-view` knows the features of the image, of which it lacks
-/// `meta_bg` and `large_dir`.
+/// `meta_bg`, `large_dir` and `ea_inode`.
 pub fn has_view(image: &Image) -> bool {
-    let unknown = Incompatible::META_BG | Incompatible::LARGE_DIR;
+    let unknown = Incompatible::META_BG | Incompatible::LARGE_DIR | Incompatible::EA_INODE;
     let mut bytes = [0; SIZE];
     let file = std::fs::File::open(&image.path).expect("the image is there");
     file.read_exact_at(&mut bytes, OFFSET)

@@ -1,6 +1,8 @@
 //! A random sequence of operations, applied to a volume and to the model in parallel; results must
 //! agree.
 
+pub mod values;
+
 use ext::volume::{
     DeviceNumber, FileKind, NewInode, OpenFlags, RenameMode, SetAttributes, SetTime, WhiteoutOwner,
 };
@@ -13,6 +15,9 @@ use crate::model::{Inode, Model, Outcome};
 
 /// Length of the longest write in bytes.
 const WRITE_BYTES_MAX: u64 = 40_000;
+
+/// Average number of operations between changes of extended attributes, if there are any.
+const VALUES_ONE_IN: u64 = 4;
 
 /// The operations, with their frequencies.
 const WEIGHTS: &[(Operation, u64)] = &[
@@ -66,6 +71,8 @@ pub struct Script<'a> {
     pub model: &'a mut Model,
     pub random: &'a mut Random,
     pub block_bytes: u32,
+    /// True if extended attributes change, too, with values of up to 64 KiB.
+    pub has_values: bool,
 }
 
 /// Converts a volume's result to the terms of the model.
@@ -101,6 +108,9 @@ fn agree<T>(real: Outcome<T>, model: impl FnOnce() -> Outcome<()>, what: &str) -
 impl Script<'_> {
     /// Runs one operation.
     pub fn step(&mut self) {
+        if self.has_values && self.random.below(VALUES_ONE_IN) == 0 {
+            return self.change_value();
+        }
         let total = WEIGHTS.iter().map(|(_, weight)| weight).sum();
         let mut at = self.random.below(total);
         for (operation, weight) in WEIGHTS {

@@ -7,7 +7,7 @@ use crate::cell::{self, Cell, Journal};
 use crate::image::Image;
 use crate::model::Model;
 use crate::oracle;
-use crate::script::Script;
+use crate::script::{Script, values};
 use crate::tree::assert_same;
 
 /// Number of operations in a sequence.
@@ -59,6 +59,7 @@ pub fn run_on(image: &Image, cell: Cell, seed: u64, turn: &dyn Fn(Turn)) {
     println!("cell: {cell}; seed {seed}");
     let mut random = Random::new(seed ^ u64::from(cell.block_bytes) << 32);
     let mut volume = image.open(&cell);
+    let has_values = volume.superblock().has_ea_inode();
     let lost_found = volume
         .lookup(InodeNr::ROOT, b"lost+found")
         .expect("lost+found");
@@ -75,6 +76,7 @@ pub fn run_on(image: &Image, cell: Cell, seed: u64, turn: &dyn Fn(Turn)) {
             model: &mut model,
             random: &mut random,
             block_bytes,
+            has_values,
         }
         .step();
     }
@@ -93,10 +95,12 @@ fn assert_all_agree(image: &Image, cell: &Cell, model: &Model, when: &str, turn:
     }
     if let Some(tree) = oracle::kernel_tree(image) {
         assert_same(&expected, &tree, "the kernel");
+        values::assert_by_kernel(image, model);
     }
     turn(Turn::Engine);
     let volume = image.open(cell);
     assert_same(&expected, &image.own_tree(&volume), "the volume itself");
+    values::assert_on_volume(&volume, model);
     volume.close().expect("close");
 }
 

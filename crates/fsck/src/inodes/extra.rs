@@ -9,24 +9,26 @@ use zerocopy::FromBytes;
 use zerocopy::little_endian::U16;
 
 use super::Slot;
+use super::values::{self, Area};
 use crate::attributes;
 use crate::error::Error;
 use crate::kind::ProblemKind;
 use crate::problem::Location;
 use crate::reserved_inodes::ROOT;
-use crate::state::State;
+use crate::state::{AttributeBlock, State};
 
 /// Offset of the first attribute of a block in bytes.
 const HEADER_SIZE: usize = size_of::<BlockHeader>();
 
-/// Checks the size of the extra part and the attributes after it.
-pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) {
+/// Checks the size of the extra part and the attributes after it. Returns the number of blocks that
+/// the inode counts for their values.
+pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64, Error> {
     let Ok((size, _)) = U16::ref_from_prefix(slot.rest) else {
-        return;
+        return Ok(0);
     };
     let size = usize::from(size.get());
     if size == 0 {
-        return;
+        return Ok(0);
     }
     let place = || Location::inode(slot.number);
     if size < 4 || size > slot.rest.len() || !size.is_multiple_of(4) {
@@ -35,14 +37,21 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) {
         state
             .report
             .add_differing(kind, place(), size as u64, expected);
-        return;
+        return Ok(0);
     }
     let rest = &slot.rest[size..];
     let Some((head, entries)) = rest.split_at_checked(4) else {
-        return;
+        return Ok(0);
     };
-    if head == attribute::MAGIC.to_le_bytes() && !attributes::are_good(entries, 0) {
-        state.problem(ProblemKind::InodeAttributesInvalid, place());
+    if head != attribute::MAGIC.to_le_bytes() {
+        return Ok(0);
+    }
+    match attributes::read(entries, 0, state.has_ea_inode()) {
+        Some(named) => values::check(state, slot, (Area::Inode, &named)),
+        None => {
+            state.problem(ProblemKind::InodeAttributesInvalid, place());
+            Ok(0)
+        }
     }
 }
 
@@ -62,17 +71,22 @@ pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64,
         state.problem(ProblemKind::AttributeBlockOutOfRange, place());
         return Ok(0);
     }
-    if let Some((references, _)) = state.attribute_blocks.get_mut(&block) {
-        *references += 1;
-        return Ok(1);
+    if let Some(known) = state.attribute_blocks.get_mut(&block) {
+        known.references += 1;
+        return Ok(known.blocks);
     }
     let bytes = state.block(block)?;
     let header = BlockHeader::read_from_prefix(&bytes)
         .map_or_else(|_| BlockHeader::default(), |(header, _)| header);
+    let mut blocks = 1;
     if header.magic.get() != attribute::MAGIC || header.block_count.get() != 1 {
         state.problem(ProblemKind::AttributeBlockInvalid, place());
-    } else if !attributes::are_good(&bytes[HEADER_SIZE..], HEADER_SIZE) {
-        state.problem(ProblemKind::AttributesInvalid, place());
+    } else {
+        let entries = &bytes[HEADER_SIZE..];
+        match attributes::read(entries, HEADER_SIZE, state.has_ea_inode()) {
+            Some(named) => blocks += values::check(state, slot, (Area::Block, &named))?,
+            None => state.problem(ProblemKind::AttributesInvalid, place()),
+        }
     }
     if let Some(seed) = state.checksum_seed
         && header.magic.get() == attribute::MAGIC
@@ -86,6 +100,11 @@ pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64,
     state.claim(block);
     let is_good = header.magic.get() == attribute::MAGIC;
     let said = is_good.then(|| header.reference_count.get());
-    state.attribute_blocks.insert(block, (1, said));
-    Ok(1)
+    let known = AttributeBlock {
+        references: 1,
+        said,
+        blocks,
+    };
+    state.attribute_blocks.insert(block, known);
+    Ok(blocks)
 }

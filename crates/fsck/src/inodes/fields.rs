@@ -44,6 +44,8 @@ pub(super) fn has_map(state: &State<'_>, raw: &Inode, file_type: FileType) -> bo
     }
     match file_type {
         FileType::Regular | FileType::Directory => true,
+        // Its blocks are those of its values, too.
+        FileType::Symlink if state.has_ea_inode() => !is_fast_symlink(raw),
         FileType::Symlink => {
             let has_attributes = raw.attribute_block(state.is_64bit()) != 0;
             raw.blocks_low.get() != 0 && !(has_attributes && is_fast_symlink(raw))

@@ -7,7 +7,7 @@ pub(crate) struct Message {
 }
 
 /// Lines that continue a message, ask a question or report progress.
-const ASIDES: [&str; 57] = [
+const ASIDES: [&str; 58] = [
     "Pass ",
     "e2fsck 1.",
     "Fix?",
@@ -41,6 +41,7 @@ const ASIDES: [&str; 57] = [
     "Either the superblock",
     "The physical size",
     "Recreate",
+    " Fix?",
     "WARNING: SEVERE",
     "Inodes that were part",
     "Continue",

@@ -88,6 +88,7 @@ const fn supported(word: Word) -> u32 {
             .union(Incompatible::FLEX_BG)
             .union(Incompatible::META_BG)
             .union(Incompatible::LARGE_DIR)
+            .union(Incompatible::EA_INODE)
             .union(Incompatible::METADATA_CSUM_SEED)
             .bits(),
         Word::ReadOnlyCompatible => ReadOnlyCompatible::SPARSE_SUPER

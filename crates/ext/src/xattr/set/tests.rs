@@ -9,7 +9,7 @@ fn name(whole: &str) -> AttributeName {
 fn set(attributes: &[(&str, &[u8])]) -> AttributeSet {
     let mut set = AttributeSet::default();
     for (whole, value) in attributes {
-        set.put(&name(whole), value);
+        set.put(&name(whole), Value::Bytes(value.to_vec()));
     }
     set
 }
@@ -29,7 +29,7 @@ fn what_is_written_is_read_wherever_it_begins() {
             let set = set(&SOME[..count]);
             let mut place = vec![0x5A; first + set.bytes()];
             set.encode(&mut place, first, first > 0);
-            assert_eq!(AttributeSet::decode(&place, first), Ok(set.clone()));
+            assert_eq!(AttributeSet::decode(&place, first, false), Ok(set.clone()));
             assert!(place[..first].iter().all(|byte| *byte == 0x5A));
         }
     }
@@ -58,12 +58,34 @@ fn the_order_is_that_of_linux_and_does_not_tell_the_history() {
 #[test]
 fn values_are_replaced_and_taken_away() {
     let mut all = set(SOME);
-    all.put(&name("user.a"), b"new");
-    assert_eq!(all.get(&name("user.a")), Some(b"new".as_slice()));
+    let new = Value::Bytes(b"new".to_vec());
+    all.put(&name("user.a"), new.clone());
+    assert_eq!(all.get(&name("user.a")), Some(&new));
     assert_eq!(all.names().count(), SOME.len());
     assert!(all.remove(&name("user.a")));
     assert!(!all.remove(&name("user.a")));
     assert_eq!(all.get(&name("user.a")), None);
+}
+
+/// The entry of a value in an inode of its own takes no room for the value, and keeps its hash.
+#[test]
+fn values_in_inodes_take_no_room() {
+    let reference = Reference {
+        inode: InodeNr::new(15),
+        size: 65536,
+        hash: 0x6610_6946,
+    };
+    let mut set = set(SOME);
+    let before = set.bytes();
+    set.put(&name("user.big"), Value::Inode(reference));
+    assert_eq!(set.bytes(), before + 20);
+    let mut place = vec![0; set.bytes()];
+    set.encode(&mut place, 0, false);
+    assert_eq!(AttributeSet::decode(&place, 0, true), Ok(set.clone()));
+    let found: Vec<Reference> = set.references().map(|(_, found)| *found).collect();
+    assert_eq!(found, [reference]);
+    let without = AttributeSet::decode(&place, 0, false);
+    assert_eq!(without, Err("a value lies in an inode of its own"));
 }
 
 /// Returns a place of 64 bytes without a header and with one attribute, whose value is in the last
@@ -79,7 +101,7 @@ fn bytes_that_cannot_be_are_refused() {
     let error = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut place = sample();
         change(&mut place);
-        AttributeSet::decode(&place, 0).err()
+        AttributeSet::decode(&place, 0, false).err()
     };
     assert_eq!(error(&|_| {}), None);
     for (change, why) in [

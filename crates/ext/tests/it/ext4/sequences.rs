@@ -29,6 +29,10 @@ enum Format {
     MetaGroups,
     /// The same, and an orphan file.
     Orphans,
+    /// The same, and values of attributes of up to 64 KiB.
+    Values,
+    /// Such values in files with block maps.
+    ValuesOfExt3,
 }
 
 impl Format {
@@ -44,6 +48,8 @@ impl Format {
             Self::Full => "extent",
             Self::MetaGroups => "meta_bg,^resize_inode,large_dir",
             Self::Orphans => "extent,orphan_file",
+            Self::Values => "extent,orphan_file,ea_inode",
+            Self::ValuesOfExt3 => "^extent,^64bit,^metadata_csum,uninit_bg,ea_inode",
         }
         .to_owned();
         if cell.journal == Journal::None {
@@ -189,4 +195,9 @@ cells! {
     orphans_1k_external_writeback: 1024, EXTERNAL_WRITEBACK, Format::Orphans;
     orphans_4k_writeback: 4096, WRITEBACK, Format::Orphans;
     orphans_4k_external_ordered: 4096, EXTERNAL_ORDERED, Format::Orphans;
+    values_1k_ordered: 1024, ORDERED, Format::Values;
+    values_1k_external_journal: 1024, EXTERNAL_JOURNALED, Format::Values;
+    values_4k_writeback: 4096, WRITEBACK, Format::Values;
+    values_1k_of_ext3_ordered: 1024, ORDERED, Format::ValuesOfExt3;
+    values_4k_of_ext3_no_journal: 4096, NONE, Format::ValuesOfExt3;
 }

@@ -45,6 +45,8 @@ fn features_are_edited_as_by_mke2fs() {
         "orphan_file",
         "orphan_file,^metadata_csum",
         "orphan_file,metadata_csum_seed,^flex_bg",
+        "ea_inode",
+        "ea_inode,orphan_file,^metadata_csum",
     ] {
         let features = FeatureEdits::parse(list).expect("known features");
         let options = Options { features, ..ext4() };
@@ -56,6 +58,7 @@ fn features_are_edited_as_by_mke2fs() {
         "extent,64bit,flex_bg",
         "uninit_bg",
         "orphan_file",
+        "ea_inode",
     ] {
         let features = FeatureEdits::parse(list).expect("known features");
         let options = Options { features, ..ext3() };
