@@ -134,19 +134,20 @@ impl Core {
             if missing.len() > self.stripes.parities {
                 return Err(DeviceError::Gone);
             }
-            if self.torn.lock().contains(&part.stripe) {
-                return Err(DeviceError::Failed {
-                    operation: "read",
-                    sector: self.sector(part.stripe, part.within),
-                    sectors: part.bytes / 512,
-                    device: "the array".to_owned(),
-                    cause: "a write of its stripe failed in part, without redundancy".to_owned(),
-                });
-            }
             let needed = needs_of_missing(self.stripes, part.stripe, &missing);
             let (within, bytes) = (part.within, part.bytes);
             match self.read(&needed, part.stripe, within, bytes) {
                 Ok(known) => {
+                    if self.torn.lock().contains(&part.stripe) {
+                        return Err(DeviceError::Failed {
+                            operation: "read",
+                            sector: self.sector(part.stripe, part.within),
+                            sectors: part.bytes / 512,
+                            device: "the array".to_owned(),
+                            cause: "a write of its stripe failed in part, without redundancy"
+                                .to_owned(),
+                        });
+                    }
                     let lost = missing_data(self.stripes, part.stripe, &missing);
                     let computed = solve(self.stripes, part.stripe, &known, &lost);
                     let mut chunks = lost.into_iter().zip(computed);

@@ -120,14 +120,11 @@ impl Inode {
         if state.is_orphan {
             state.dtime = 0;
         }
-        // Linux leaves the mark on an inode that it deletes.
+        // Linux leaves the mark on an inode that it deletes. A file handle may name an inode that
+        // was deleted, and whose number has become that of a value: this is no damage.
         let is_of_value = state.flags.contains(InodeFlags::ATTRIBUTE_INODE);
         if is_of_value && state.links > 0 && core.superblock.has_ea_inode() {
-            return Err(core.damaged(Corrupt::Inode {
-                inode: nr,
-                field: "i_flags",
-                value: u64::from(state.flags.bits()),
-            }));
+            return Err(Error::NotFound);
         }
         let inode = Self::new(nr, state);
         inode.pages.note_loaded(&core.pages.flushes);

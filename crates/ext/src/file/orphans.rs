@@ -23,7 +23,10 @@ pub(crate) fn clean_up(core: &Core, orphan_file: &[(BlockNr, Label)]) -> Result<
         match finish_one(core, nr) {
             Ok(true) => deleted += 1,
             Ok(false) => truncated += 1,
-            Err(Error::Corrupt(error)) => {
+            // It was a value of the orphan before it, and went with that.
+            Err(Error::NotFound) if core.superblock.has_ea_inode() => {}
+            // Damage that was noted on the way has made the volume read-only.
+            Err(error @ (Error::Corrupt(_) | Error::ReadOnly)) => {
                 tracing::error!(inode = %nr, %error, "an orphan stays on the list: run fsck");
                 if core.check_writable().is_err() {
                     break;

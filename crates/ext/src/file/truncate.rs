@@ -219,8 +219,8 @@ pub(crate) fn delete(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     let result = delete_within(core, &mut handle, inode, &mut state);
     handle.finish()?;
     drop(state);
-    if has_values {
-        return result.and(delete_left(core));
+    if has_values && let Err(error) = delete_left(core) {
+        tracing::error!(%error, "an inode of a value stays on the orphan list");
     }
     result
 }

@@ -14,7 +14,7 @@ use layout::{BlockNr, InodeNr};
 
 use super::block::{self, Counts};
 use super::name::AttributeName;
-use super::placement::{Placed, Room};
+use super::placement::{Placed, Room, place_within};
 use super::set::{AttributeSet, Reference, Value};
 use super::values::{self, Found, Owner, Stored};
 use crate::alloc::CREDITS_PER_GROUP;
@@ -70,7 +70,7 @@ pub(super) fn read(core: &Core, nr: InodeNr, state: &InodeState) -> Result<(Plac
         let inode = &bytes[offset..offset + usize::from(core.geometry().inode_bytes)];
         let extra = crate::disk::inode::extra_size(inode);
         room = Room::of(&core.superblock, extra);
-        if let Some((MAGIC, place)) = place_of(inode, extra) {
+        if let Some((MAGIC, place)) = place_within(inode, extra) {
             let corrupt = |why| core.damaged(Corrupt::Attributes { inode: nr, why });
             placed.inode = AttributeSet::decode(place, 0, has_ea_inode).map_err(corrupt)?;
         }
@@ -79,17 +79,6 @@ pub(super) fn read(core: &Core, nr: InodeNr, state: &InodeState) -> Result<(Plac
         placed.block = block::read(core, nr, state.attribute_block)?;
     }
     Ok((placed, room))
-}
-
-/// Returns the magic of the part within an inode, and the place after it; none if there is no room
-/// for one.
-fn place_of(inode: &[u8], extra: usize) -> Option<(u32, &[u8])> {
-    if extra == 0 {
-        return None;
-    }
-    let tail = inode.get(BASE_SIZE + extra..)?;
-    let (magic, place) = tail.split_first_chunk::<INODE_HEADER_SIZE>()?;
-    Some((u32::from_le_bytes(*magic), place))
 }
 
 /// The changes of an inode's references, by entry.

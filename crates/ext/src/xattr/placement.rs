@@ -10,7 +10,7 @@
 //! and the entry without it is placed by the same table. There the values in a block leave room for
 //! entries, as in Linux: otherwise a long value would keep others from getting an entry.
 
-use layout::attribute::{BLOCK_HEADER_SIZE, INODE_HEADER_SIZE, VALUE_SIZE_MAX};
+use layout::attribute::{BLOCK_HEADER_SIZE, INODE_HEADER_SIZE, MAGIC, VALUE_SIZE_MAX};
 use layout::inode::{BASE_SIZE, EXTRA_SIZE};
 
 use super::name::AttributeName;
@@ -124,6 +124,27 @@ impl Placed {
     pub(crate) fn names(&self) -> impl Iterator<Item = &AttributeName> {
         self.inode.names().chain(self.block.names())
     }
+}
+
+/// Returns the magic of the part within an inode, and the place after it; none if there is no room
+/// for one.
+pub(super) fn place_within(inode: &[u8], extra: usize) -> Option<(u32, &[u8])> {
+    if extra == 0 {
+        return None;
+    }
+    let tail = inode.get(BASE_SIZE + extra..)?;
+    let (magic, place) = tail.split_first_chunk::<INODE_HEADER_SIZE>()?;
+    Some((u32::from_le_bytes(*magic), place))
+}
+
+/// Returns true if an inode has an area for attributes behind its fields.
+pub(super) fn has_attributes_within(inode: &[u8]) -> bool {
+    let is_long = inode.len() > BASE_SIZE;
+    is_long
+        && matches!(
+            place_within(inode, crate::disk::inode::extra_size(inode)),
+            Some((MAGIC, _))
+        )
 }
 
 #[cfg(test)]

@@ -33,10 +33,11 @@ use layout::attribute::{VALUE_INODE_SIZE_MAX, ValueInode, entry_hash_of_inode, v
 use layout::inode::Inode as Base;
 use layout::inode_flags::InodeFlags;
 use layout::time::InodeTime;
-use layout::{Block, FileBlock, InodeNr};
+use layout::{Block, BlockNr, FileBlock, InodeNr};
 use zerocopy::FromBytes;
 
 use super::name::AttributeName;
+use super::placement::has_attributes_within;
 use super::set::{AttributeSet, Reference};
 use crate::alloc::CREDITS_INODE;
 use crate::cache::inode::Inode;
@@ -112,6 +113,21 @@ impl Found {
     pub(super) fn is_of_lustre(&self) -> bool {
         self.is_of_lustre
     }
+
+    /// Returns true if the inode is still the one that was found. It is not if a count was too low,
+    /// so that another entry's change has deleted it. The caller holds the attribute blocks.
+    fn is_there(&self, core: &Core, nr: InodeNr) -> Result<bool> {
+        let now = match load(core, nr, &self.table) {
+            Ok(now) => now,
+            Err(Error::NotFound) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let hash = ValueInode::of(&read_base(core, nr, &self.table)?).hash;
+        Ok(now.flags.contains(InodeFlags::ATTRIBUTE_INODE)
+            && now.links > 0
+            && now.generation == self.state.generation
+            && hash == self.value.hash)
+    }
 }
 
 /// Returns the error of an entry that names no good inode.
@@ -144,12 +160,16 @@ pub(super) fn find(
         Err(error) => return Err(core.noted(error)),
     };
     let (base, _) = Base::read_from_prefix(bytes).expect("an inode has at least its base");
+    let has_attributes = state.attribute_block != BlockNr::new(0) || has_attributes_within(bytes);
     drop(block);
+    if has_attributes {
+        return bad("a value lies in an inode with attributes of its own");
+    }
     let is_marked = state.flags.contains(InodeFlags::ATTRIBUTE_INODE);
     if !is_marked || state.kind != FileKind::Regular {
         return bad("a value lies in an inode that is not one of a value");
     }
-    if state.links == 0 {
+    if state.links == 0 || core.orphans.lock().contains(nr) {
         return bad("a value lies in an inode that is deleted");
     }
     if state.size != u64::from(reference.size) || reference.size > VALUE_INODE_SIZE_MAX {
@@ -216,6 +236,8 @@ pub(super) fn read(
 /// A value that is stored in an inode of its own, which is an orphan until an entry is added.
 pub(super) struct Stored {
     inode: Arc<Inode>,
+    // Its block of the table: nothing is read once something has changed.
+    table: Arc<Buffer>,
     pub(super) reference: Reference,
 }
 
@@ -274,7 +296,11 @@ pub(super) fn store(
         size: bytes.len() as u32,
         hash: entry_hash_of_inode(&name.suffix, hash),
     };
-    let stored = Stored { inode, reference };
+    let stored = Stored {
+        inode,
+        table: Arc::clone(&table),
+        reference,
+    };
     let written = orphan::add(core, &mut handle, nr, &mut state)
         .and_then(|()| state.store(core, &mut handle, nr, true))
         .and_then(|()| write(core, &mut handle, &stored.inode, &mut state, bytes))
@@ -387,6 +413,7 @@ pub(super) fn raise(
         if let Some(stored) = stored.iter().find(|stored| stored.inode.nr == *nr) {
             link(core, handle, stored)?;
         } else if let Some(found) = found.get(nr).filter(|found| !found.is_of_lustre)
+            && found.is_there(core, *nr)?
             && !rt::mutant!("attributes/value-not-counted")
         {
             core.change_in_table(handle, *nr, &found.table, |bytes| {
@@ -401,15 +428,14 @@ pub(super) fn raise(
 
 /// Makes an orphan the inode of a value with one reference.
 fn link(core: &Core, handle: &mut Handle<'_>, stored: &Stored) -> Result<()> {
-    let nr = stored.inode.nr;
-    let table = core.hold_table(nr)?;
-    let mut state = load(core, nr, &table)?;
+    let (nr, table) = (stored.inode.nr, &stored.table);
+    let mut state = load(core, nr, table)?;
     state.is_orphan = true;
     state.flags.remove(InodeFlags::JOURNAL_DATA);
     state.flags.insert(InodeFlags::ATTRIBUTE_INODE);
     state.claims(handle).links = 1;
     orphan::remove(core, handle, nr, &mut state)?;
-    store_counted(core, handle, nr, &table, (&mut state, 1))
+    store_counted(core, handle, nr, table, (&mut state, 1))
 }
 
 /// Drops one reference of each of these inodes. One without references becomes an orphan, and is
@@ -422,11 +448,13 @@ pub(super) fn lower(
 ) -> Result<()> {
     let _counts = core.attribute_blocks.lock();
     for nr in references {
-        let is_stored = stored.iter().any(|stored| stored.inode.nr == *nr);
-        let (table, is_alone) = match found.get(nr) {
-            Some(found) => (Arc::clone(&found.table), found.is_of_lustre),
-            None if is_stored => (core.hold_table(*nr)?, false),
-            None => continue,
+        let stored = stored.iter().find(|stored| stored.inode.nr == *nr);
+        let (table, is_alone) = match (found.get(nr), stored) {
+            (Some(found), _) if found.is_there(core, *nr)? => {
+                (Arc::clone(&found.table), found.is_of_lustre)
+            }
+            (None, Some(stored)) => (Arc::clone(&stored.table), false),
+            _ => continue,
         };
         let count = ValueInode::of(&read_base(core, *nr, &table)?).references;
         if is_alone || count <= 1 {

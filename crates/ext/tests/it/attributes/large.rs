@@ -370,11 +370,61 @@ fn inodes_of_values_are_no_files() {
     let volume = open(&image);
     assert!(matches!(
         volume.resolve("/name", false),
-        Ok(_) | Err(Error::Corrupt(_))
+        Ok(_) | Err(Error::Corrupt(_) | Error::NotFound)
     ));
-    assert!(matches!(volume.read_file("/name"), Err(Error::Corrupt(_))));
+    let read = volume.read_file("/name");
+    let is_refused = matches!(read, Err(Error::Corrupt(_) | Error::NotFound));
+    assert!(is_refused, "{read:?}");
     let by_number = volume.attributes(InodeNr::new(13));
-    assert!(matches!(by_number, Err(Error::Corrupt(_))), "{by_number:?}");
+    assert!(matches!(by_number, Err(Error::NotFound)), "{by_number:?}");
+    drop(volume.close());
+}
+
+/// A file handle may name the inode of a file that was deleted, and that is the inode of a value
+/// now: this is no damage.
+#[test]
+fn a_stale_number_of_a_value_is_no_damage() {
+    let image = with_value();
+    let volume = open(&image);
+    let found = volume.look_up_number(InodeNr::new(13));
+    assert!(matches!(found, Err(Error::NotFound)), "{found:?}");
+    let made = volume.make_directory(InodeNr::ROOT, b"d", &NewInode::default());
+    made.expect("it is writable");
+    volume.close().expect("close");
+    let path = image.path.to_str().expect("UTF-8");
+    tool::run_well("e2fsck", &["-fn", path]);
+}
+
+/// Inodes of values have no attributes of their own: a chain of them would be deleted by recursion.
+#[test]
+fn a_value_with_attributes_is_refused() {
+    let image = with_value();
+    debugfs(&image, &["ea_set <13> user.x y"]);
+    let volume = open(&image);
+    let file = inode(&volume, "/file");
+    let read = volume.get_attribute(file, b"user.a");
+    assert!(matches!(read, Err(Error::Corrupt(_))), "{read:?}");
+    drop(volume.remove_file("/file"));
+    drop(volume.close());
+}
+
+/// A crash left a deleted file with a damaged value on the list: the volume opens, read-only.
+#[test]
+fn an_orphan_with_a_damaged_value_lets_the_volume_open() {
+    let image = with_value();
+    debugfs(
+        &image,
+        &[
+            "unlink /file",
+            "sif <12> links_count 0",
+            "sif <12> dtime 0",
+            "ssv last_orphan 12",
+            "sif <13> version 0",
+        ],
+    );
+    let opened = Volume::open_with_report(image.device(), None, MountOptions::default());
+    let (volume, report) = opened.expect("it opens");
+    assert!(report.read_only_because.is_some(), "{report:?}");
     drop(volume.close());
 }
 
