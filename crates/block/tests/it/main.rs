@@ -7,3 +7,4 @@ mod files;
 mod memory;
 mod model;
 mod support;
+mod writers;

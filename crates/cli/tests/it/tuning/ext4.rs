@@ -1,0 +1,221 @@
+//! tune on ext4: its checksums, journals and features.
+
+use testkit::{Mount, privilege};
+
+use super::{UUID, told};
+use crate::support::Folder;
+
+/// Layouts of ext4, and what each must keep.
+const EXT4: [&str; 4] = [
+    "",
+    "-O orphan_file,metadata_csum_seed",
+    "-O ^metadata_csum,uninit_bg",
+    "-O ^metadata_csum,^64bit -I 128",
+];
+
+#[test]
+fn ext4_is_tuned() {
+    for options in EXT4 {
+        let folder = Folder::new();
+        folder.write("hello", b"world");
+        folder.good(&format!("mkfs -q -t ext4 -b 1024 {options} disk.img 64M"));
+        folder.good("cp hello disk.img:/hello");
+        folder.good(
+            "tune -L crowns -m 10 -c 30 -C 7 -i 26w -T 1000000000 -u 12 -g 34 -M /old -o nodelalloc \
+             -E stride=16,stripe_width=64,hash_alg=tea disk.img",
+        );
+        folder.check("disk.img");
+        for (label, value) in [
+            ("Filesystem volume name", "crowns"),
+            ("Reserved block count", "6553"),
+            ("Maximum mount count", "30"),
+            ("Mount count", "7"),
+            ("Check interval", "15724800 (6 months, 2 days)"),
+            ("Last checked", "Sun Sep  9 01:46:40 2001"),
+            ("Reserved blocks uid", "12"),
+            ("Reserved blocks gid", "34"),
+            ("Last mounted on", "/old"),
+            ("Default mount options", "user_xattr acl nodelalloc"),
+            ("RAID stride", "16"),
+            ("RAID stripe width", "64"),
+            ("Default directory hash", "tea"),
+        ] {
+            let found = told(&folder, label);
+            assert!(found.starts_with(value), "{options}: {label}: {found}");
+        }
+        assert_eq!(folder.good("cat disk.img:/hello"), "world");
+    }
+}
+
+#[test]
+fn journals_of_ext4_come_and_go() {
+    for options in EXT4 {
+        let folder = Folder::new();
+        folder.write("hello", b"world");
+        folder.good(&format!("mkfs -q -t ext4 -b 1024 {options} disk.img 64M"));
+        let mut command = "tune -O ^has_journal disk.img";
+        if options.contains("orphan_file") {
+            let error = folder.bad(command);
+            assert!(error.contains("^has_journal,^orphan_file"), "{error}");
+            command = "tune -O ^has_journal,^orphan_file disk.img";
+        }
+        folder.good(command);
+        folder.check("disk.img");
+        let features = told(&folder, "Filesystem features");
+        assert!(
+            !features.contains("has_journal") && !features.contains("orphan"),
+            "{features}"
+        );
+        folder.good("cp hello disk.img:/hello");
+        folder.good("tune -J size=4 disk.img");
+        folder.check("disk.img");
+        folder.good("cp hello disk.img:/again");
+        folder.check("disk.img");
+        if privilege::is_granted() {
+            let mount = Mount::new(&folder.path().join("disk.img"), None, "ext4", "rw").unwrap();
+            assert_eq!(std::fs::read(mount.at("/again")).unwrap(), b"world");
+        }
+    }
+}
+
+#[test]
+fn an_orphan_file_goes_and_the_journal_stays() {
+    let folder = Folder::new();
+    folder.write("hello", b"world");
+    folder.good("mkfs -q -t ext4 -b 1024 -O orphan_file disk.img 64M");
+    let before = folder.json("info --json disk.img");
+    folder.good("tune -O ^orphan_file disk.img");
+    folder.check("disk.img");
+    let after = folder.json("info --json disk.img");
+    for count in ["free_blocks", "free_inodes"] {
+        assert!(after[count].as_u64() > before[count].as_u64(), "{count}");
+    }
+    folder.good("cp hello disk.img:/hello");
+    folder.check("disk.img");
+}
+
+/// The checksums of ext4 are of its UUID, unless their seed is kept.
+#[test]
+fn an_ext4_gets_another_uuid() {
+    let folder = Folder::new();
+    folder.write("hello", b"world");
+    for (options, also, refused) in [
+        ("", "", Some("-O metadata_csum_seed")),
+        ("", "-O metadata_csum_seed", None),
+        ("-O metadata_csum_seed", "", None),
+        ("-O ^metadata_csum,uninit_bg", "", Some("group descriptors")),
+        ("-O ^metadata_csum", "", None),
+    ] {
+        folder.good(&format!("mkfs -q -F -t ext4 {options} disk.img 64M"));
+        folder.good("cp hello disk.img:/hello");
+        let line = format!("tune -U {UUID} {also} disk.img");
+        match refused {
+            Some(text) => {
+                let error = folder.bad(&line);
+                assert!(error.contains(text), "{error}");
+            }
+            None => {
+                folder.good(&line);
+                assert_eq!(told(&folder, "Filesystem UUID"), UUID);
+            }
+        }
+        folder.check("disk.img");
+        folder.good("rm disk.img:/hello");
+        folder.check("disk.img");
+    }
+    folder.good("mkfs -q -F -t ext4 disk.img 64M");
+    folder.good("tune -O metadata_csum_seed disk.img");
+    folder.check("disk.img");
+    folder.good("tune -O ^metadata_csum_seed disk.img");
+    folder.check("disk.img");
+    assert!(!told(&folder, "Filesystem features").contains("seed"));
+    folder.good(&format!("tune -O metadata_csum_seed -U {UUID} disk.img"));
+    let error = folder.bad("tune -O ^metadata_csum_seed disk.img");
+    assert!(error.contains("of an earlier UUID"), "{error}");
+    // The last word counts: without the seed there is no other UUID.
+    folder.good("mkfs -q -F -t ext4 disk.img 64M");
+    let both = format!("tune -U {UUID} -O metadata_csum_seed,^metadata_csum_seed disk.img");
+    let error = folder.bad(&both);
+    assert!(error.contains("all checksums"), "{error}");
+    folder.check("disk.img");
+    folder.good("mkfs -q -F -t ext3 disk.img 64M");
+    let error = folder.bad("tune -O metadata_csum_seed disk.img");
+    assert!(error.contains("with metadata_csum only"), "{error}");
+}
+
+#[test]
+fn an_ext3_becomes_an_ext4() {
+    let folder = Folder::new();
+    folder.write("hello", &[7; 300_000]);
+    folder.good("mkfs -q -t ext3 -b 1024 disk.img 64M");
+    folder.good("cp hello disk.img:/old");
+    folder.good("tune -O extent,huge_file,dir_nlink,large_dir disk.img");
+    folder.check("disk.img");
+    folder.good("cp hello disk.img:/new");
+    folder.check("disk.img");
+    let extents = folder.bad("tune -O ^extent disk.img");
+    assert!(extents.contains("has extents"), "{extents}");
+    for name in ["old", "new"] {
+        folder.good(&format!("cp disk.img:/{name} {name}"));
+        assert_eq!(folder.read(name), [7; 300_000], "{name}");
+    }
+    folder.good("rm disk.img:/new");
+    folder.good("tune -O ^extent,^huge_file,^dir_nlink disk.img");
+    folder.check("disk.img");
+    let error = folder.bad("tune -O ^large_dir disk.img");
+    assert!(error.contains("cannot be taken away"), "{error}");
+}
+
+#[test]
+fn what_is_refused_has_changed_nothing() {
+    let folder = Folder::new();
+    folder.write("empty", b"");
+    folder.good("mkfs -q -t ext4 -b 4096 -O ^has_journal,^metadata_csum disk.img 16M");
+    folder.good("mkdir disk.img:/d");
+    for number in 0..300 {
+        folder.good(&format!("cp empty disk.img:/d/a-long-name-{number:04}"));
+    }
+    folder.good("journal create -q -b 1024 small.img 4M");
+    folder.good("journal create -q -b 4096 taken.img 8M");
+    folder.good("mkfs -q -b 4096 -J device=taken.img other.img 16M");
+    let before = folder.read("disk.img");
+    for (line, said) in [
+        ("tune -O ^dir_index -J size=1 disk.img", "1024 to 10240000"),
+        ("tune -O ^dir_index -J size=12 disk.img", "more than half"),
+        (
+            "tune -O ^extent -J size=4 disk.img",
+            "with a second command",
+        ),
+        (
+            "tune -O ^dir_index -J device=small.img disk.img",
+            "another size",
+        ),
+        (
+            "tune -O ^dir_index -J device=taken.img disk.img",
+            "belongs to the file system",
+        ),
+    ] {
+        let error = folder.bad(line);
+        assert!(error.contains(said), "{line}: {error}");
+        assert!(folder.read("disk.img") == before, "{line}");
+    }
+}
+
+/// Blocks of an index have checksums that a linear directory has at other places.
+#[test]
+fn an_index_with_checksums_stays() {
+    let folder = Folder::new();
+    folder.good("mkfs -q -t ext4 -b 1024 disk.img 64M");
+    folder.good("tune -O ^dir_index disk.img");
+    folder.good("tune -O dir_index disk.img");
+    folder.check("disk.img");
+    folder.write("empty", b"");
+    folder.good("mkdir disk.img:/d");
+    let names = (0..80).map(|number| format!("disk.img:/d/a-long-name-{number:04}"));
+    for name in names {
+        folder.good(&format!("cp empty {name}"));
+    }
+    let error = folder.bad("tune -O ^dir_index disk.img");
+    assert!(error.contains("the index of directory"), "{error}");
+    folder.check("disk.img");
+}
