@@ -115,11 +115,8 @@ fn ext4_is_written_and_other_features_are_refused_by_name() {
         folder.check("ext4.img");
     }
     assert_eq!(folder.good("cat ext4.img:/file"), "contents");
-    let error = folder.bad("tune -L label ext4.img");
-    assert!(
-        error.contains("extent, 64bit") && error.contains("tune2fs"),
-        "{error}"
-    );
+    folder.good("tune -L label ext4.img");
+    folder.check("ext4.img");
     std::fs::create_dir(folder.path().join("tree")).unwrap();
     folder.write("tree/file", &[7; 100_000]);
     folder.good("build -t ext4 built.img tree");
@@ -132,6 +129,8 @@ fn ext4_is_written_and_other_features_are_refused_by_name() {
     assert!(folder.good("info ext4.img").contains("extent"));
     assert!(folder.good("fsck ext4.img").contains("clean"));
     tool::run_well("tune2fs", &["-O", "encrypt", &path]);
+    let error = folder.bad("tune -L other ext4.img");
+    assert!(error.contains("encrypt"), "{error}");
     let output = folder.command("fsck ext4.img").output().unwrap();
     let said = tool::said(&output);
     assert_eq!(output.status.code(), Some(8), "{said}");
