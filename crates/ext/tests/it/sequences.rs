@@ -10,8 +10,10 @@ use crate::oracle;
 use crate::script::{Script, values};
 use crate::tree::assert_same;
 
-/// Number of operations in a sequence.
+/// Number of operations in a sequence, if their number is asked for.
 const OPERATIONS: u32 = 500;
+/// The same in the default tests, which have many cells.
+const OPERATIONS_DEFAULT: u32 = 200;
 /// Number of sequences in each cell, in the default tests. `JEXT_TEST_SEQUENCES` overrides it.
 const SEQUENCES: u64 = 1;
 /// Average number of operations between remounts.
@@ -24,6 +26,14 @@ pub fn sequences() -> u64 {
     match std::env::var("JEXT_TEST_SEQUENCES") {
         Ok(count) => count.parse().expect("JEXT_TEST_SEQUENCES is a number"),
         Err(_) => SEQUENCES,
+    }
+}
+
+/// Returns the number of operations in a sequence.
+fn operations() -> u32 {
+    match std::env::var_os("JEXT_TEST_SEQUENCES") {
+        Some(_) => OPERATIONS,
+        None => OPERATIONS_DEFAULT,
     }
 }
 
@@ -64,7 +74,7 @@ pub fn run_on(image: &Image, cell: Cell, seed: u64, turn: &dyn Fn(Turn)) {
         .lookup(InodeNr::ROOT, b"lost+found")
         .expect("lost+found");
     let mut model = Model::new(lost_found);
-    for _ in 0..OPERATIONS {
+    for _ in 0..operations() {
         if random.below(REMOUNT_ONE_IN) == 0 {
             volume.close().expect("close");
             assert_all_agree(image, &cell, &model, "after a remount", turn);
