@@ -367,6 +367,7 @@ pub fn mount_options(setting: &Setting) -> MountOptions {
     };
     let mut options = MountOptions {
         ordered: setting.ordered.into(),
+        delayed_allocation: setting.is_delayed,
         abort_on_data_error: setting.is_abort,
         discard: setting.is_discarding,
         commit_interval: or_never(setting.commit_ms),

@@ -120,6 +120,8 @@ impl Kind {
 
 /// One random workload in this number of ordered mode runs with `ordered=allocated`.
 const ALLOCATED_ONE_IN: u64 = 4;
+/// Of random worlds on ext4, one in this number allocates blocks when data is written.
+const AT_ONCE_ONE_IN: u64 = 3;
 /// Number of faults of a random sequence to try.
 const FAULTS: usize = 12;
 
@@ -257,6 +259,10 @@ impl Generator {
         let is_chosen = mix_pair(seed, ALLOCATED_ONE_IN).is_multiple_of(ALLOCATED_ONE_IN);
         if is_random && is_chosen && self.cells[cell].data == DataMode::Ordered {
             workload.setting.ordered = OrderedScope::Allocated;
+        }
+        let is_at_once = mix_pair(seed, AT_ONCE_ONE_IN).is_multiple_of(AT_ONCE_ONE_IN);
+        if is_random && is_at_once {
+            workload.setting.is_delayed = false;
         }
         (cell, workload)
     }

@@ -47,6 +47,8 @@ pub struct Bounds {
     pub(crate) has_times: bool,
     /// The data that ordered mode orders.
     pub(crate) ordered: OrderedScope,
+    /// True if blocks are allocated when data is written back.
+    pub(crate) is_delayed: bool,
     data: DataMode,
     /// Age in milliseconds at which a change is committed without a request; 0 for never.
     commit_ms: u64,
@@ -198,6 +200,7 @@ impl Bounds {
             lanes: lanes.collect(),
             has_times: true,
             ordered: setting.ordered,
+            is_delayed: setting.is_delayed,
             data: setting.cell.data,
             // On failing devices, commits fail as well.
             commit_ms: setting.fault.map_or(setting.commit_ms, |_| 0),

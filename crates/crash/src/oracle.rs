@@ -6,6 +6,7 @@
 
 mod blocks;
 mod data;
+mod delayed;
 
 use crate::mode::DataMode;
 use layout::{InodeNr, Tid};
@@ -59,6 +60,8 @@ pub(crate) struct View<'a> {
     pub(crate) state: usize,
     /// The first state that contains all of the tree.
     pub(crate) whole: usize,
+    /// True if the promises of sync calls hold: damage has dropped no committed transaction.
+    has_promises: bool,
     /// The inode of each node.
     inodes: Vec<(NodeId, InodeNr)>,
 }
@@ -88,7 +91,9 @@ impl<'a> Oracle<'a> {
     pub fn check_names(&self) -> Result<(), Broken> {
         for (lane, history) in self.histories.iter().enumerate() {
             let stages = history.stages_at(self.recovered.last);
-            let results = stages.iter().map(|stage| self.compare_names(lane, stage));
+            let results = stages
+                .iter()
+                .map(|stage| self.compare_names(lane, stage, false));
             let results: Vec<Result<View<'_>, Broken>> = results.collect();
             if results.iter().all(Result::is_err) {
                 return results
@@ -126,7 +131,7 @@ impl<'a> Oracle<'a> {
         // A state with the right names says more than the first one.
         let named = stages
             .iter()
-            .find(|stage| self.compare_names(lane, stage).is_ok());
+            .find(|stage| self.compare_names(lane, stage, true).is_ok());
         if let Some(stage) = named
             && let Err(broken) = self.check_stage(lane, stage)
         {
@@ -173,10 +178,10 @@ impl<'a> Oracle<'a> {
                 state: *state,
                 part: None,
             };
-            self.compare_names(lane, &stage).is_ok()
+            self.compare_names(lane, &stage, true).is_ok()
         });
         let is_named =
-            |stage: &Stage| stage.state == wanted && self.compare_names(lane, stage).is_ok();
+            |stage: &Stage| stage.state == wanted && self.compare_names(lane, stage, true).is_ok();
         let hint = match other {
             _ if self.histories[lane].stages_at(last).iter().any(is_named) => String::new(),
             Some(state) => format!("; names and sizes are those of state {state}"),
@@ -190,7 +195,7 @@ impl<'a> Oracle<'a> {
     }
 
     fn check_stage(&mut self, lane: usize, stage: &Stage) -> Result<(), Broken> {
-        let view = self.compare_names(lane, stage)?;
+        let view = self.compare_names(lane, stage, true)?;
         self.counts.note(Rule::U3);
         self.counts.note(Rule::U4);
         if self.data == DataMode::Writeback {
@@ -207,7 +212,12 @@ impl<'a> Oracle<'a> {
     }
 
     /// Compares names, kinds, links, sizes and times.
-    fn compare_names<'v>(&self, lane: usize, stage: &'v Stage) -> Result<View<'v>, Broken>
+    fn compare_names<'v>(
+        &self,
+        lane: usize,
+        stage: &'v Stage,
+        has_promises: bool,
+    ) -> Result<View<'v>, Broken>
     where
         'a: 'v,
     {
@@ -220,6 +230,7 @@ impl<'a> Oracle<'a> {
             tree,
             state,
             whole: state + usize::from(stage.part.is_some()),
+            has_promises,
             inodes: Vec::new(),
         };
         let lane_of = |name: &[u8]| self.lane_of(name);
@@ -303,7 +314,7 @@ impl<'a> Oracle<'a> {
             };
         match (&node.kind, &seen.contents) {
             (Kind::File { size, .. }, Contents::File(bytes)) => {
-                if *size != bytes.len() as u64 {
+                if !self.fits_size(view, id, *size, bytes.len() as u64) {
                     return differs("size", &bytes.len(), size);
                 }
             }

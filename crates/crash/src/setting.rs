@@ -129,6 +129,8 @@ pub struct Setting {
     pub cell: Cell,
     /// The data that ordered mode orders.
     pub ordered: OrderedScope,
+    /// True if blocks are allocated when data is written back: `delalloc`.
+    pub is_delayed: bool,
     /// True if the devices can force a write; if not, the journal flushes twice.
     pub can_force: bool,
     /// Number of blocks of the log in use.
@@ -199,6 +201,11 @@ impl Cell {
         }
     }
 
+    /// Returns true if the blocks of files may be allocated when their data is written back.
+    pub const fn may_delay(self) -> bool {
+        matches!(self.structures, Structures::Ext4) && !matches!(self.data, DataMode::Journal)
+    }
+
     /// Returns true if there is a journal.
     pub fn has_journal(self) -> bool {
         self.place != JournalPlace::None
@@ -215,6 +222,7 @@ impl Setting {
         Self {
             cell,
             ordered: OrderedScope::All,
+            is_delayed: cell.may_delay(),
             can_force: true,
             log_blocks,
             tid: 1,
@@ -279,6 +287,11 @@ impl fmt::Display for Setting {
         write!(out, "{}", self.cell)?;
         let numbers = [
             ("allocated", self.ordered as u64, usual.ordered as u64),
+            (
+                "delalloc",
+                u64::from(self.is_delayed),
+                u64::from(usual.is_delayed),
+            ),
             ("fua", u64::from(self.can_force), u64::from(usual.can_force)),
             ("log", self.log_blocks.into(), usual.log_blocks.into()),
             ("tid", self.tid.into(), usual.tid.into()),
@@ -381,6 +394,7 @@ fn parse(text: &str) -> Option<Setting> {
                     _ => return None,
                 }
             }
+            "delalloc" => setting.is_delayed = value != 0 && setting.cell.may_delay(),
             "fua" => setting.can_force = value != 0,
             "log" => setting.log_blocks = narrow?,
             "tid" => setting.tid = narrow?,

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `read`, `ahead` | reading, and readahead |
 //! | `write`, `direct` | writing through the cache, and past it |
+//! | `delayed` | blocks for pages that were written into holes; the sync calls |
 //! | `lay_out` | all blocks of a new file at once, past the cache |
 //! | `truncate` | setting the size, deleting |
 //! | `ranges` | allocating, punching and zeroing parts of a file |
@@ -31,14 +32,15 @@
 //! - Contents change only under the file's exclusive inode lock. The leaf lock of a file's pages
 //!   protects them against the writer, the committer and eviction, which take no inode lock.
 //! - At most one write of a block is in flight; truncation waits for it before blocks are freed.
-//! - A dirty page has a [`Backing`](crate::cache::folio::Backing): a mapped block, allocated when
-//!   data is written into the cache.
+//! - A dirty page has a [`Backing`](crate::cache::folio::Backing): a mapped block, or a claim to
+//!   one. A page with a claim is written once it has its block.
 //! - Bytes of a cached page beyond the file's size are zero.
 //! - Leaf locks nest in one case only: while a file's pages are locked, the dirty list or an
 //!   ordered set may be changed, and never the reverse.
 
 mod ahead;
 mod buffered;
+mod delayed;
 mod direct;
 mod journaled;
 mod large_file;
@@ -59,6 +61,10 @@ mod touch;
 mod truncate;
 mod write;
 
+pub(crate) use delayed::{
+    allocate_old, before_rename, before_rename_locked, close, settle, sync, sync_all, with_space,
+    write_busy,
+};
 pub(crate) use journaled::set_journaled;
 pub(crate) use lay_out::lay_out;
 pub(crate) use live::check_live;

@@ -119,6 +119,12 @@ pub struct MountOptions {
     pub data: DataMode,
     /// The scope of ordered mode (`ordered=all|allocated`).
     pub ordered: OrderedScope,
+    /// True to allocate the blocks of files with extents when their data is written back, not when
+    /// it is written into the cache (`delalloc`). Has no effect with `data=journal`.
+    pub delayed_allocation: bool,
+    /// True to allocate the delayed blocks of a file that replaces another: by a rename, or by
+    /// truncation to nothing before it is written and closed (`auto_da_alloc`).
+    pub auto_da_alloc: bool,
     /// Age at which a transaction is committed (`commit=`).
     pub commit_interval: Nanos,
     /// True to flush the device for commits (`barrier=`).
@@ -166,6 +172,8 @@ impl Default for MountOptions {
             unmarked_log: UnmarkedLog::Refuse,
             data: DataMode::Ordered,
             ordered: OrderedScope::All,
+            delayed_allocation: true,
+            auto_da_alloc: true,
             commit_interval: Nanos::from_secs(5),
             barrier: true,
             sync: false,

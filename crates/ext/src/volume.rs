@@ -178,7 +178,7 @@ impl Volume {
     /// something could not be written.
     pub fn sync(&self) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        crate::writeback::sync_all(&self.core)
+        crate::file::sync_all(&self.core)
     }
 
     /// Discards free blocks, so that a sparse image or a thin device gets their space back; extents
@@ -259,7 +259,8 @@ impl Volume {
         &self.core.options
     }
 
-    /// Returns the blocks of a file in file order, indirect blocks included.
+    /// Returns the blocks of a file in file order, indirect blocks included. Data that has no
+    /// blocks yet gets them first.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] if the inode is not in use, and the errors of reading its block
@@ -267,6 +268,9 @@ impl Volume {
     pub fn blocks_of(&self, inode: InodeNr) -> Result<Vec<FileExtent>> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inode(inode)?;
+        if let Err(error) = crate::file::settle(&self.core, &inode) {
+            tracing::warn!(inode = %inode.nr, %error, "the newest data has no blocks yet");
+        }
         let state = inode.state.read();
         let mut blocks = Vec::new();
         FileMap::of(&state).walk(&self.core, &inode, &state, &mut |visited, run| {

@@ -12,7 +12,8 @@
 //! | `round` | one round of the writer daemon |
 //! | `memory` | the budget: eviction, throttling, and the start of a handle |
 //!
-//! A dirty page knows its block, so that nothing here needs a file's block map.
+//! A dirty page knows its block, so that nothing here needs a file's block map. Pages without one
+//! are left out: `file::delayed` gives them theirs first.
 
 mod background;
 mod batch;

@@ -8,6 +8,8 @@
 //! | `noload`, `norecovery` | with `ro`: the journal is not replayed |
 //! | `data=journal`, `ordered`, `writeback` | the order of data and journal |
 //! | `ordered=all`, `allocated` | the blocks that ordered mode writes before a commit (ours) |
+//! | `delalloc`, `nodelalloc` | on ext4: allocate blocks when data is written back, or when written |
+//! | `auto_da_alloc=1`, `0`, `auto_da_alloc`, `noauto_da_alloc` | allocate at once for a file that replaces another |
 //! | `commit=5` | seconds until a transaction is committed |
 //! | `barrier=1`, `0`, `barrier`, `nobarrier` | flush devices around commits |
 //! | `sync`, `async`, `dirsync` | the changes that are durable when a call returns |
@@ -59,7 +61,7 @@ pub struct OptionError {
 
 /// Maximum of `commit=`, in seconds.
 const COMMIT_SECONDS_MAX: u64 = 86_400;
-const NAMES: &str = "one of ro, noload, data, ordered, commit, barrier, sync, dirsync, noatime, relatime, strictatime, discard, \
+const NAMES: &str = "one of ro, noload, data, ordered, delalloc, auto_da_alloc, commit, barrier, sync, dirsync, noatime, relatime, strictatime, discard, \
                      errors, data_err, log_policy, alloc, memory, dirty_background, dirty, host_space, force, resuid, \
                      resgid, journal_path";
 
@@ -108,6 +110,10 @@ impl ParsedOptions {
             "noload" | "norecovery" => options.no_recovery = true,
             "barrier" => options.barrier = true,
             "nobarrier" => options.barrier = false,
+            "delalloc" => options.delayed_allocation = true,
+            "nodelalloc" => options.delayed_allocation = false,
+            "auto_da_alloc" => options.auto_da_alloc = true,
+            "noauto_da_alloc" => options.auto_da_alloc = false,
             "sync" => options.sync = true,
             "async" => options.sync = false,
             "dirsync" => options.directory_sync = true,
@@ -150,6 +156,7 @@ impl ParsedOptions {
                     Nanos::from_secs(seconds.ok_or("seconds from 1 to 86400")?);
             }
             "barrier" => options.barrier = switch(value)?,
+            "auto_da_alloc" => options.auto_da_alloc = switch(value)?,
             "errors" => {
                 options.on_error = match value {
                     "continue" => OnError::Continue,
@@ -274,6 +281,21 @@ mod tests {
                 .memory
                 .budget_bytes,
             1 << 30
+        );
+    }
+
+    #[test]
+    fn delayed_allocation_is_switched() {
+        let options = |list: &str| parse(list).expect(list).options;
+        let flags = |list: &str| {
+            let options = options(list);
+            (options.delayed_allocation, options.auto_da_alloc)
+        };
+        assert_eq!(flags(""), (true, true));
+        assert_eq!(flags("nodelalloc,auto_da_alloc=0"), (false, false));
+        assert_eq!(
+            flags("noauto_da_alloc,auto_da_alloc,delalloc"),
+            (true, true)
         );
     }
 

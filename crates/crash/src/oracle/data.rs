@@ -32,13 +32,13 @@ use crate::suspect::Suspect;
 use crate::tag::{NOBODY, Tag};
 
 /// One file.
-struct File {
-    id: NodeId,
+pub(super) struct File {
+    pub(super) id: NodeId,
     inode: InodeNr,
     /// Number of the file in tags.
     number: u32,
     /// The state before which no contents may return.
-    bound: usize,
+    pub(super) bound: usize,
 }
 
 impl Oracle<'_> {
@@ -61,7 +61,7 @@ impl Oracle<'_> {
                 id,
                 inode,
                 number: inode.get(),
-                bound: view.bounds.files.get(&id).copied().unwrap_or(0),
+                bound: self.bound_of(view, id),
             };
             self.note_file(view, sectors);
             for (index, piece) in bytes.chunks(SECTOR_BYTES).enumerate() {
@@ -136,6 +136,9 @@ impl Oracle<'_> {
         };
         let most = view.bounds.begun.max(view.whole);
         if file.bound <= view.state && is(wanted) {
+            return true;
+        }
+        if self.may_be_hole(view, file, index) && is(Sector::default()) {
             return true;
         }
         let states = &view.history.states[least..=most];

@@ -25,6 +25,8 @@ pub(super) struct Writers {
     /// Sectors that were overwritten in place in a mode that does not order that: the write, and
     /// the sector's index in its file.
     in_place: BTreeSet<(u32, u32)>,
+    /// True if data belongs to the transaction that allocated its block, which is not known.
+    is_delayed: bool,
     /// True if operations run one at a time, and nothing runs in the background.
     is_quiet: bool,
 }
@@ -40,12 +42,16 @@ impl Writers {
                 OrderedScope::All => BTreeSet::new(),
                 OrderedScope::Allocated => in_place(recording),
             },
+            is_delayed: setting.is_delayed,
             is_quiet: setting.lanes == 1 && setting.writer_ms == 0 && setting.commit_ms == 0,
         }
     }
 
     /// Returns true if a sector has to be durable before a transaction's commit block is submitted.
     pub(super) fn is_due(&self, bytes: &[u8], tid: Tid) -> bool {
+        if self.is_delayed {
+            return false;
+        }
         let is_due = |done: &Done| !done.last.is_after(tid);
         let Some(tag) = Tag::read(bytes).filter(|tag| tag.file != NOBODY) else {
             return self.is_quiet;

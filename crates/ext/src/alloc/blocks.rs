@@ -162,7 +162,7 @@ impl Core {
                 is_filed = true;
                 continue;
             }
-            let count = self.space.claim(plan.take.count, self.may_use_reserve());
+            let count = handle.claim(plan.take.count, self.may_use_reserve());
             if count == 0 {
                 return Err(Error::NoSpace);
             }

@@ -1,5 +1,6 @@
 //! The pages of one file, behind their leaf lock.
 
+mod delayed;
 mod which;
 
 use std::collections::BTreeSet;
@@ -13,6 +14,7 @@ use super::flushes::Flushes;
 use super::folio::{Backing, FOLIO_PAGES, Folios, Slot};
 use super::page_counts::PageCounts;
 use super::read_ahead::{Streams, Windows};
+pub(crate) use delayed::Delayed;
 pub(crate) use which::Which;
 
 /// The pages of one file.
@@ -32,6 +34,8 @@ pub(crate) struct Inner {
     resident: u64,
     /// Number of dirty pages.
     dirty: u64,
+    /// Pages without a block, and the blocks claimed for them.
+    delayed: Delayed,
     /// Writeback batches in flight, oldest first.
     batches: Vec<u64>,
     next_batch: u64,
@@ -170,8 +174,10 @@ impl Inner {
     pub(crate) fn block_of(&self, block: FileBlock) -> Option<BlockNr> {
         let slot = self.slot(block)?;
         slot.image.as_ref()?;
-        let Backing::Mapped(nr) = slot.backing()?;
-        Some(nr)
+        match slot.backing()? {
+            Backing::Mapped(nr) => Some(nr),
+            Backing::Delayed => None,
+        }
     }
 
     /// Returns the number of consecutive pages that are neither in memory nor read ahead, at most
@@ -229,7 +235,10 @@ impl Inner {
         let is_new = old.is_none();
         let image = change(old);
         slot.image = Some(Arc::clone(&image));
+        let was_delayed = slot.is_delayed();
         slot.set_backing(backing);
+        let more = i64::from(slot.is_delayed()) - i64::from(was_delayed);
+        self.delayed.count(counts, more);
         slot.has_masked_tail = false;
         let mut is_newly_dirty = false;
         if let Some(dirt) = dirt {
@@ -266,6 +275,9 @@ impl Inner {
         mut take: impl FnMut(u64, Taken),
     ) -> Collected {
         let mut collected = Collected::default();
+        if self.dirty == self.delayed.pages() {
+            return collected;
+        }
         let mut cleaned = Vec::new();
         let mut count = 0;
         for index in self.dirty_folios.range(which.folios_from(from)) {
@@ -277,6 +289,11 @@ impl Inner {
                 if !slot.is_dirty || !which.wants(block, slot) {
                     continue;
                 }
+                let backing = slot.backing().expect("a dirty page has a backing");
+                // A page without a block waits until it gets one.
+                let Backing::Mapped(nr) = backing else {
+                    continue;
+                };
                 if slot.is_in_flight {
                     collected.has_busy = true;
                 } else if count >= room {
@@ -284,8 +301,6 @@ impl Inner {
                     collected.next = Some(block);
                     break;
                 } else {
-                    let backing = slot.backing().expect("a dirty page has a backing");
-                    let Backing::Mapped(nr) = backing;
                     let page = Taken {
                         block,
                         nr,
@@ -452,17 +467,19 @@ impl Inner {
     }
 
     /// Drops the pages from a block on, up to a block or to the end; none may be in flight. `keep`
-    /// is called with the dirty ones.
+    /// is called with the dirty ones. Returns the number of claimed blocks that they no longer
+    /// need.
+    #[must_use = "claimed blocks are given back"]
     pub(crate) fn drop_range(
         &mut self,
         counts: &PageCounts,
         from: FileBlock,
         to: Option<FileBlock>,
         keep: impl Fn(&Slot),
-    ) {
+    ) -> u64 {
         let from = from.get();
         let end = to.map_or(u64::MAX, FileBlock::get);
-        let (mut resident, mut dirty, mut failed) = (0, 0, 0);
+        let (mut resident, mut dirty, mut failed, mut delayed) = (0, 0, 0, 0);
         for (index, folio) in self.folios.range_mut(from / FOLIO_PAGES) {
             let first = index * FOLIO_PAGES;
             if first >= end {
@@ -482,6 +499,7 @@ impl Inner {
                 folio_resident += u8::from(slot.image.is_some());
                 folio_dirty += u8::from(slot.is_dirty);
                 failed += i64::from(slot.has_failed);
+                delayed += u64::from(slot.is_delayed());
                 if slot.is_dirty {
                     keep(&slot);
                 }
@@ -505,6 +523,7 @@ impl Inner {
         counts.count_resident(-resident);
         counts.count_dirty(-dirty);
         counts.count_failed(-failed);
+        self.delayed.drop_pages(counts, delayed)
     }
 
     /// Evicts clean folios not used since the last sweep, looking at up to `steps` folios from a

@@ -17,15 +17,22 @@ pub(crate) const FOLIO_PAGES: u64 = 16;
 pub(crate) enum Backing {
     /// A block of the device that the file's block map has.
     Mapped(BlockNr),
+    /// No block yet: one is claimed from the volume's free blocks, and allocated before the page is
+    /// written (delayed allocation).
+    Delayed,
 }
+
+/// The block of a slot whose page has no block yet. No file has this block: it holds the superblock
+/// or group descriptors.
+const DELAYED: u32 = 1;
 
 /// One page.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     /// The current contents; none while the page is absent.
     pub(crate) image: Option<Arc<Block>>,
-    /// The block of a mapped page; 0 while the page is absent. Four bytes, because there is a slot
-    /// for every page.
+    /// The block of a mapped page; [`DELAYED`] without one; 0 while the page is absent. Four bytes,
+    /// because there is a slot for every page.
     block: u32,
     /// Time since which the page is dirty.
     pub(crate) dirty_since: Nanos,
@@ -44,14 +51,26 @@ pub(crate) struct Slot {
 impl Slot {
     /// Returns the page's backing; none while the page is absent.
     pub(crate) fn backing(&self) -> Option<Backing> {
-        let block = (self.block != 0).then(|| BlockNr::new(u64::from(self.block)));
-        block.map(Backing::Mapped)
+        match self.block {
+            0 => None,
+            DELAYED => Some(Backing::Delayed),
+            block => Some(Backing::Mapped(BlockNr::new(u64::from(block)))),
+        }
+    }
+
+    /// Returns true if the page has no block yet.
+    pub(crate) fn is_delayed(&self) -> bool {
+        self.block == DELAYED
     }
 
     /// Sets the page's backing.
     pub(crate) fn set_backing(&mut self, backing: Backing) {
-        let Backing::Mapped(block) = backing;
-        self.block = u32::try_from(block.get()).expect("volumes have at most 2^32 blocks");
+        self.block = match backing {
+            Backing::Mapped(block) => {
+                u32::try_from(block.get()).expect("volumes have at most 2^32 blocks")
+            }
+            Backing::Delayed => DELAYED,
+        };
     }
 }
 

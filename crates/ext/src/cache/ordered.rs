@@ -51,7 +51,9 @@ impl OrderedSets {
         else {
             return;
         };
-        let Backing::Mapped(nr) = backing;
+        let Backing::Mapped(nr) = backing else {
+            return;
+        };
         if Some(owner) == tid || rt::mutant!("data/cut-off-page-not-written") {
             return;
         }

@@ -15,6 +15,8 @@ pub(crate) struct PageCounts {
     in_flight: AtomicU64,
     /// Number of pages whose last write failed.
     failed: AtomicU64,
+    /// Number of pages without a block.
+    delayed: AtomicU64,
     /// Number of pages added since the budget was last checked.
     pub(crate) growth: AtomicU64,
 }
@@ -48,6 +50,16 @@ impl PageCounts {
     /// Returns the bytes that could not be written so far.
     pub(crate) fn failed_bytes(&self) -> u64 {
         self.failed.load(Ordering::Relaxed) * self.block_bytes
+    }
+
+    /// Returns the number of pages without a block.
+    pub(crate) fn delayed(&self) -> u64 {
+        self.delayed.load(Ordering::Relaxed)
+    }
+
+    /// Counts pages without a block that were added, or that got one or were dropped.
+    pub(crate) fn count_delayed(&self, change: i64) {
+        add(&self.delayed, change);
     }
 
     /// Counts pages whose write was started or has ended.

@@ -162,7 +162,8 @@ impl Pages {
 
     /// Drops a file's pages from a block on, up to a block or to the end; none may be in flight.
     /// Ordered data of transactions before `tid` is passed to their sets, which still have to write
-    /// it.
+    /// it. Returns the number of claimed blocks that they no longer need.
+    #[must_use = "claimed blocks are given back"]
     pub(crate) fn drop_range(
         &self,
         inner: &mut Inner,
@@ -170,9 +171,11 @@ impl Pages {
         from: FileBlock,
         to: Option<FileBlock>,
         tid: Option<Tid>,
-    ) {
-        inner.drop_range(&self.counts, from, to, |slot| self.ordered.keep(slot, tid));
+    ) -> u64 {
+        let keep = |slot: &_| self.ordered.keep(slot, tid);
+        let released = inner.drop_range(&self.counts, from, to, keep);
         self.relist(inner, inode);
+        released
     }
 
     /// Completes a writeback batch of a file: marks its pages clean, or dirty again if they failed.

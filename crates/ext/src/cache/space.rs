@@ -38,6 +38,9 @@ pub(crate) struct Space {
     /// Number of free blocks that may be allocated, without those freed by transactions that are
     /// not durable.
     pub(crate) usable_blocks: AtomicU64,
+    /// Number of usable blocks that are claimed for pages without a block. They no longer count in
+    /// `usable_blocks`.
+    pub(crate) delayed_blocks: AtomicU64,
     pub(crate) free_inodes: AtomicU64,
     pub(crate) directories: AtomicU64,
     /// Number of blocks reserved for privileged callers.
@@ -96,7 +99,8 @@ impl Space {
     /// Returns true if some free blocks cannot be allocated yet.
     pub(crate) fn has_pending(&self) -> bool {
         let usable = self.usable_blocks.load(Ordering::Acquire);
-        self.free_blocks.load(Ordering::Acquire) > usable
+        let delayed = self.delayed_blocks.load(Ordering::Acquire);
+        self.free_blocks.load(Ordering::Acquire) > usable + delayed
     }
 
     /// Returns the current groups with their geometry. Takes no lock; the reference stays valid
@@ -146,6 +150,41 @@ impl Space {
     pub(crate) fn unclaim(&self, count: u32) {
         self.usable_blocks
             .fetch_add(u64::from(count), Ordering::AcqRel);
+    }
+
+    /// Claims `count` blocks for pages without a block. Returns false, and claims none, unless as
+    /// many are left afterwards as are claimed for all such pages: when space runs short, writes
+    /// allocate at once, and a claim that was too cautious keeps no other operation from its block.
+    pub(crate) fn claim_delayed(&self, count: u64, may_use_reserve: bool) -> bool {
+        let floor = match may_use_reserve {
+            true => 0,
+            false => self.reserved_blocks,
+        };
+        let delayed = self.delayed_blocks.load(Ordering::Acquire) + count;
+        let is_claimed = self
+            .usable_blocks
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |usable| {
+                let is_enough = usable.saturating_sub(floor) >= count + delayed;
+                is_enough.then(|| usable - count)
+            })
+            .is_ok();
+        if is_claimed {
+            self.delayed_blocks.fetch_add(count, Ordering::AcqRel);
+        }
+        is_claimed
+    }
+
+    /// Returns true if fewer blocks are left to unprivileged callers than are claimed for pages without a block.
+    pub(crate) fn is_short(&self) -> bool {
+        let delayed = self.delayed_blocks.load(Ordering::Acquire);
+        let usable = self.usable_blocks.load(Ordering::Acquire);
+        usable.saturating_sub(self.reserved_blocks) < delayed
+    }
+
+    /// Gives back blocks that were claimed for pages without a block.
+    pub(crate) fn unclaim_delayed(&self, count: u64) {
+        self.delayed_blocks.fetch_sub(count, Ordering::AcqRel);
+        self.usable_blocks.fetch_add(count, Ordering::AcqRel);
     }
 
     /// Waits until the freed blocks of these transactions are released. `check` is called

@@ -1,10 +1,14 @@
 //! Locations on an open volume: inodes in their tables, and the data area.
 
-use layout::{BlockNr, InodeNr};
+use std::sync::Arc;
+
+use layout::{BlockNr, FileBlock, InodeNr, Tid};
 use rt::Mutex;
 use rt::atomic::Ordering;
 
 use super::Core;
+use crate::cache::file_pages::Inner;
+use crate::cache::inode::Inode;
 use crate::cache::space::group::Group;
 use crate::cache::space::zones::Holder;
 use crate::cache::space::{Usage, Window};
@@ -59,9 +63,10 @@ impl Core {
         !zones.any(|zone| is_barred(zone.holder))
     }
 
-    /// Returns the current space usage.
+    /// Returns the current space usage. The block of a page that waits for it is not free.
     pub(crate) fn usage(&self) -> Usage {
         let blocks_free = self.space.free_blocks.load(Ordering::Relaxed);
+        let blocks_free = blocks_free.saturating_sub(self.pages.counts.delayed());
         Usage {
             block_bytes: self.geometry().block_bytes,
             blocks: self.geometry().block_count - self.space.table().overhead_blocks,
@@ -70,6 +75,20 @@ impl Core {
             inodes: self.geometry().inode_count,
             inodes_free: self.space.free_inodes.load(Ordering::Relaxed) as u32,
         }
+    }
+
+    /// Drops a file's pages from a block on, up to a block or to the end; none may be in flight.
+    /// See [`Pages::drop_range`](crate::cache::pages::Pages::drop_range).
+    pub(crate) fn drop_pages(
+        &self,
+        inner: &mut Inner,
+        inode: &Arc<Inode>,
+        from: FileBlock,
+        to: Option<FileBlock>,
+        tid: Option<Tid>,
+    ) {
+        let released = self.pages.drop_range(inner, inode, from, to, tid);
+        self.space.unclaim_delayed(released);
     }
 
     /// Releases the rest of a window.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jbd2::{Buffer, BufferWrite, Credits};
 use layout::{Block, BlockNr, Tid};
+use rt::atomic::Ordering;
 
 use super::Core;
 use crate::disk::inode::Unstored;
@@ -27,6 +28,8 @@ pub(crate) struct Handle<'c> {
     handle: Option<jbd2::Handle>,
     /// Inodes whose claims have changed and are not stored.
     unstored: Unstored,
+    /// Number of blocks claimed for pages without a block that the step may allocate.
+    lent: u64,
 }
 
 impl<'c> Handle<'c> {
@@ -43,6 +46,7 @@ impl<'c> Handle<'c> {
             core,
             handle,
             unstored: Unstored::default(),
+            lent: 0,
         })
     }
 
@@ -61,6 +65,7 @@ impl<'c> Handle<'c> {
             core,
             handle,
             unstored: Unstored::default(),
+            lent: 0,
         })
     }
 
@@ -109,6 +114,30 @@ impl<'c> Handle<'c> {
             Some(handle) => Ok(handle.forget(block, buffer.as_ref(), false)?),
             None => Ok(()),
         }
+    }
+
+    /// Lets the step allocate blocks that are claimed already for pages without a block, before
+    /// others. The caller takes the rest back before it finishes the handle.
+    pub(crate) fn lend(&mut self, count: u64) {
+        self.lent += count;
+    }
+
+    /// Takes back what is left of the blocks that were lent.
+    pub(crate) fn take_back(&mut self) -> u64 {
+        core::mem::take(&mut self.lent)
+    }
+
+    /// Claims up to `count` blocks: those that were lent, and then free ones. Returns the number
+    /// claimed.
+    pub(crate) fn claim(&mut self, count: u32, may_use_reserve: bool) -> u32 {
+        let space = &self.core.space;
+        if self.lent == 0 {
+            return space.claim(count, may_use_reserve);
+        }
+        let lent = self.lent.min(u64::from(count));
+        self.lent -= lent;
+        space.delayed_blocks.fetch_sub(lent, Ordering::AcqRel);
+        lent as u32 + space.claim(count - lent as u32, may_use_reserve)
     }
 
     /// Aborts the volume if an inode was not stored: committing its blocks without it would give

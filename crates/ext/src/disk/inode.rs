@@ -29,8 +29,11 @@ pub(crate) struct InodeState {
     /// Owning group.
     pub(crate) gid: u32,
     /// Size in bytes. An operation stores it in the handle that changes it, so that the size that
-    /// readers see under the lock is that of the inode table.
+    /// readers see under the lock is that of the inode table, unless `size_on_disk` says otherwise.
     pub(crate) size: u64,
+    /// The size that the inode table has instead, while pages from there on have no block: the size
+    /// never covers data that the block map lacks. None if it is `size`.
+    pub(crate) size_on_disk: Option<u64>,
     /// The fields that must agree with other blocks of the volume.
     // Invariant: changed through [`InodeState::claims`] only, so that a handle cannot finish
     // successfully before they are stored.
@@ -60,6 +63,9 @@ pub(crate) struct InodeState {
     /// True if blocks beyond the end are still to be freed because a device failed during a
     /// truncation.
     pub(crate) is_cut: bool,
+    /// True if the file was truncated to nothing, so that its new contents get their blocks when it
+    /// is closed (`auto_da_alloc`).
+    pub(crate) is_replaced: bool,
     /// True if the inode has never been stored: the first store clears the whole inode.
     pub(crate) is_fresh: bool,
 }
@@ -139,6 +145,7 @@ impl InodeState {
             uid,
             gid,
             size: 0,
+            size_on_disk: None,
             claims: Claims::new(1),
             flags: InodeFlags::empty(),
             generation,
@@ -151,8 +158,15 @@ impl InodeState {
             data_tid: None,
             is_orphan: false,
             is_cut: false,
+            is_replaced: false,
             is_fresh: true,
         }
+    }
+
+    /// Returns the size that is stored in the inode table.
+    pub(crate) fn stored_size(&self) -> u64 {
+        self.size_on_disk
+            .map_or(self.size, |size| size.min(self.size))
     }
 
     /// Returns a new inode without links, which no handle has to store.

@@ -1,9 +1,10 @@
 //! Writing through the page cache.
 //!
-//! A write is split into chunks, each one transaction: blocks are looked up or allocated, the bytes
-//! go into pages, the pages become dirty and join the transaction's ordered set (or, journaled, the
-//! transaction itself), and the inode is stored with its new size. So no committed size is ahead of
-//! its blocks, and in ordered mode no committed block is ahead of its data.
+//! A write is split into chunks, each one transaction: blocks are looked up, allocated or claimed,
+//! the bytes go into pages, the pages become dirty and join the transaction's ordered set (or,
+//! journaled, the transaction itself), and the inode is stored with its new size. So no committed
+//! size is ahead of its blocks, and in ordered mode no committed block is ahead of its data. Pages
+//! with a claim get their blocks later ([`super::delayed`]), and the stored size stays below them.
 //!
 //! Steps that can fail precede the transaction: the old contents of partly written blocks are read,
 //! and the inode's table block is held in memory. If space runs out and a commit would release
@@ -12,8 +13,9 @@
 use std::sync::Arc;
 
 use jbd2::Credits;
-use layout::{Block, FileBlock};
+use layout::{Block, BlockNr, FileBlock, Tid};
 
+use super::delayed;
 use super::large_file::{hold_for_large_file, note_large_file};
 use super::read::load;
 use super::tail::{clear_tail, ordering};
@@ -28,8 +30,9 @@ use crate::disk::inode::{InodeState, now};
 use crate::disk::metadata::Kind;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::map::{Before, FileMap};
+use crate::map::{Before, FileMap, Mapped};
 use crate::options::OrderedScope;
+use crate::writeback::memory;
 use crate::writeback::pages::write_pages;
 
 /// Number of blocks in one transaction.
@@ -66,7 +69,18 @@ pub(super) fn buffered(
         let chunk = Chunk::new(core, state, offset + done as u64, &from[done..]);
         let has_pending = core.space.has_pending();
         match chunk.write(core, inode, state) {
-            Ok(count) => done += count,
+            // Blocks are allocated at once: pages before them must not lack theirs.
+            Ok(0) => match delayed::allocate(core, inode, state) {
+                Err(_) if done > 0 => break,
+                result => result?,
+            },
+            Ok(count) => {
+                done += count;
+                let is_enough = done < from.len() && memory::excess(core) > 0;
+                if is_enough && delayed::allocate(core, inode, state).is_err() {
+                    break;
+                }
+            }
             Err(Error::NoSpace) if has_pending && core.wait_for_space()? => {}
             Err(_) if done > 0 => break,
             Err(error) => return Err(error),
@@ -81,16 +95,62 @@ struct Chunk<'f> {
     bytes: &'f [u8],
     block_bytes: u64,
     is_journaled: bool,
+    /// True if blocks of holes may be allocated later.
+    is_delayed: bool,
     /// The file's size before the write.
     old_size: u64,
 }
 
-/// An extent that has been looked up or allocated.
+/// A part of the chunk that has been looked up, allocated or claimed.
 #[derive(Clone, Copy)]
 struct Target {
     first: FileBlock,
-    run: Run,
-    before: Before,
+    count: u32,
+    place: Place,
+}
+
+/// Where the blocks of a target are.
+#[derive(Clone, Copy)]
+enum Place {
+    /// On the device, from this block on.
+    Mapped(BlockNr, Before),
+    /// Nowhere yet: the pages have a claim.
+    Delayed,
+}
+
+impl Target {
+    fn mapped(first: FileBlock, run: Run, before: Before) -> Self {
+        Self {
+            first,
+            count: run.count,
+            place: Place::Mapped(run.first, before),
+        }
+    }
+
+    /// Returns true if the device has no data of the file here.
+    fn is_new(&self) -> bool {
+        !matches!(self.place, Place::Mapped(_, Before::Mapped))
+    }
+
+    /// Returns the backing of a page of the target.
+    fn backing(&self, step: u64) -> Backing {
+        match self.place {
+            Place::Mapped(first, _) => Backing::Mapped(first + step),
+            Place::Delayed => Backing::Delayed,
+        }
+    }
+
+    /// Returns the transaction that must not commit before the target is written.
+    fn ordering(&self, core: &Core, handle: &Handle<'_>) -> Option<Tid> {
+        match self.place {
+            // Zeroes that were promised become data, never what the device had before.
+            Place::Mapped(_, Before::Unwritten) if !rt::mutant!("unwritten/not-ordered") => {
+                handle.tid()
+            }
+            Place::Mapped(_, Before::Unwritten) | Place::Delayed => None,
+            Place::Mapped(_, Before::Mapped | Before::Hole) => ordering(core, handle),
+        }
+    }
 }
 
 impl<'f> Chunk<'f> {
@@ -114,6 +174,7 @@ impl<'f> Chunk<'f> {
             bytes: &bytes[..length],
             block_bytes,
             is_journaled,
+            is_delayed: delayed::is_possible(core, state),
             old_size: state.size,
         }
     }
@@ -164,8 +225,8 @@ impl<'f> Chunk<'f> {
         }
     }
 
-    /// Writes the chunk or its first part. Returns the number of bytes. If it fails, nothing has
-    /// changed.
+    /// Writes the chunk or its first part. Returns the number of bytes; 0 if pages of the file have
+    /// to get their blocks first. If it fails, nothing has changed.
     fn write(&self, core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<usize> {
         let head = self.base(core, inode, state, self.first())?;
         let tail = match self.last() {
@@ -184,14 +245,17 @@ impl<'f> Chunk<'f> {
             handle.finish()?;
             return Err(error);
         }
+        if targets[0].is_none() {
+            handle.finish()?;
+            return Ok(0);
+        }
         let count = self.fill(core, &mut handle, inode, &targets, [head, tail])?;
         let end = self.position + count as u64;
         let has_grown = end > state.size;
-        let has_new = targets
-            .iter()
-            .flatten()
-            .any(|target| target.before != Before::Mapped);
+        let has_new = targets.iter().flatten().any(Target::is_new);
+        let stored = state.stored_size();
         state.size = state.size.max(end);
+        delayed::publish(core, &inode.pages.lock(), state, stored);
         state.mtime = now();
         state.ctime = state.mtime;
         if has_grown {
@@ -227,7 +291,9 @@ impl<'f> Chunk<'f> {
 
     fn credits(&self, inode: &Arc<Inode>, state: &InodeState) -> Credits {
         let inner = inode.pages.lock();
-        let is_mapped = self.blocks().all(|block| inner.block_of(block).is_some());
+        let has_place =
+            |block: FileBlock| inner.block_of(block).is_some() || inner.is_delayed(block);
+        let is_mapped = self.blocks().all(has_place);
         let map = if is_mapped {
             0
         } else {
@@ -254,45 +320,107 @@ impl<'f> Chunk<'f> {
         state: &mut InodeState,
         targets: &mut [Option<Target>; CHUNK_RUNS],
     ) -> Result<()> {
-        let data = if self.is_journaled {
-            self.blocks_from(self.first())
-        } else {
-            0
-        };
-        let map = FileMap::of(state);
         let mut at = self.first();
         for (index, place) in targets.iter_mut().enumerate() {
             if at > self.last() {
                 break;
             }
-            let cached = cached_run(&inode.pages.lock(), at, self.last());
-            let (run, before) = if let Some(run) = cached {
-                (run, Before::Mapped)
-            } else {
-                let needed = map.credits_to_map() + CREDITS_BASE + data;
-                let more = Credits {
-                    blocks: map.credits_to_map(),
-                    revokes: 0,
-                };
-                let has_credits = index == 0 || handle.credits_left() >= needed;
-                if !has_credits && !handle.extend(more)? {
-                    break;
-                }
-                let wanted = self.blocks_from(at);
-                match map.find_or_allocate(core, handle, inode, state, at, wanted) {
-                    Ok(found) => found,
-                    Err(error) if index == 0 => return Err(error),
-                    Err(_) => break,
-                }
+            let target = match self.find(core, handle, inode, state, (at, index == 0)) {
+                Ok(Some(target)) => target,
+                Ok(None) => break,
+                Err(error) if index == 0 => return Err(error),
+                Err(_) => break,
             };
-            *place = Some(Target {
-                first: at,
-                run,
-                before,
-            });
-            at = at + u64::from(run.count);
+            *place = Some(target);
+            at = at + u64::from(target.count);
         }
         Ok(())
+    }
+
+    /// Looks up, claims or allocates the part of the chunk from a block on. Returns none if blocks
+    /// have to be allocated and other pages of the file have none yet, or if the handle has no
+    /// credits for another part than the first.
+    fn find(
+        &self,
+        core: &Core,
+        handle: &mut Handle<'_>,
+        inode: &Arc<Inode>,
+        state: &mut InodeState,
+        (at, is_first): (FileBlock, bool),
+    ) -> Result<Option<Target>> {
+        if let Some(target) = self.cached(inode, at) {
+            return Ok(Some(target));
+        }
+        if let Some(target) = self.unallocated(core, inode, state, at)? {
+            return Ok(Some(target));
+        }
+        let is_early = rt::mutant!("delayed/converted-before-others");
+        if inode.pages.lock().delayed_pages() > 0 && !is_early {
+            return Ok(None);
+        }
+        let map = FileMap::of(state);
+        let data = if self.is_journaled {
+            self.blocks_from(self.first())
+        } else {
+            0
+        };
+        let needed = map.credits_to_map() + CREDITS_BASE + data;
+        let more = Credits {
+            blocks: map.credits_to_map(),
+            revokes: 0,
+        };
+        let has_credits = is_first || handle.credits_left() >= needed;
+        if !has_credits && !handle.extend(more)? {
+            return Ok(None);
+        }
+        let wanted = self.blocks_from(at);
+        let (run, before) = map.find_or_allocate(core, handle, inode, state, at, wanted)?;
+        Ok(Some(Target::mapped(at, run, before)))
+    }
+
+    /// Returns the part of the chunk from a block on that is in the cache.
+    fn cached(&self, inode: &Inode, at: FileBlock) -> Option<Target> {
+        let inner = inode.pages.lock();
+        if let Some(run) = cached_run(&inner, at, self.last()) {
+            return Some(Target::mapped(at, run, Before::Mapped));
+        }
+        let count = inner.delayed_length(at, self.blocks_from(at).into()) as u32;
+        (count > 0).then_some(Target {
+            first: at,
+            count,
+            place: Place::Delayed,
+        })
+    }
+
+    /// Returns the part of the chunk from a block on that is not allocated here: an extent of data,
+    /// or a hole for which blocks are claimed. None if blocks have to be allocated or converted.
+    fn unallocated(
+        &self,
+        core: &Core,
+        inode: &Inode,
+        state: &InodeState,
+        at: FileBlock,
+    ) -> Result<Option<Target>> {
+        if !self.is_delayed {
+            return Ok(None);
+        }
+        let wanted = self.blocks_from(at);
+        let count = match FileMap::of(state).find(core, inode, state, at, wanted)? {
+            Mapped::Run(run) => return Ok(Some(Target::mapped(at, run, Before::Mapped))),
+            Mapped::Unwritten(_) => return Ok(None),
+            Mapped::Hole(count) => count.min(wanted.into()),
+        };
+        let inner = inode.pages.lock();
+        let count = inner
+            .first_delayed(at)
+            .map_or(count, |next| count.min(next.get() - at.get()));
+        drop(inner);
+        let target = Target {
+            first: at,
+            count: count as u32,
+            place: Place::Delayed,
+        };
+        Ok(delayed::claim(core, inode, state, count).then_some(target))
     }
 
     /// Copies the bytes into pages. Returns the number of bytes.
@@ -309,15 +437,10 @@ impl<'f> Chunk<'f> {
         let mut done = 0;
         let mut inner = inode.pages.lock();
         for target in targets.iter().flatten() {
-            let is_new = target.before != Before::Mapped;
-            // Zeroes that were promised become data, never what the device had before.
-            let tid = match target.before {
-                Before::Unwritten if !rt::mutant!("unwritten/not-ordered") => handle.tid(),
-                Before::Unwritten => None,
-                Before::Mapped | Before::Hole => ordering(core, handle),
-            };
-            for step in 0..u64::from(target.run.count) {
-                let (block, nr) = (target.first + step, target.run.first + step);
+            let is_new = target.is_new();
+            let tid = target.ordering(core, handle);
+            for step in 0..u64::from(target.count) {
+                let (block, backing) = (target.first + step, target.backing(step));
                 let (from, to) = self.part(block);
                 let bytes = &self.bytes[done..done + (to - from) as usize];
                 let base = if block == self.first() {
@@ -336,11 +459,12 @@ impl<'f> Chunk<'f> {
                 let ordered = tid.filter(|_| is_ordered);
                 let dirt = Dirt { ordered, since };
                 let dirt = (!self.is_journaled).then_some(dirt);
-                let backing = Backing::Mapped(nr);
                 let image = inner.change(&core.pages.counts, block, backing, dirt, |old| {
                     compose(old, base, from as usize, bytes, self.block_bytes as usize)
                 });
-                if self.is_journaled {
+                if self.is_journaled
+                    && let Backing::Mapped(nr) = backing
+                {
                     journaled.push((nr, image));
                 } else if let Some(dirt) = dirt {
                     drop(image);

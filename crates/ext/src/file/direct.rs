@@ -20,6 +20,7 @@ use crate::core::Core;
 use crate::disk::inode::InodeState;
 use crate::error::{Error, Result};
 use crate::file::buffered::buffered;
+use crate::file::delayed;
 use crate::file::spans::map_spans;
 use crate::file::touch::touch;
 use crate::writeback::pages::{wait_written, write_file};
@@ -43,6 +44,7 @@ pub(super) fn write(
     offset: u64,
     from: &[u8],
 ) -> Result<usize> {
+    delayed::allocate(core, inode, state)?;
     let mut done = 0;
     for piece in from.chunks(PIECE_BYTES) {
         let written = write_piece(core, inode, state, offset + done as u64, piece)?;
@@ -68,6 +70,11 @@ fn write_piece(
     let mapped: u64 = spans.iter().map(|span| u64::from(span.run.count)).sum();
     if mapped < count || offset + from.len() as u64 > state.size {
         let written = buffered(core, inode, state, offset, from)?;
+        if let Err(error) = delayed::allocate(core, inode, state) {
+            // The data is in the cache, and a sync call reports what becomes of it.
+            tracing::warn!(inode = %inode.nr, %error, "a direct write is left in the cache");
+            return Ok(written);
+        }
         drop_range(core, inode, first, count)?;
         return Ok(written);
     }
@@ -95,7 +102,7 @@ pub(super) fn drop_range(
         let mut inner = inode.pages.lock();
         if !inner.is_busy(first) {
             let end = Some(first + count);
-            core.pages.drop_range(&mut inner, inode, first, end, None);
+            core.drop_pages(&mut inner, inode, first, end, None);
             return Ok(());
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jbd2::Credits;
 use layout::inode_flags::InodeFlags;
 
-use super::ahead;
+use super::{ahead, delayed};
 use crate::cache::file_pages::Which;
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -34,6 +34,7 @@ pub(crate) fn set_journaled(core: &Core, inode: &Arc<Inode>, on: bool) -> Result
     if state.kind == FileKind::Regular
         && let Some(journal) = &core.journal
     {
+        delayed::allocate(core, inode, &mut state)?;
         write_file(core, inode, Which::All).map_err(|cause| Error::DataLost {
             inode: inode.nr,
             cause,

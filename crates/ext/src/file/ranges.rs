@@ -23,6 +23,7 @@ use std::sync::Arc;
 use layout::FileBlock;
 use layout::inode_flags::InodeFlags;
 
+use super::delayed;
 use super::truncate::{finish_cut, grow};
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -33,7 +34,7 @@ use crate::file::buffered::buffered;
 use crate::file::live::check_live;
 use crate::file::touch::touch;
 use crate::map::{FileMap, Mapped};
-use crate::writeback::{self, memory};
+use crate::writeback::memory;
 
 /// Number of bytes changed under one hold of the inode lock.
 const STEP_BYTES: u64 = 1 << 20;
@@ -92,7 +93,7 @@ pub(crate) fn change_range(
     let is_synchronous = core.options.sync || state.flags.contains(InodeFlags::SYNC);
     drop(state);
     if is_synchronous {
-        writeback::sync(core, inode, false)?;
+        delayed::sync(core, inode, false)?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use layout::{Block, FileBlock};
 use rt::Mutex;
 
 use super::ahead::{self, Reader};
+use super::delayed;
 use super::spans::{fetch_spans, map_spans, mask_tail};
 use crate::cache::file_pages::Which;
 use crate::cache::inode::Inode;
@@ -70,8 +71,15 @@ pub(crate) fn read_direct(
     }
     let first = FileBlock::new(offset / bytes as u64);
     let last = first + ((into.len() / bytes) as u64 - 1);
+    if delayed::settle(core, inode).is_err() {
+        return read(core, inode, ahead, offset, into);
+    }
     write_file(core, inode, Which::Range(first, last))?;
     let state = inode.state.read();
+    if inode.pages.lock().delayed_pages() > 0 {
+        drop(state);
+        return read(core, inode, ahead, offset, into);
+    }
     let length = into
         .len()
         .min(usize::try_from(state.size.saturating_sub(offset)).unwrap_or(usize::MAX));
@@ -203,7 +211,10 @@ fn fetch(
         u32::try_from(count.max(1)).unwrap_or(u32::MAX),
     )?;
     if let Some(hole) = found.zeroes() {
-        return Ok(Fetched::Hole(hole.min(wanted)));
+        let most = hole.min(wanted);
+        let next = inode.pages.lock().first_delayed(block);
+        let hole = next.map_or(most, |next| most.min(next.get() - block.get()));
+        return Ok(Fetched::Hole(hole));
     }
     if state.is_journaled(core)
         && let Some(images) = fetch_from_buffers(core, inode, state, block, found)

@@ -1,8 +1,8 @@
 //! Finding data and holes: SEEK_DATA and SEEK_HOLE.
 //!
-//! The block map alone decides: written data has its blocks from then on, although it may reach the
-//! device later. A mapped block is data, whatever its contents; an unwritten extent is a hole. The
-//! end of the file is the start of a hole.
+//! The block map decides, and in its holes the pages without a block: written data is data from
+//! then on, although it may get its blocks and reach the device later. A mapped block is data,
+//! whatever its contents; an unwritten extent is a hole. The end of the file is the start of a hole.
 
 use layout::FileBlock;
 
@@ -42,7 +42,7 @@ pub(crate) fn seek(core: &Core, inode: &Inode, offset: u64, sought: Sought) -> R
         let (count, is_found) = match found {
             Mapped::Run(run) => (u64::from(run.count), sought == Sought::Data),
             Mapped::Unwritten(run) => (u64::from(run.count), sought == Sought::Hole),
-            Mapped::Hole(count) => (count, sought == Sought::Hole),
+            Mapped::Hole(count) => hole(inode, block, count, sought),
         };
         if is_found {
             return Ok(Some(offset.max(block.get() * block_bytes)));
@@ -50,4 +50,17 @@ pub(crate) fn seek(core: &Core, inode: &Inode, offset: u64, sought: Sought) -> R
         block = block + count;
     }
     Ok((sought == Sought::Hole).then_some(state.size))
+}
+
+/// Returns the length of the first part of a hole of the block map, which is a hole or pages that
+/// have no block yet, and true if it is what is sought.
+fn hole(inode: &Inode, block: FileBlock, count: u64, sought: Sought) -> (u64, bool) {
+    let inner = inode.pages.lock();
+    let data = inner.delayed_length(block, count);
+    if data > 0 {
+        return (data, sought == Sought::Data);
+    }
+    let next = inner.first_delayed(block);
+    let length = next.map_or(count, |next| count.min(next.get() - block.get()));
+    (length, sought == Sought::Hole)
 }

@@ -13,7 +13,6 @@ use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::disk::metadata::Kind;
-use crate::disk::run::Run;
 use crate::error::Result;
 use crate::map::{FileMap, Mapped};
 use crate::options::DataMode;
@@ -49,18 +48,8 @@ pub(super) fn clear_tail(core: &Core, inode: &Arc<Inode>, state: &mut InodeState
         blocks: 1,
         revokes: 0,
     })?;
-    zero_from(
-        core,
-        &mut handle,
-        inode,
-        state,
-        Run {
-            first: nr,
-            count: 1,
-        },
-        block,
-        Some(image),
-    )?;
+    let backing = Backing::Mapped(nr);
+    zero_from(core, &mut handle, inode, state, backing, block, Some(image))?;
     handle.finish()?;
     Ok(())
 }
@@ -72,7 +61,7 @@ pub(super) fn zero_from(
     handle: &mut Handle<'_>,
     inode: &Arc<Inode>,
     state: &InodeState,
-    run: Run,
+    backing: Backing,
     block: FileBlock,
     base: Option<Arc<Block>>,
 ) -> Result<()> {
@@ -80,8 +69,12 @@ pub(super) fn zero_from(
         _ if rt::mutant!("truncate/tail-not-zeroed") => core.block_bytes(),
         within => within,
     };
+    let ordered = match backing {
+        Backing::Mapped(_) => ordering(core, handle),
+        Backing::Delayed => None,
+    };
     let dirt = Dirt {
-        ordered: ordering(core, handle),
+        ordered,
         since: rt::monotonic(),
     };
     let is_journaled = state.is_journaled(core);
@@ -89,7 +82,7 @@ pub(super) fn zero_from(
     let image = inner.change(
         &core.pages.counts,
         block,
-        Backing::Mapped(run.first),
+        backing,
         (!is_journaled).then_some(dirt),
         |old| {
             let zeroes = || Block::zeroed(core.block_bytes()).into_arc();
@@ -101,12 +94,9 @@ pub(super) fn zero_from(
             image
         },
     );
-    if is_journaled {
+    if is_journaled && let Backing::Mapped(nr) = backing {
         drop(inner);
-        return handle.replace(
-            &core.buffers.get_new(run.first, Kind::Contents.of_volume()),
-            image,
-        );
+        return handle.replace(&core.buffers.get_new(nr, Kind::Contents.of_volume()), image);
     }
     core.pages.announce(&mut inner, inode, dirt);
     Ok(())

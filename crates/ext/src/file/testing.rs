@@ -14,7 +14,7 @@ use crate::disk::kind::FileKind;
 use crate::disk::new_inode::NewInode;
 use crate::options::MountOptions;
 use crate::volume::{OpenReport, close_core, open_core};
-use crate::{file, namei};
+use crate::{file, namei, writeback};
 
 /// Message for systems without e2fsprogs.
 const INSTALL: &str = "e2fsprogs is needed: apt-get install e2fsprogs";
@@ -65,6 +65,14 @@ pub(crate) fn debugfs(device: &MemoryDevice, request: &str) -> String {
     device.write_to_file(&path).expect("the image is written");
     let said = run("debugfs", &["-R", request, path.to_str().expect("UTF-8")]);
     String::from_utf8_lossy(&said.stdout).into_owned()
+}
+
+/// Runs one round of the writer daemon.
+pub(crate) fn write_back(core: &Core) {
+    let (busy, allocated) = file::allocate_old(core);
+    allocated.expect("there is room");
+    writeback::write_back_round(core).expect("it is memory");
+    file::write_busy(core, &busy).expect("there is room");
 }
 
 /// An open volume without a writer daemon.

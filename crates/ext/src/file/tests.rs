@@ -5,6 +5,7 @@
 mod access_time;
 mod crash;
 mod cut_off;
+mod delayed;
 mod evicted;
 mod limits;
 mod model;

@@ -16,9 +16,9 @@ use jbd2::Credits;
 use layout::FileBlock;
 use layout::inode_flags::InodeFlags;
 
-use super::ahead;
 use super::read::load;
-use crate::alloc::shortage::with_space;
+use super::{ahead, delayed};
+use crate::cache::folio::Backing;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::credits::Step;
@@ -31,7 +31,7 @@ use crate::file::live::check_live;
 use crate::file::tail::{clear_tail, zero_from};
 use crate::map::{FileMap, Mapped};
 use crate::writeback::pages::wait_written;
-use crate::{orphan, writeback, xattr};
+use crate::{orphan, xattr};
 
 /// Returns the credits of a truncation's first part: freeing, and the journaled last block.
 const fn credits_to_shrink(map: FileMap) -> Credits {
@@ -61,13 +61,16 @@ pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()>
             finish_cut(core, inode, &mut state)?;
             if size == state.size {
                 free_behind(core, inode, &mut state)?;
+            } else {
+                // The new size is published at once.
+                delayed::allocate(core, inode, &mut state)?;
             }
             grow(core, inode, &mut state, size)?;
         }
         core.options.sync || state.flags.contains(InodeFlags::SYNC)
     };
     if is_synchronous {
-        writeback::sync(core, inode, false)?;
+        delayed::sync(core, inode, false)?;
     }
     Ok(())
 }
@@ -148,8 +151,8 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
         load(core, inode, state, last)?
     };
     let tail_at = match &tail {
-        Some(_) => FileMap::of(state).find(core, inode, state, last, 1)?,
-        None => Mapped::Hole(1),
+        Some(_) => backing_of(core, inode, state, last)?,
+        None => None,
     };
     let _superblock = core.hold_superblock()?;
     let map = FileMap::of(state);
@@ -158,12 +161,16 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
     state.is_cut = true;
     // Continuing an earlier truncation has no visible effect.
     if size < state.size {
+        state.is_replaced |= size == 0;
         state.size = size;
+        if !rt::mutant!("delayed/size-on-disk-not-cut") {
+            state.size_on_disk = state.size_on_disk.filter(|on_disk| *on_disk < size);
+        }
         state.mtime = now();
         state.ctime = state.mtime;
     }
-    if let Mapped::Run(run) = tail_at {
-        zero_from(core, &mut handle, inode, state, run, last, tail)?;
+    if let Some(backing) = tail_at {
+        zero_from(core, &mut handle, inode, state, backing, last, tail)?;
     }
     state.store(core, &mut handle, inode.nr, true)?;
     let freed = map.free_from(core, &mut handle, inode, state, keep);
@@ -176,6 +183,22 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
     state.store(core, &mut handle, inode.nr, true)?;
     handle.finish()?;
     freed
+}
+
+/// Returns the place of the contents of a block; none in a hole.
+fn backing_of(
+    core: &Core,
+    inode: &Inode,
+    state: &InodeState,
+    block: FileBlock,
+) -> Result<Option<Backing>> {
+    if inode.pages.lock().is_delayed(block) {
+        return Ok(Some(Backing::Delayed));
+    }
+    match FileMap::of(state).find(core, inode, state, block, 1)? {
+        Mapped::Run(run) => Ok(Some(Backing::Mapped(run.first))),
+        Mapped::Unwritten(_) | Mapped::Hole(_) => Ok(None),
+    }
 }
 
 /// Drops the pages from a block on, within a new transaction.
@@ -193,7 +216,7 @@ fn drop_pages<'c>(
         let mut inner = inode.pages.lock();
         if !inner.is_busy(from) {
             let tid = handle.tid();
-            core.pages.drop_range(&mut inner, inode, from, None, tid);
+            core.drop_pages(&mut inner, inode, from, None, tid);
             drop(inner);
             return Ok(handle);
         }
@@ -258,9 +281,9 @@ pub(crate) fn delete_left(core: &Core) -> Result<()> {
 }
 
 /// Runs a step that may store or drop values of attributes in inodes of their own, as
-/// [`with_space`] does, and deletes the inodes that it has left.
+/// [`delayed::with_space`] does, and deletes the inodes that it has left.
 pub(crate) fn with_values<T>(core: &Core, mut step: impl FnMut() -> Result<T>) -> Result<T> {
-    with_space(core, || {
+    delayed::with_space(core, || {
         let result = step();
         if core.superblock.has_ea_inode()
             && let Err(error) = delete_left(core)

@@ -7,13 +7,13 @@ use layout::inode_flags::InodeFlags;
 
 use super::buffered::buffered;
 use super::live::check_live;
-use super::{ahead, direct};
+use super::{ahead, delayed, direct};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::inode::InodeState;
 use crate::error::{Error, Result};
 use crate::map::FileMap;
-use crate::writeback::{self, memory};
+use crate::writeback::memory;
 
 /// The options of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,31 +53,40 @@ pub(crate) fn write_range(
     }
     core.check_writable()?;
     memory::admit(core)?;
-    let (start, written, is_synchronous) = {
-        let mut state = inode.state.write();
-        check_live(&state)?;
-        let offset = if options.append { state.size } else { offset };
-        let from = clip(core, &state, offset, from)?;
-        ahead::settle(inode);
-        let is_direct = options.direct && direct::is_possible(core, &state, offset, from);
-        let written = if is_direct {
-            direct::write(core, inode, &mut state, offset, from)?
-        } else {
-            buffered(core, inode, &mut state, offset, from)?
-        };
-        (
-            offset,
-            written,
-            core.options.sync || state.flags.contains(InodeFlags::SYNC),
-        )
-    };
+    delayed::admit(core)?;
+    let step = || write_locked(core, inode, offset, from, options);
+    let (range, is_synchronous) = delayed::with_space(core, step)?;
+    let written = (range.end - range.start) as usize;
     memory::throttle(core, written.div_ceil(core.block_bytes()));
     if options.sync || is_synchronous {
-        writeback::sync(core, inode, false)?;
+        delayed::sync(core, inode, false)?;
     } else if options.data_sync {
-        writeback::sync(core, inode, true)?;
+        delayed::sync(core, inode, true)?;
     }
-    Ok(start..start + written as u64)
+    Ok(range)
+}
+
+/// Writes under the inode lock. Returns the range written, and true if the file is synchronous.
+fn write_locked(
+    core: &Core,
+    inode: &Arc<Inode>,
+    offset: u64,
+    from: &[u8],
+    options: WriteOptions,
+) -> Result<(Range<u64>, bool)> {
+    let mut state = inode.state.write();
+    check_live(&state)?;
+    let offset = if options.append { state.size } else { offset };
+    let from = clip(core, &state, offset, from)?;
+    ahead::settle(inode);
+    let is_direct = options.direct && direct::is_possible(core, &state, offset, from);
+    let written = if is_direct {
+        direct::write(core, inode, &mut state, offset, from)?
+    } else {
+        buffered(core, inode, &mut state, offset, from)?
+    };
+    let is_synchronous = core.options.sync || state.flags.contains(InodeFlags::SYNC);
+    Ok((offset..offset + written as u64, is_synchronous))
 }
 
 /// Returns the part of a write below the largest size.

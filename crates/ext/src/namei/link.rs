@@ -5,13 +5,12 @@ use layout::InodeNr;
 
 use super::create::credits_to_name;
 use super::{check_name_changes, check_new_name, check_takes_link, check_takes_names};
-use crate::alloc::shortage::with_space;
 use crate::core::Core;
 use crate::disk::inode::now;
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::map::FileMap;
-use crate::{dir, writeback};
+use crate::{dir, file, writeback};
 
 /// Adds a directory entry for an inode that is not a directory.
 pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Result<()> {
@@ -27,7 +26,7 @@ pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Re
         }
         return Err(Error::IsDirectory);
     }
-    with_space(core, || {
+    file::with_space(core, || {
         let mut parent_state = directory.state.write();
         check_takes_names(&parent_state)?;
         if dir::find(core, &directory, &parent_state, name)?.is_some() {

@@ -17,46 +17,34 @@
 //!
 //! The lock order is that of [`super`].
 
+mod credits;
+mod settle;
+
 use std::sync::Arc;
 
 use jbd2::{Buffer, Credits};
 use layout::InodeNr;
 use rt::RwLockWriteGuard;
 
-use super::create::{credits_to_name_with, publish, undo_inode};
-use super::unlink::{CREDITS_UNLINK, drop_directory, drop_link, end_removal, find_child};
+use self::credits::credits_to_rename;
+use super::create::{publish, undo_inode};
+use super::unlink::{drop_directory, drop_link, end_removal, find_child};
 use super::{
     check_loses_names, check_name_changes, check_new_name, check_old_name, check_takes_names,
     check_takes_subdirectory, gain_subdirectory, lose_subdirectory, whiteout,
 };
-use crate::alloc::shortage::with_space;
 use crate::cache::inode::Inode;
 use crate::core::Core;
-use crate::core::handle::{CREDITS_MAX, CREDITS_MAX_EXTENTS, Handle};
+use crate::core::handle::Handle;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::map::FileMap;
 use crate::namei::RenameMode;
-use crate::{alloc, dir, writeback};
+use crate::{dir, file, writeback};
 
 /// Depth of a directory at which the tree counts as damaged.
 const DEPTH_MAX: u32 = 65_536;
-/// Returns the number of blocks that a rename into a directory may dirty: a new entry, an old one,
-/// a replaced inode, `..`, four inodes.
-fn credits_to_rename(core: &Core, directory: FileMap) -> u32 {
-    credits_to_rename_with(core.superblock.has_large_dir(), directory)
-}
-
-const fn credits_to_rename_with(has_large_dir: bool, directory: FileMap) -> u32 {
-    credits_to_name_with(has_large_dir, directory) + CREDITS_UNLINK + 6
-}
-const _: () = assert!(credits_to_rename_with(false, FileMap::Indirect) <= CREDITS_MAX);
-const _: () = assert!(credits_to_rename_with(true, FileMap::DEEPEST) <= CREDITS_MAX_EXTENTS);
-/// A whiteout fits these credits: either an entry is added or an inode is replaced. Besides the new
-/// entry: the old one, `..`, three inodes, the whiteout's.
-const _: () = assert!(5 + alloc::CREDITS_INODE <= CREDITS_UNLINK + 6);
-
 /// One side of a rename: a directory and a name in it.
 struct Side<'a> {
     directory: Arc<Inode>,
@@ -119,7 +107,8 @@ pub(crate) fn rename(
         directory: core.inode(new_parent)?,
         name: new_name,
     };
-    let (replaced, synced) = with_space(core, || {
+    settle::settle_source(core, &source, &target, mode);
+    let (replaced, synced) = file::with_space(core, || {
         loop {
             let moves_directory = parent != new_parent
                 || mode == RenameMode::Exchange
@@ -316,6 +305,9 @@ fn replace(
     check_name_changes(&state)?;
     if let (Some(existing), Some(existing_state)) = (existing, &existing_state) {
         check_kinds(core, &state, existing, existing_state)?;
+    }
+    if existing.is_some() {
+        file::before_rename_locked(core, moved, &mut state);
     }
     let is_directory = state.kind == FileKind::Directory;
     let changes_parent = is_directory && !directories.is_same();

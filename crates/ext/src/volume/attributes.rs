@@ -117,7 +117,7 @@ impl Volume {
         let inode = self.core.inode(nr)?;
         let state = inode.state.read();
         state.check_exists()?;
-        Ok(describe(&self.core, nr, &state))
+        Ok(describe(&self.core, &inode, &state))
     }
 
     /// Changes owner, mode, size, times or flags.
@@ -245,21 +245,23 @@ fn apply(state: &mut InodeState, change: &SetAttributes) {
 }
 
 /// Converts a state into attributes.
-pub(crate) fn describe(core: &Core, nr: InodeNr, state: &InodeState) -> Attributes {
+pub(crate) fn describe(core: &Core, inode: &Inode, state: &InodeState) -> Attributes {
     let has_extra = core.geometry().has_extra_times();
     let device = match state.kind {
         FileKind::CharacterDevice | FileKind::BlockDevice => Some(state.words.device()),
         _ => None,
     };
+    // A page without a block counts as if it had one.
+    let delayed = inode.pages.lock().delayed_pages() * core.sectors_per_block();
     Attributes {
-        inode: nr,
+        inode: inode.nr,
         generation: state.generation,
         kind: state.kind,
         permissions: state.permissions,
         uid: state.uid,
         gid: state.gid,
         size: state.size,
-        sectors: state.sectors,
+        sectors: state.sectors + delayed,
         links: u32::from(state.links),
         atime: state.atime.storable(has_extra),
         mtime: state.mtime.storable(has_extra),

@@ -15,7 +15,6 @@ use crate::cache::read_ahead::ReadAhead;
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::file::{self, WriteOptions};
-use crate::writeback;
 
 /// The identifier of an open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -211,9 +210,10 @@ impl Volume {
         if is_last {
             self.core.discard_window(&opened.inode.window);
         }
+        let closed = file::close(&self.core, &opened.inode);
         let reported = report_errors(&opened);
         self.unpin(&opened.inode)?;
-        reported
+        closed.and(reported)
     }
 
     /// Closes all files and forgets all look-ups, when the volume closes.
@@ -325,7 +325,7 @@ impl Volume {
     pub fn sync_file(&self, file: FileId, data_only: bool) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         let opened = self.opened(file)?;
-        let synced = writeback::sync(&self.core, &opened.inode, data_only);
+        let synced = file::sync(&self.core, &opened.inode, data_only);
         report_errors(&opened).and(synced)
     }
 }

@@ -15,7 +15,7 @@ use super::{Attributes, Entry, Volume};
 use crate::cache::inode::Inode;
 use crate::error::{Error, Result};
 use crate::file::{self, ByteRange, RangeChange, Sought, WriteOptions};
-use crate::{namei, writeback};
+use crate::namei;
 
 /// Number of entries read before their inodes are looked up: approximately one reply of FUSE.
 const ENTRIES_AT_A_TIME: usize = 16;
@@ -41,7 +41,7 @@ impl Volume {
         rt::charge(rt::Cost::Syscall);
         let inode = namei::look_up_and_pin(&self.core, parent, name)?;
         let state = inode.state.read();
-        Ok(describe(&self.core, inode.nr, &state))
+        Ok(describe(&self.core, &inode, &state))
     }
 
     /// Pins an inode until it is forgotten: once more for each call.
@@ -55,7 +55,7 @@ impl Volume {
         let inode = self.core.inode(nr)?;
         self.core.inodes.pin(&inode);
         let state = inode.state.read();
-        Ok(describe(&self.core, nr, &state))
+        Ok(describe(&self.core, &inode, &state))
     }
 
     /// Looks up an inode by its number alone, as in a file handle, and pins it until it is
@@ -78,7 +78,7 @@ impl Volume {
         }
         // Pinned under the lock: a later removal of the name finds the pin.
         self.core.inodes.pin(&inode);
-        Ok(describe(&self.core, nr, &state))
+        Ok(describe(&self.core, &inode, &state))
     }
 
     /// Ends `count` look-ups. An inode that has no links left and is not open is deleted.
@@ -147,7 +147,7 @@ impl Volume {
         for (next, entry, inode) in entries {
             let attributes = inode.as_ref().filter(|_| wants_more).map(|inode| {
                 let state = inode.state.read();
-                describe(&self.core, inode.nr, &state)
+                describe(&self.core, &inode, &state)
             });
             wants_more = wants_more && visit(next, &entry, attributes.as_ref());
             if let (Some(inode), false) = (&inode, wants_more) {
@@ -215,7 +215,7 @@ impl Volume {
     pub fn sync_node(&self, nr: InodeNr, data_only: bool) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inode(nr)?;
-        writeback::sync(&self.core, &inode, data_only)
+        file::sync(&self.core, &inode, data_only)
     }
 
     /// Returns the first byte of data from an offset on (SEEK_DATA), if there is one before the

@@ -125,7 +125,7 @@ pub(crate) fn close(core: &Arc<Core>) -> Result<()> {
     }
     if core.journal.is_none() && core.is_read_only.load(Ordering::Acquire) {
         // Earlier changes are written. The volume stays marked as in use, so that it is checked.
-        return crate::writeback::sync_all(core);
+        return crate::file::sync_all(core);
     }
     if rt::mutant!("close/marked-clean-first") {
         mark_clean(core)?;
@@ -134,7 +134,7 @@ pub(crate) fn close(core: &Arc<Core>) -> Result<()> {
     if !core.is_opened_read_only && !core.journal.as_ref().is_some_and(has_aborted) {
         crate::file::finish_left(core);
     }
-    let synced = crate::writeback::sync_all(core);
+    let synced = crate::file::sync_all(core);
     if let Some(journal) = &core.journal
         && let Err(error) = Arc::clone(journal).close()
     {

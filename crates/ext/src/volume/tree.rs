@@ -200,6 +200,6 @@ impl Volume {
     pub fn sync_directory(&self, nr: InodeNr) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inode(nr)?;
-        crate::writeback::sync(&self.core, &inode, false)
+        crate::file::sync(&self.core, &inode, false)
     }
 }

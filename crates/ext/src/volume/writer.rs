@@ -10,7 +10,7 @@ use crate::awaited::awaited;
 use crate::cache::wake::Wake;
 use crate::core::Core;
 use crate::error::Result;
-use crate::file::delete_left;
+use crate::file::{allocate_old, delete_left, write_busy};
 use crate::tuning::Writers;
 use crate::writeback::{flush_until_stop, write_back_round, write_metadata};
 
@@ -68,7 +68,9 @@ fn round(core: &Arc<Core>) -> Result<()> {
     }
     let counted = core.count_mount_after_change();
     let stored = core.store_damage();
-    let written = write_back_round(core);
+    let (busy, allocated) = allocate_old(core);
+    let written = allocated.and(write_back_round(core));
+    let written = written.and(write_busy(core, &busy));
     counted.and(stored).and(written).and(delete_left(core))
 }
 

@@ -21,7 +21,7 @@ use crate::cache::inode::Inode;
 use crate::cache::inodes::Position;
 use crate::core::Core;
 use crate::core::handle::Handle;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tuning::Writers;
 
 /// Number of new pages after which the budget is checked.
@@ -48,6 +48,19 @@ impl Core {
     /// - [`Error::ReadOnly`](crate::Error::ReadOnly) if the volume is, or has become, read-only.
     pub(crate) fn begin(&self, credits: Credits) -> Result<Handle<'_>> {
         self.check_writable()?;
+        tick(self);
+        Handle::begin(self, credits)
+    }
+
+    /// Starts a handle for a change that was accepted before, also on a volume that damage has made
+    /// read-only since.
+    ///
+    /// # Errors
+    /// - [`Error::ReadOnly`](crate::Error::ReadOnly) after an abort.
+    pub(crate) fn begin_accepted(&self, credits: Credits) -> Result<Handle<'_>> {
+        if self.is_aborted.load(Ordering::Acquire) {
+            return Err(Error::ReadOnly);
+        }
         tick(self);
         Handle::begin(self, credits)
     }
@@ -164,6 +177,21 @@ fn above_limit(core: &Core, bytes: u64) -> usize {
     excess.div_ceil(core.pages.block_bytes) as usize
 }
 
+/// Returns the number of pages by which dirty data exceeds the limit of writers.
+pub(crate) fn excess(core: &Core) -> usize {
+    above_limit(core, dirt(core).0)
+}
+
+/// Returns the number of pages that the writer daemon has to write because of the background limit.
+pub(crate) fn background_excess(core: &Core) -> usize {
+    let (dirty, limits) = dirt(core);
+    if dirty <= limits.start {
+        return 0;
+    }
+    let excess = dirty.saturating_sub(limits.stop);
+    excess.div_ceil(core.pages.block_bytes) as usize
+}
+
 /// Wakes the writer or writes some pages here if a limit is exceeded, after a write of `pages`
 /// pages. The caller holds no transaction and no inode lock.
 pub(crate) fn throttle(core: &Core, pages: usize) {
@@ -246,9 +274,13 @@ fn release(core: &Core, excess: u64) {
             .write_back(Nanos::MAX, METADATA_BLOCKS)
             .unwrap_or(0),
     };
-    if written + metadata == 0
-        && let Some(journal) = &core.journal
-    {
+    if written + metadata > 0 {
+        return;
+    }
+    if core.pages.counts.delayed() > 0 {
+        core.pages.wake().request();
+    }
+    if let Some(journal) = &core.journal {
         journal.request_commit();
     }
 }

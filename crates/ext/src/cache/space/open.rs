@@ -74,6 +74,7 @@ impl Space {
             table,
             free_blocks: AtomicU64::new(free_blocks),
             usable_blocks: AtomicU64::new(free_blocks),
+            delayed_blocks: AtomicU64::new(0),
             free_inodes: AtomicU64::new(free_inodes),
             directories: AtomicU64::new(directories),
             reserved_blocks: superblock.reserved_blocks,

@@ -93,6 +93,7 @@ pub(crate) fn decode(
         uid: base.uid(),
         gid: base.gid(),
         size,
+        size_on_disk: None,
         claims: Claims {
             sectors: base.sectors(superblock.has_huge_file(), geometry.block_bytes),
             words: Words::from_raw(base.map()),
@@ -120,6 +121,7 @@ pub(crate) fn decode(
         data_tid: None,
         is_orphan: false,
         is_cut: false,
+        is_replaced: false,
         is_fresh: false,
     })
 }
@@ -153,7 +155,7 @@ pub(crate) fn encode(superblock: &Superblock, state: &InodeState, bytes: &mut [u
     base.mode.set(state.kind.mode() | state.permissions);
     base.set_uid(state.uid);
     base.set_gid(state.gid);
-    let has_size = base.set_size(state.size, superblock.has_large_dir());
+    let has_size = base.set_size(state.stored_size(), superblock.has_large_dir());
     assert!(has_size, "the size was checked before");
     match next_orphan {
         Some(next) => base.deletion_time = next,

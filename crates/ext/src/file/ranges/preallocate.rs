@@ -20,7 +20,7 @@ use crate::file::large_file::{hold_for_large_file, note_large_file};
 use crate::file::live::check_live;
 use crate::file::tail::clear_tail;
 use crate::file::truncate::finish_cut;
-use crate::file::{ahead, direct};
+use crate::file::{ahead, delayed, direct};
 use crate::map::{FileMap, Mapped};
 use crate::writeback::memory;
 
@@ -45,9 +45,6 @@ pub(super) fn change(
         if what == RangeChange::Zero {
             memory::admit(core)?;
         }
-        let mut state = inode.state.write();
-        check_live(&state)?;
-        ahead::settle(inode);
         let block = at / block_bytes;
         let step = Step {
             first: FileBlock::new(block),
@@ -56,21 +53,23 @@ pub(super) fn change(
             is_zeroing: what == RangeChange::Zero,
         };
         let rest = ByteRange { start: at, ..range };
-        let has_pending = core.space.has_pending();
-        let done = match what {
-            RangeChange::Zero => step.zero(core, inode, &mut state, rest, has_pending),
-            _ => step.allocate(core, inode, &mut state),
-        };
-        match done {
-            Ok(count) => at = (block + u64::from(count)) * block_bytes,
-            Err(Error::NoSpace) if has_pending && core.wait_for_space()? => {}
-            Err(error) => return Err(error),
-        }
+        let count = delayed::with_space(core, || {
+            let mut state = inode.state.write();
+            check_live(&state)?;
+            ahead::settle(inode);
+            delayed::allocate(core, inode, &mut state)?;
+            match what {
+                RangeChange::Zero => step.zero(core, inode, &mut state, rest),
+                _ => step.allocate(core, inode, &mut state),
+            }
+        })?;
+        at = (block + u64::from(count)) * block_bytes;
     }
     Ok(())
 }
 
 /// Blocks to allocate in one transaction.
+#[derive(Clone, Copy)]
 struct Step {
     first: FileBlock,
     count: u32,
@@ -90,7 +89,6 @@ impl Step {
         inode: &Arc<Inode>,
         state: &mut InodeState,
         rest: ByteRange,
-        has_pending: bool,
     ) -> Result<u32> {
         let _table = core.hold_table(inode.nr)?;
         finish_cut(core, inode, state)?;
@@ -127,6 +125,7 @@ impl Step {
             return Ok(1);
         }
         self.count = run.count;
+        let has_pending = core.space.has_pending();
         match self.mark(core, inode, state, run) {
             Ok(()) => {}
             Err(Error::NoSpace) if has_pending && core.wait_for_space()? => return Ok(0),

@@ -12,8 +12,8 @@ use crate::core::handle::Handle;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::file::ahead;
 use crate::file::live::check_live;
+use crate::file::{ahead, delayed};
 use crate::map::{FileMap, Mapped, Spare};
 use crate::writeback::pages::wait_written;
 
@@ -26,6 +26,7 @@ pub(super) fn punch(core: &Core, inode: &Arc<Inode>, range: ByteRange) -> Result
     let mut state = inode.state.write();
     check_live(&state)?;
     ahead::settle(inode);
+    delayed::allocate(core, inode, &mut state)?;
     let end = range.end.min(state.size);
     let first = range.start.div_ceil(block_bytes);
     let last = if end == state.size {
@@ -134,7 +135,7 @@ fn drop_pages<'c>(
                 return Ok((handle, spare));
             }
             let tid = handle.tid();
-            core.pages.drop_range(&mut inner, inode, block, end, tid);
+            core.drop_pages(&mut inner, inode, block, end, tid);
             drop(inner);
             return Ok((handle, spare));
         }

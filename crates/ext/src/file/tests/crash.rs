@@ -17,12 +17,12 @@ use layout::InodeNr;
 
 use testkit::Random;
 
-use super::testing::{Bench, check, image};
+use super::testing::{Bench, check, image, write_back};
 use crate::cache::inode::Inode;
 use crate::error::Error;
 use crate::file::{self, ByteRange, RangeChange, WriteOptions};
+use crate::namei;
 use crate::options::{DataMode, MountOptions, OrderedScope};
-use crate::{namei, writeback};
 
 const POISON: u8 = 0xA5;
 const SECTOR: usize = 512;
@@ -93,7 +93,7 @@ impl Recorder {
                 self.bench.unlink(&name);
             }
             15..18 => {
-                writeback::sync(
+                file::sync(
                     &self.bench.core,
                     &self.files[&name].0,
                     number.is_multiple_of(2),
@@ -107,10 +107,10 @@ impl Recorder {
                 if let Some(journal) = &self.bench.core.journal {
                     journal.request_commit();
                 }
-                writeback::write_back_round(&self.bench.core).unwrap();
+                write_back(&self.bench.core);
             }
             _ => {
-                writeback::sync_all(&self.bench.core).unwrap();
+                file::sync_all(&self.bench.core).unwrap();
                 let after = self.trace.len();
                 for history in self.histories.values_mut() {
                     history.synced.push((after, history.versions.len()));
@@ -194,7 +194,7 @@ fn poisoned(kind: &str, block_bytes: u32) -> Arc<MemoryDevice> {
             Err(error) => panic!("{error}"),
         }
     }
-    writeback::sync(&bench.core, &inode, false).unwrap();
+    file::sync(&bench.core, &inode, false).unwrap();
     bench.unlink("poison");
     bench.close();
     device

@@ -14,7 +14,7 @@ use crate::{Error, writeback};
 
 #[test]
 fn a_full_volume_takes_what_fits_and_gives_it_back() {
-    for kind in ["ext2", "ext3"] {
+    for kind in ["ext2", "ext3", "ext4"] {
         let device = image(8 << 20, &["-t", kind, "-b", "1024"]);
         let options = MountOptions {
             privileged: true,

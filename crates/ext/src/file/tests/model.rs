@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use testkit::Random;
 
+use super::testing::write_back;
 use super::testing::{Bench, check, image};
 use crate::cache::inode::Inode;
 use crate::file::{self, ByteRange, RangeChange, WriteOptions};
 use crate::map::FileMap;
 use crate::options::{DataMode, MountOptions, OrderedScope};
 use crate::tuning::AllocationProfile;
-use crate::writeback;
 
 const SIZE_MAX: u64 = 3 << 20;
 
@@ -44,15 +44,13 @@ fn run(seed: u64, block_bytes: u32, kind: &str, options: MountOptions) {
             45..70 => read(&bench, &files[index], &mut random),
             70..79 => truncate(&bench, &mut files[index], &mut random),
             79..85 => change_range(&bench, &mut files[index], &mut random),
-            85..90 => {
-                writeback::sync(&bench.core, &files[index].inode, random.below(2) == 0).unwrap()
-            }
-            90..93 => writeback::sync_all(&bench.core).unwrap(),
+            85..90 => file::sync(&bench.core, &files[index].inode, random.below(2) == 0).unwrap(),
+            90..93 => file::sync_all(&bench.core).unwrap(),
             93..96 => {
                 let pair = files.swap_remove(index);
                 bench.unlink(&pair.name);
             }
-            96..98 => writeback::write_back_round(&bench.core).unwrap(),
+            96..98 => write_back(&bench.core),
             _ => {
                 for pair in &files {
                     compare(&bench, pair);

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use jbd2::LogPolicy;
 use testkit::Random;
 
+use super::testing::write_back;
 use super::testing::{Bench, check, image};
 use crate::file::{self, WriteOptions};
 use crate::options::{DataMode, MountOptions};
 use crate::tuning::{DirtyOf, Tuning, Writeback, Writers};
-use crate::writeback;
 use rt::Nanos;
 
 const THREADS: u64 = 6;
@@ -53,9 +53,9 @@ fn work(bench: &Arc<Bench>, seed: u64) {
                 file::truncate(&bench.core, inode, size).unwrap();
                 bytes.truncate(size as usize);
             }
-            15..17 => writeback::sync(&bench.core, inode, random.below(2) == 0).unwrap(),
-            17 => writeback::write_back_round(&bench.core).unwrap(),
-            18 => writeback::sync_all(&bench.core).unwrap(),
+            15..17 => file::sync(&bench.core, inode, random.below(2) == 0).unwrap(),
+            17 => write_back(&bench.core),
+            18 => file::sync_all(&bench.core).unwrap(),
             _ => {
                 let (name, _, _) = files.swap_remove(index);
                 bench.unlink(&name);
