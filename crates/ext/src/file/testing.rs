@@ -67,6 +67,21 @@ pub(crate) fn debugfs(device: &MemoryDevice, request: &str) -> String {
     String::from_utf8_lossy(&said.stdout).into_owned()
 }
 
+/// Asserts that a test fails with the mutant, and passes without it.
+pub(crate) fn assert_notices(mutant: &'static str, test: fn()) {
+    let run = |mutant| {
+        let config = sim::Config {
+            mutant,
+            ..sim::Config::fair(1)
+        };
+        sim::run(config, test)
+    };
+    run(None).unwrap_or_else(|error| panic!("with nothing broken: {error}"));
+    if rt::mutant::IS_POSSIBLE {
+        assert!(run(Some(mutant)).is_err(), "{mutant} is not noticed");
+    }
+}
+
 /// Runs one round of the writer daemon.
 pub(crate) fn write_back(core: &Core) {
     let (busy, allocated) = file::allocate_old(core);

@@ -7,7 +7,7 @@ use block::memory::MemoryDevice;
 use layout::FileBlock;
 use testkit::Random;
 
-use super::testing::{Bench, check, image};
+use super::testing::{Bench, assert_notices, check, image};
 use crate::Error;
 use crate::cache::inode::Inode;
 use crate::file::{self, ByteRange, RangeChange, Sought, WriteOptions};
@@ -211,6 +211,10 @@ fn a_file_that_replaces_another_has_its_blocks() {
 
 #[test]
 fn a_file_that_is_rewritten_from_nothing_has_its_blocks_when_it_is_closed() {
+    assert_notices("delayed/closed-without-blocks", rewrite_from_nothing);
+}
+
+fn rewrite_from_nothing() {
     let (device, bench) = volume(MountOptions::default());
     let inode = bench.create("file");
     bench.write(&inode, 0, b"old");
@@ -297,6 +301,10 @@ fn without_the_option_blocks_are_allocated_at_once() {
 
 #[test]
 fn blocks_are_allocated_at_once_only_behind_pages_that_have_theirs() {
+    assert_notices("delayed/converted-before-others", allocate_at_once);
+}
+
+fn allocate_at_once() {
     let (device, bench) = volume(MountOptions::default());
     let (core, inode) = (&bench.core, bench.create("file"));
     let range = ByteRange {
@@ -320,6 +328,25 @@ fn blocks_are_allocated_at_once_only_behind_pages_that_have_theirs() {
     assert!(bytes.iter().all(|byte| *byte == 0));
     bench.close();
     check(&copy);
+}
+
+#[test]
+fn a_size_that_was_cut_does_not_come_back() {
+    assert_notices("delayed/size-on-disk-not-cut", cut_and_grow);
+}
+
+fn cut_and_grow() {
+    let (device, bench) = volume(MountOptions::default());
+    let inode = bench.create("file");
+    bench.write(&inode, 0, &[1; 2048]);
+    file::sync(&bench.core, &inode, false).unwrap();
+    bench.write(&inode, 2048, &[2; 4096]);
+    file::truncate(&bench.core, &inode, 1024).unwrap();
+    file::truncate(&bench.core, &inode, 8192).unwrap();
+    file::sync(&bench.core, &inode, false).unwrap();
+    let (found, _) = after_cut(&device, bench, "file");
+    assert_eq!(found.len(), 8192);
+    assert_eq!((found[1023], found[1024]), (1, 0));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use block::memory::MemoryDevice;
 use block::{BlockDevice, DeviceError, Geometry, Request, Ticket};
 use rt::Mutex;
 
-use super::testing::{Bench, check, image};
+use super::testing::{Bench, assert_notices, check, image};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::file;
@@ -89,21 +89,6 @@ fn end(device: &Forgetful, bench: Bench) {
     *device.core.lock() = Weak::new();
     bench.close();
     check(&device.inner);
-}
-
-/// Asserts that a test fails with the mutant, and passes without it.
-fn assert_notices(mutant: &'static str, test: fn()) {
-    let run = |mutant| {
-        let config = sim::Config {
-            mutant,
-            ..sim::Config::fair(1)
-        };
-        sim::run(config, test)
-    };
-    run(None).unwrap_or_else(|error| panic!("with nothing broken: {error}"));
-    if rt::mutant::IS_POSSIBLE {
-        assert!(run(Some(mutant)).is_err(), "{mutant} is not noticed");
-    }
 }
 
 #[test]
