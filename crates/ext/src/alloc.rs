@@ -17,6 +17,8 @@ mod blocks;
 mod discard;
 mod forward;
 mod inodes;
+mod multi_block;
+mod orlov;
 pub(crate) mod reserve;
 pub(crate) mod shortage;
 mod windows;
@@ -26,7 +28,7 @@ use rt::Mutex;
 
 use crate::cache::space::Window;
 use crate::core::Core;
-use crate::tuning::AllocationProfile;
+use crate::tuning::Allocator;
 
 /// Number of journal blocks that one call of [`Core::allocate_blocks`] or [`Core::free_blocks`] may
 /// dirty for each group it touches: bitmap, descriptor, superblock.
@@ -47,16 +49,36 @@ pub(crate) struct BlockRequest<'w> {
     pub(crate) count_max: u32,
     /// The file's reservation window, if the allocator uses windows.
     pub(crate) window: Option<&'w Mutex<Window>>,
+    /// The place in the file for contents of a regular file; none for other blocks.
+    pub(crate) place: Option<FilePlace>,
+}
+
+/// The place of new blocks in a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FilePlace {
+    /// Number of blocks of the file before the new ones.
+    pub(crate) from: u64,
+    /// Size of the file in blocks before the operation, or after it.
+    pub(crate) size_blocks: u64,
+    /// True if the file is not expected to grow further: then it gets no window.
+    pub(crate) is_final: bool,
 }
 
 impl Core {
-    /// Returns the initial goal for the blocks of an inode, in the inode's group.
-    pub(crate) fn block_goal(&self, inode: InodeNr) -> BlockNr {
-        let (group, _) = self.geometry().group_of_inode(inode);
+    /// Returns the initial goal for the blocks of an inode, in its group or, for the contents of a
+    /// regular file, in the part of its flex group that is for data.
+    pub(crate) fn block_goal(&self, inode: InodeNr, is_file: bool) -> BlockNr {
+        let group = match self.tuning.allocator {
+            Allocator::MultiBlock => {
+                let areas = self.space.areas();
+                areas.first_group(self.geometry(), inode, is_file)
+            }
+            Allocator::Windows | Allocator::Forward => self.geometry().group_of_inode(inode).0,
+        };
         let group = self.space.group(group);
-        match self.tuning.allocation {
-            AllocationProfile::Modern => group.next_goal(),
-            AllocationProfile::Ext3Linux24 => {
+        match self.tuning.allocator {
+            Allocator::MultiBlock | Allocator::Windows => group.next_goal(),
+            Allocator::Forward => {
                 group.first + u64::from(self.tuning.allocation_start % group.block_count)
             }
         }

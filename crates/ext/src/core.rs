@@ -129,14 +129,14 @@ impl Core {
             device.geometry().size_bytes,
         );
         let buffers = BufferCache::new(Arc::clone(&device), checks, journal.is_some());
-        let space = Space::open(&superblock, &buffers)?;
+        let space = Space::open(&superblock, &buffers, options.stripe_blocks)?;
         for group in space.groups() {
             group.note_goal(options.tuning.allocation_start % group.block_count);
         }
         let pages = Pages::new(&options, superblock.geometry.block_bytes);
         Ok(Self {
             device,
-            tuning: options.tuning.resolve(),
+            tuning: options.tuning.resolve(superblock.has_extents()),
             options,
             superblock,
             buffers,

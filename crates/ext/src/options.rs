@@ -148,6 +148,9 @@ pub struct MountOptions {
     pub discard: bool,
     /// The space to reserve behind the device (`host_space=none|metadata|all`).
     pub host_space: HostSpace,
+    /// Number of blocks in a stripe of an array, to align large extents (`stripe=`); `None` takes
+    /// the superblock's.
+    pub stripe_blocks: Option<u32>,
     /// True to open read-write even on a device that cannot flush.
     pub force: bool,
     /// The user that may use the reserved blocks besides root (`resuid=`); `None` takes the
@@ -185,6 +188,7 @@ impl Default for MountOptions {
             memory: Memory::default(),
             discard: false,
             host_space: HostSpace::default(),
+            stripe_blocks: None,
             force: false,
             reserved_uid: None,
             reserved_gid: None,

@@ -20,8 +20,12 @@ const BATCHES_MAX: usize = 2;
 /// The placement of blocks and inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AllocationProfile {
-    /// Orlov for directories, reservation windows for files.
+    /// `MultiBlock` on volumes with extents, `Modern` on others.
     #[default]
+    BySuperblock,
+    /// Orlov over flex groups for directories; the multi-block allocator for files.
+    MultiBlock,
+    /// Orlov for directories, reservation windows for files.
     Modern,
     /// As Linux 2.4.18: linear directories, one-block goal allocator, no windows.
     Ext3Linux24,
@@ -101,11 +105,22 @@ pub struct Tuning {
     pub allocation_start: u32,
 }
 
+/// The allocator of an open volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Allocator {
+    /// That of [`AllocationProfile::MultiBlock`].
+    MultiBlock,
+    /// That of [`AllocationProfile::Modern`].
+    Windows,
+    /// That of [`AllocationProfile::Ext3Linux24`].
+    Forward,
+}
+
 /// The decisions that follow from a [`Tuning`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Resolved {
     /// The placement of blocks and inodes.
-    pub(crate) allocation: AllocationProfile,
+    pub(crate) allocator: Allocator,
     /// True if a group allocates the inode that it freed last.
     pub(crate) reuses_inodes: bool,
     /// Number of blocks behind the start of each group at which allocation starts.
@@ -131,11 +146,16 @@ pub(crate) struct Resolved {
 }
 
 impl Tuning {
-    /// Returns the decisions that follow.
-    pub(crate) fn resolve(&self) -> Resolved {
+    /// Returns the decisions that follow on a volume with or without extents.
+    pub(crate) fn resolve(&self, has_extents: bool) -> Resolved {
         let policy = &self.log_policy;
         Resolved {
-            allocation: self.allocation,
+            allocator: match self.allocation {
+                AllocationProfile::BySuperblock if has_extents => Allocator::MultiBlock,
+                AllocationProfile::MultiBlock => Allocator::MultiBlock,
+                AllocationProfile::BySuperblock | AllocationProfile::Modern => Allocator::Windows,
+                AllocationProfile::Ext3Linux24 => Allocator::Forward,
+            },
             reuses_inodes: self.reuse_inodes,
             allocation_start: self.allocation_start,
             writeback: self.writeback,
@@ -153,6 +173,36 @@ impl Tuning {
                 Batches::Overlap => usize::MAX,
             },
             forces_restarts: policy.restart_every > 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_allocator_depends_on_extents_by_default() {
+        let of = |allocation, has_extents| {
+            let tuning = Tuning {
+                allocation,
+                ..Tuning::default()
+            };
+            tuning.resolve(has_extents).allocator
+        };
+        assert_eq!(
+            of(AllocationProfile::default(), true),
+            Allocator::MultiBlock
+        );
+        assert_eq!(of(AllocationProfile::default(), false), Allocator::Windows);
+        for has_extents in [false, true] {
+            for (profile, allocator) in [
+                (AllocationProfile::MultiBlock, Allocator::MultiBlock),
+                (AllocationProfile::Modern, Allocator::Windows),
+                (AllocationProfile::Ext3Linux24, Allocator::Forward),
+            ] {
+                assert_eq!(of(profile, has_extents), allocator);
+            }
         }
     }
 }

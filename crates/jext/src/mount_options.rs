@@ -20,6 +20,7 @@
 //! | `dirty_background=40`, `dirty=60` | percent of the budget (ours) |
 //! | `discard`, `nodiscard` | discard freed blocks, so that a sparse image shrinks |
 //! | `host_space=metadata`, `none`, `all` | space of a sparse image to allocate at open (ours) |
+//! | `stripe=0` | blocks in a stripe of an array, in place of the superblock's |
 //! | `force` | use a device that cannot flush (ours) |
 //! | `resuid=0`, `resgid=0` | the user and group with access to the reserved blocks, besides root |
 //! | `journal_path=DEV` | the external journal |
@@ -32,7 +33,7 @@
 //! |---|---|
 //! | `log_policy=default`, `linux24` | the policy of commits and checkpoints |
 //! | `log_policy=linux24:log_io=copy` | the same with parts set one by one: see [`jbd2::policy`] |
-//! | `alloc=modern`, `ext3-2.4` | the placement of blocks and inodes |
+//! | `alloc=auto`, `multiblock`, `modern`, `ext3-2.4` | the placement of blocks and inodes |
 
 use block::text::Size;
 use ext::MountOptions;
@@ -62,8 +63,8 @@ pub struct OptionError {
 /// Maximum of `commit=`, in seconds.
 const COMMIT_SECONDS_MAX: u64 = 86_400;
 const NAMES: &str = "one of ro, noload, data, ordered, delalloc, auto_da_alloc, commit, barrier, sync, dirsync, noatime, relatime, strictatime, discard, \
-                     errors, data_err, log_policy, alloc, memory, dirty_background, dirty, host_space, force, resuid, \
-                     resgid, journal_path";
+                     errors, data_err, log_policy, alloc, stripe, memory, dirty_background, dirty, host_space, force, \
+                     resuid, resgid, journal_path";
 
 impl ParsedOptions {
     /// Parses a list and adds it to the earlier options; a later option replaces an earlier one.
@@ -179,9 +180,11 @@ impl ParsedOptions {
             }
             "alloc" => {
                 options.tuning.allocation = match value {
+                    "auto" => AllocationProfile::BySuperblock,
+                    "multiblock" => AllocationProfile::MultiBlock,
                     "modern" => AllocationProfile::Modern,
                     "ext3-2.4" => AllocationProfile::Ext3Linux24,
-                    _ => return Err("alloc=modern or ext3-2.4"),
+                    _ => return Err("alloc=auto, multiblock, modern or ext3-2.4"),
                 }
             }
             "host_space" => {
@@ -191,6 +194,9 @@ impl ParsedOptions {
                     "all" => HostSpace::All,
                     _ => return Err("host_space=none, metadata or all"),
                 }
+            }
+            "stripe" => {
+                options.stripe_blocks = Some(value.parse().map_err(|_| "a number of blocks")?)
             }
             "memory" => options.memory.budget_bytes = Size::parse(value)?.bytes(),
             "dirty_background" => {
@@ -264,6 +270,9 @@ mod tests {
             Some(mixed.options.tuning.log_policy),
             jbd2::LogPolicy::LINUX24.with("checkpointer", "daemon")
         );
+        let striped = parse("stripe=96,alloc=multiblock").expect("right").options;
+        assert_eq!(striped.stripe_blocks, Some(96));
+        assert_eq!(striped.tuning.allocation, AllocationProfile::MultiBlock);
         let reserve = parse("resuid=7,resgid=8").expect("right").options;
         assert_eq!(
             (reserve.reserved_uid, reserve.reserved_gid),

@@ -26,6 +26,7 @@ macro_rules! mutants {
 
 mutants! {
     Faults "abort/log-error-ignored": "a failed log write stops the commit before its record",
+    Reuse of Ext4 "allocation/freed-found-before-commit": "blocks freed by an uncommitted transaction are not found by a search for an extent",
     Races "attributes/change-in-two-steps": "attributes in a block and the inode that names it are one transaction",
     Stress of Ext4 "attributes/references-in-another-step": "a value's inode and the entry that names it are one transaction",
     Stress of Ext4 "attributes/sectors-of-values-not-counted": "an inode counts the blocks of its values",
@@ -143,6 +144,8 @@ macro_rules! named {
 }
 
 named! {
+    "allocation/bound-not-raised": "the bound of a group's free extents holds for blocks that were freed", by "ext/src/alloc/tests/multi_block.rs",
+    "allocation/windows-kept": "windows are given up before a volume is full", by "ext/src/alloc/tests/multi_block.rs",
     "attributes/reference-not-dropped": "an entry that goes drops its reference to the value's inode", by "ext/tests/it/attributes/large.rs",
     "attributes/value-not-counted": "a copy of a shared attribute block counts its references to the inodes of values", by "ext/tests/it/attributes/large.rs",
     "checksums/orphan-block-not-sealed": "a block of the orphan file is sealed when a commit freezes it", by "ext/tests/it/ext4/orphan_file.rs",

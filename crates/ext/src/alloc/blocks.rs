@@ -19,7 +19,7 @@ use crate::core::handle::Handle;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::options::OnError;
-use crate::tuning::AllocationProfile;
+use crate::tuning::Allocator;
 
 /// Damage of a bitmap that shows a file's block as free.
 const FREE_ALREADY: &str = "a block that is freed is free already";
@@ -46,11 +46,12 @@ impl Core {
         let goal = if self.geometry().contains(request.goal) {
             request.goal
         } else {
-            self.block_goal(request.owner)
+            self.block_goal(request.owner, request.place.is_some())
         };
-        match self.tuning.allocation {
-            AllocationProfile::Modern => self.allocate_near(handle, request, goal),
-            AllocationProfile::Ext3Linux24 => self.allocate_forward(handle, goal),
+        match self.tuning.allocator {
+            Allocator::MultiBlock => self.allocate_multi_block(handle, request, goal),
+            Allocator::Windows => self.allocate_near(handle, request, goal),
+            Allocator::Forward => self.allocate_forward(handle, goal),
         }
     }
 
@@ -278,6 +279,7 @@ impl Core {
             ),
             None => {
                 map.taken.unset(start, count);
+                group.note_free(map, start, count);
                 group.usable_blocks.fetch_add(count, Ordering::Relaxed);
                 self.space.unclaim(count);
             }

@@ -65,6 +65,7 @@ impl Core {
     pub(crate) fn trim(&self, blocks_min: u32) -> Result<u64> {
         self.check_writable()?;
         crate::writeback::sync_all(self)?;
+        self.give_up_small();
         let mut discarded = 0;
         for nr in self.geometry().groups() {
             let group = self.space.group(nr);

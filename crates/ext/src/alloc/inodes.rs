@@ -2,6 +2,7 @@
 //!
 //! | profile | directories | other files |
 //! |---|---|---|
+//! | `MultiBlock` | Orlov over flex groups: [`orlov`](super::orlov) | the parent's flex group |
 //! | `Modern` | Orlov, see below | the parent's group; else by quadratic hash; else the next |
 //! | `Ext3Linux24` | the group with most free blocks | the same, without regard to free blocks |
 //!
@@ -26,7 +27,7 @@ use crate::disk::group::BitmapSums;
 use crate::disk::metadata::Kind;
 use crate::error::{Corrupt, Error, Result};
 use crate::options::OnError;
-use crate::tuning::AllocationProfile;
+use crate::tuning::Allocator;
 
 /// Divisor of a group's size: a group is crowded if its free inodes or blocks are below the average
 /// by this share.
@@ -51,11 +52,13 @@ impl Core {
         parent: InodeNr,
         is_directory: bool,
     ) -> Result<InodeNr> {
-        let preferred = match (self.tuning.allocation, is_directory) {
-            (AllocationProfile::Modern, true) => self.group_by_orlov(parent),
-            (AllocationProfile::Ext3Linux24, true) => self.group_with_most_blocks(),
-            (AllocationProfile::Modern, false) => self.group_near(parent, parent.get(), 1),
-            (AllocationProfile::Ext3Linux24, false) => self.group_near(parent, 0, 0),
+        let preferred = match (self.tuning.allocator, is_directory) {
+            (Allocator::MultiBlock, true) => self.group_for_directory(parent),
+            (Allocator::MultiBlock, false) => self.group_for_file(parent),
+            (Allocator::Windows, true) => self.group_by_orlov(parent),
+            (Allocator::Windows, false) => self.group_near(parent, parent.get(), 1),
+            (Allocator::Forward, true) => self.group_with_most_blocks(),
+            (Allocator::Forward, false) => self.group_near(parent, 0, 0),
         };
         let first = preferred.unwrap_or_else(|| self.geometry().group_of_inode(parent).0);
         let (before, behind) = self.space.groups().split_at(first.index());

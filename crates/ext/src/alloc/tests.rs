@@ -1,8 +1,10 @@
 //! Tests of the allocators: against a model, down to the last block, with many threads, and on
 //! damage.
 
+mod flex_groups;
 mod inodes;
 mod model;
+mod multi_block;
 mod shared;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,8 +30,11 @@ use crate::options::{MountOptions, OnError};
 use crate::tuning::{AllocationProfile, Tuning};
 use crate::volume::Volume;
 
-const PROFILES: [AllocationProfile; 2] =
-    [AllocationProfile::Modern, AllocationProfile::Ext3Linux24];
+const PROFILES: [AllocationProfile; 3] = [
+    AllocationProfile::Modern,
+    AllocationProfile::MultiBlock,
+    AllocationProfile::Ext3Linux24,
+];
 
 /// Returns options for small groups, so that there are many.
 fn small(file_system: FileSystemType) -> mkfs::Options {
@@ -53,8 +58,8 @@ fn open(size: u64, made: &mkfs::Options, options: MountOptions) -> Volume {
 
 fn with_profile(allocation: AllocationProfile) -> MountOptions {
     let log_policy = match allocation {
-        AllocationProfile::Modern => jbd2::LogPolicy::DEFAULT,
         AllocationProfile::Ext3Linux24 => jbd2::LogPolicy::LINUX24,
+        _ => jbd2::LogPolicy::DEFAULT,
     };
     MountOptions {
         tuning: Tuning {
@@ -83,15 +88,21 @@ fn next(seed: &mut u64) -> u64 {
 }
 
 fn allocate(core: &Core, goal: u64, count_max: u32, window: Option<&Mutex<Window>>) -> Result<Run> {
+    request(
+        core,
+        &BlockRequest {
+            owner: InodeNr::new(11),
+            goal: BlockNr::new(goal),
+            count_max,
+            window,
+            place: None,
+        },
+    )
+}
+
+fn request(core: &Core, request: &BlockRequest<'_>) -> Result<Run> {
     let mut handle = begin(core);
-    let owner = InodeNr::new(11);
-    let request = BlockRequest {
-        owner,
-        goal: BlockNr::new(goal),
-        count_max,
-        window,
-    };
-    let run = core.allocate_blocks(&mut handle, &request);
+    let run = core.allocate_blocks(&mut handle, request);
     handle.finish().expect("works");
     run
 }
@@ -217,11 +228,16 @@ fn files_that_grow_in_turns_do_not_interleave() {
     windows
         .iter()
         .for_each(|window| core.discard_window(window));
-    let next = core.block_goal(InodeNr::ROOT).get();
+    let next = core.block_goal(InodeNr::ROOT, false).get();
     let small: Vec<Run> = (0..20)
         .map(|_| {
             let window = Mutex::default();
-            let run = allocate(core, core.block_goal(InodeNr::ROOT).get(), 2, Some(&window));
+            let run = allocate(
+                core,
+                core.block_goal(InodeNr::ROOT, false).get(),
+                2,
+                Some(&window),
+            );
             core.discard_window(&window);
             run.expect("there is space")
         })

@@ -80,7 +80,7 @@ impl Core {
     }
 
     /// Allocates from the file's window, if the goal lies in it.
-    fn allocate_from_window(
+    pub(super) fn allocate_from_window(
         &self,
         handle: &mut Handle<'_>,
         count_max: u32,

@@ -6,6 +6,7 @@
 //! frees are free on disk together with that transaction, but stay taken in memory until its commit
 //! block is durable ([`FreedSets`]).
 
+mod areas;
 pub(crate) mod bitmap;
 pub(crate) mod freed;
 pub(crate) mod group;
@@ -20,6 +21,7 @@ use layout::{BlockNr, GroupNr, Tid};
 use rt::atomic::{AtomicU64, Ordering};
 use rt::{Condvar, Mutex, Nanos};
 
+use areas::Areas;
 use freed::{FreedRun, FreedSets};
 use group::Group;
 use table::GroupTable;
@@ -61,6 +63,8 @@ pub(crate) struct Window {
     pub(crate) count: u32,
     /// Length of the next window in blocks.
     pub(crate) next_count: u32,
+    /// The flex group from whose locality group it was taken.
+    pub(crate) small: Option<u32>,
 }
 
 /// The figures of statfs, in blocks and inodes.
@@ -117,6 +121,11 @@ impl Space {
     /// Returns the blocks that no file may have.
     pub(crate) fn zones(&self) -> &SystemZones {
         &self.table().zones
+    }
+
+    /// Returns the flex groups and stripes.
+    pub(crate) fn areas(&self) -> &Areas {
+        &self.table().areas
     }
 
     /// Returns a group.
@@ -203,13 +212,18 @@ impl Space {
         Ok(())
     }
 
-    /// Gives a window's blocks back. If the goal of the next new file is the end of the window, it
-    /// becomes the window's start.
+    /// Gives a window's blocks back, to the locality group that they were taken from or to all
+    /// files. If the goal of the next new file is the end of the window, it becomes the window's
+    /// start.
     pub(crate) fn unreserve(&self, window: &Window) {
         if window.count == 0 {
             return;
         }
-        let (group, first) = self.table().geometry.group_of_block(window.first);
+        let geometry = &self.table().geometry;
+        if self.areas().give_back_small(geometry, window) {
+            return;
+        }
+        let (group, first) = geometry.group_of_block(window.first);
         let group = self.group(group);
         group.unreserve(first, window.count);
         group.take_back_goal(first, first + window.count);

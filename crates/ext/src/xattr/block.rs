@@ -243,9 +243,10 @@ fn references_of(core: &Core, image: &[u8]) -> AttributeSet {
 fn make(core: &Core, handle: &mut Handle<'_>, nr: InodeNr, set: &AttributeSet) -> Result<BlockNr> {
     let request = crate::alloc::BlockRequest {
         owner: nr,
-        goal: core.block_goal(nr),
+        goal: core.block_goal(nr, false),
         count_max: 1,
         window: None,
+        place: None,
     };
     let block = core.allocate_blocks(handle, &request)?.first;
     let buffer = core.buffers.get_new(block, LABEL);

@@ -177,7 +177,7 @@ pub fn look_at(path: &Path) -> Arc<dyn BlockDevice> {
     Arc::new(device.unwrap_or_else(|error| panic!("the image does not open: {error}")))
 }
 
-fn open_device(path: &Path) -> Arc<dyn BlockDevice> {
+pub fn open_device(path: &Path) -> Arc<dyn BlockDevice> {
     let device = FileDevice::open(path, &OpenOptions::default());
     Arc::new(device.unwrap_or_else(|error| panic!("the image does not open: {error}")))
 }

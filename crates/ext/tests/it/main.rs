@@ -8,6 +8,7 @@
 )]
 
 mod accesses;
+mod aging;
 mod attributes;
 mod budget;
 mod cell;

@@ -26,7 +26,20 @@ fn run_against_model(volume: Volume, seed: u64) {
             } else {
                 goal
             };
-            match allocate(&core, goal, count_max, window) {
+            let from = next(&mut seed) % 40;
+            let place = FilePlace {
+                from,
+                size_blocks: from + next(&mut seed) % 3 * 20,
+                is_final: next(&mut seed).is_multiple_of(5),
+            };
+            let wanted = BlockRequest {
+                owner: InodeNr::new(1 + (next(&mut seed) % 200) as u32),
+                goal: BlockNr::new(goal),
+                count_max,
+                window,
+                place: window.map(|_| place),
+            };
+            match request(&core, &wanted) {
                 Ok(run) => {
                     assert!((1..=count_max).contains(&run.count));
                     assert!(core.is_data_run(run));
@@ -58,6 +71,7 @@ fn run_against_model(volume: Volume, seed: u64) {
         }
         if step % 500 == 0 {
             check_bitmaps(&core, &before, &ours);
+            check_longest(&core);
         }
     }
     check_bitmaps(&core, &before, &ours);
@@ -77,6 +91,17 @@ fn run_against_model(volume: Volume, seed: u64) {
     }
     drop(core);
     volume.close().expect("works");
+}
+
+/// Checks that no group has a longer free extent than it says.
+fn check_longest(core: &Core) {
+    for group in core.space.groups() {
+        let bitmap = core.block_bitmap(group).expect("readable");
+        let mut maps = group.maps.lock();
+        let blocks = group.blocks(&mut maps, &bitmap, core.space.zones());
+        let longest = blocks.expect("sound").open().longest();
+        assert!(longest <= group.longest_max(), "group {}", group.nr);
+    }
 }
 
 #[test]

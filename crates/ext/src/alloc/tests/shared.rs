@@ -3,7 +3,9 @@
 use super::*;
 
 /// Combinations of file system and profile to test with threads.
-const SHARED: [(FileSystemType, AllocationProfile); 3] = [
+const SHARED: [(FileSystemType, AllocationProfile); 5] = [
+    (FileSystemType::Ext2, AllocationProfile::MultiBlock),
+    (FileSystemType::Ext3, AllocationProfile::MultiBlock),
     (FileSystemType::Ext2, AllocationProfile::Modern),
     (FileSystemType::Ext3, AllocationProfile::Modern),
     (FileSystemType::Ext3, AllocationProfile::Ext3Linux24),

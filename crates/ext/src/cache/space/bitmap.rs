@@ -185,6 +185,33 @@ impl View<'_> {
             .saturating_sub(start)
     }
 
+    /// Returns the number of clear bits before `end` that are consecutive.
+    pub(crate) fn clear_before(&self, end: u32) -> u32 {
+        let mut at = end;
+        while at > 0 {
+            let index = (at - 1) / WORD;
+            // The bits before `at` are at the top.
+            let word = self.word(index as usize) << (WORD - 1 - (at - 1) % WORD);
+            if word != 0 {
+                return end - at + word.leading_zeros();
+            }
+            at = index * WORD;
+        }
+        end
+    }
+
+    /// Returns the number of bits in the longest extent of clear bits.
+    pub(crate) fn longest(&self) -> u32 {
+        let bits = self.taken.bits;
+        let (mut longest, mut at) = (0, 0);
+        while let Some(start) = self.first_clear(at, bits) {
+            let count = self.run_length(start, bits);
+            longest = longest.max(count);
+            at = start + count;
+        }
+        longest
+    }
+
     /// Returns the first extent of `count` clear bits that starts in `from..to`, or else the
     /// longest of those examined.
     pub(crate) fn find_run(&self, from: u32, to: u32, count: u32) -> Option<ClearRun> {
@@ -299,6 +326,10 @@ mod tests {
                 assert_eq!(view.first_clear(from, to), (from..to).find(is_free));
                 let length = (from..bits).take_while(is_free).count() as u32;
                 assert_eq!(view.run_length(from, u32::MAX), length);
+                let before = (0..from).rev().take_while(is_free).count() as u32;
+                assert_eq!(view.clear_before(from), before);
+                let longest = (0..bits).map(|bit| view.run_length(bit, bits)).max();
+                assert_eq!(Some(view.longest()), longest);
                 let byte = (from.div_ceil(8)..bits / 8)
                     .find(|byte| (byte * 8..byte * 8 + 8).all(|bit| !model[bit as usize]));
                 let found = taken.first_clear_byte(from).filter(|at| at + 8 <= bits);

@@ -8,7 +8,7 @@ use layout::{Block, BlockNr, GroupNr};
 use rt::atomic::{AtomicBool, AtomicU32, Ordering};
 use rt::{Mutex, MutexGuard};
 
-use super::bitmap::{self, Bitmap};
+use super::bitmap::{self, Bitmap, View};
 use super::zones::{Holder, SystemZones};
 use crate::disk::checksums::Checksums;
 use crate::disk::group::{BitmapSums, GroupCounts, StoredSums, Uninit};
@@ -53,6 +53,10 @@ pub(crate) struct Group {
     pub(crate) blocks_per_group: u32,
     /// Index of the goal for the next new file.
     pub(crate) next_goal: AtomicU32,
+    /// Upper bound of the number of blocks in an extent that is free and in no window. It is exact
+    /// when the bitmap is read and after a search in vain; blocks that become free raise it. The
+    /// multi-block allocator relies on it. Changes under the group's lock.
+    pub(crate) longest: AtomicU32,
     /// The lock held while its bitmaps and its descriptor change. // [group]
     pub(crate) maps: Mutex<Maps>,
 }
@@ -81,7 +85,49 @@ pub(crate) struct InodeMap {
     pub(crate) first_free: u32,
 }
 
+impl BlockMap {
+    /// Returns the blocks that are free and in no window.
+    pub(crate) fn open(&self) -> View<'_> {
+        let taken = match rt::mutant!("allocation/freed-found-before-commit") {
+            true => &self.marked,
+            false => &self.taken,
+        };
+        View {
+            taken,
+            avoided: Some(&self.reserved),
+        }
+    }
+
+    /// Returns the blocks that are free, in windows or not.
+    pub(crate) fn free(&self) -> View<'_> {
+        View {
+            taken: &self.taken,
+            avoided: None,
+        }
+    }
+}
+
 impl Group {
+    /// Returns an upper bound of the number of blocks that can be allocated as one extent, without
+    /// the blocks of windows. The bitmap need not have been read.
+    pub(crate) fn longest_max(&self) -> u32 {
+        let usable = self.usable_blocks.load(Ordering::Relaxed);
+        usable.min(self.longest.load(Ordering::Relaxed))
+    }
+
+    /// Raises the bound of free extents after blocks were freed or left a window. The caller holds
+    /// the group's lock.
+    pub(crate) fn note_free(&self, blocks: &BlockMap, start: u32, count: u32) {
+        let open = blocks.open();
+        let before = open.clear_before(start);
+        let behind = open.run_length(start + count, self.block_count);
+        let length = before + count + behind;
+        let is_longer = length > self.longest.load(Ordering::Relaxed);
+        if is_longer && !rt::mutant!("allocation/bound-not-raised") {
+            self.longest.store(length, Ordering::Relaxed);
+        }
+    }
+
     /// Returns the goal for a new file's blocks.
     pub(crate) fn next_goal(&self) -> BlockNr {
         let index = self.next_goal.load(Ordering::Relaxed);
@@ -165,11 +211,14 @@ impl Group {
             }
             let reserved = Bitmap::clear(self.block_count);
             let marked = taken.clone();
-            maps.blocks = Some(BlockMap {
+            let blocks = BlockMap {
                 marked,
                 taken,
                 reserved,
-            });
+            };
+            self.longest
+                .store(blocks.free().longest(), Ordering::Relaxed);
+            maps.blocks = Some(blocks);
         }
         Ok(maps.blocks.as_mut().expect("made above"))
     }
@@ -226,6 +275,7 @@ impl Group {
             .as_mut()
             .expect("freeing a block reads the bitmap");
         blocks.taken.unset(start, count);
+        self.note_free(blocks, start, count);
         self.usable_blocks.fetch_add(count, Ordering::Relaxed);
     }
 
@@ -233,6 +283,7 @@ impl Group {
     pub(crate) fn unreserve(&self, start: u32, count: u32) {
         if let Some(blocks) = self.maps.lock().blocks.as_mut() {
             blocks.reserved.unset(start, count);
+            self.note_free(blocks, start, count);
         }
     }
 

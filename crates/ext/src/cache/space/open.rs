@@ -11,6 +11,7 @@ use rt::{Condvar, Mutex};
 use zerocopy::FromBytes;
 
 use super::Space;
+use super::areas::Areas;
 use super::freed::FreedSets;
 use super::group::{Group, Maps};
 use super::table::GroupTable;
@@ -27,8 +28,13 @@ use crate::error::{Corrupt, Error, Result};
 impl Space {
     /// Reads and checks the group descriptors. The superblock's counts are not trusted: they are
     /// computed as sums over the groups. [`Space::store_counts`] corrects the superblock; after an
-    /// unclean shutdown this happens before anything else.
-    pub(crate) fn open(superblock: &Superblock, buffers: &BufferCache) -> Result<Self> {
+    /// unclean shutdown this happens before anything else. `stripe` replaces the superblock's
+    /// stripe.
+    pub(crate) fn open(
+        superblock: &Superblock,
+        buffers: &BufferCache,
+        stripe: Option<u32>,
+    ) -> Result<Self> {
         let geometry = &superblock.geometry;
         let descriptors_per_block = geometry.descriptors_per_block();
         let blocks: Vec<(BlockNr, Label)> = (0..geometry.descriptor_blocks())
@@ -68,6 +74,7 @@ impl Space {
             descriptors,
             descriptors_per_block,
             zones,
+            areas: Areas::of(superblock, stripe),
             overhead_blocks: 0,
         };
         let mut space = Self {
@@ -204,6 +211,7 @@ fn group(
         sums: raw.sums,
         blocks_per_group: geometry.blocks_per_group,
         next_goal: AtomicU32::new(0),
+        longest: AtomicU32::new(counts.free_blocks),
         maps: Mutex::new(Maps::default()),
     }
 }

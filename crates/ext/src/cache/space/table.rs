@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jbd2::Buffer;
 use layout::GroupNr;
 
+use super::areas::Areas;
 use super::group::Group;
 use super::zones::SystemZones;
 use crate::disk::geometry::Geometry;
@@ -21,6 +22,8 @@ pub(crate) struct GroupTable {
     pub(crate) descriptors_per_block: u32,
     /// The blocks that no file may have.
     pub(crate) zones: SystemZones,
+    /// Flex groups and stripes.
+    pub(crate) areas: Areas,
     /// Number of blocks with the volume's own metadata, for statfs.
     pub(crate) overhead_blocks: u64,
 }

@@ -25,7 +25,7 @@ use super::apply::{Draft, allocate_nodes};
 use super::path::{Found, Site};
 use super::tree::{Change, Piece, Place};
 use super::unmap::zero_blocks;
-use crate::alloc::BlockRequest;
+use crate::alloc::{BlockRequest, FilePlace};
 use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
 use crate::core::handle::Handle;
@@ -37,7 +37,7 @@ use crate::disk::run::Run;
 use crate::disk::words::Words;
 use crate::error::{Corrupt, Error, Result};
 use crate::map::{Before, check_data};
-use crate::tuning::AllocationProfile;
+use crate::tuning::Allocator;
 
 /// Maps up to `count_max` blocks from `from` on, allocates holes and converts unwritten extents.
 /// Returns one extent, and its state before. Changes `state` (words, sectors), which the caller
@@ -282,19 +282,25 @@ fn allocate(
     site: Site,
     hole: Hole,
 ) -> Result<Taken> {
-    let is_modern = core.tuning.allocation == AllocationProfile::Modern;
-    let wanted = if is_modern { hole.wanted } else { 1 };
+    let takes_runs = core.tuning.allocator != Allocator::Forward;
+    let wanted = if takes_runs { hole.wanted } else { 1 };
     let most = u64::from(wanted) + u64::from(layout::extent::DEPTH_MAX) + 1;
     let sectors = state.sectors + most * core.sectors_per_block();
     if !fits_sectors(&core.superblock, sectors) {
         return Err(Error::FileTooLarge);
     }
-    let has_window = is_modern && state.kind == FileKind::Regular;
+    let has_window = takes_runs && state.kind == FileKind::Regular;
+    let place = FilePlace {
+        from: hole.from,
+        size_blocks: state.size.div_ceil(core.geometry().block_bytes.into()),
+        is_final: hole.is_unwritten,
+    };
     let request = BlockRequest {
         owner: inode.nr,
         goal: site.goal(core, &Tree { core, inode, state }, hole.from),
         count_max: wanted,
         window: has_window.then_some(&inode.window),
+        place: has_window.then_some(place),
     };
     let data = core.allocate_blocks(handle, &request)?;
     let (draft, data) = match insertion(core, handle, inode, site, hole, data) {

@@ -46,6 +46,7 @@ pub(super) fn allocate_nodes(
             goal,
             count_max: 1,
             window: None,
+            place: None,
         };
         match core.allocate_blocks(handle, &request) {
             Ok(run) => {

@@ -10,6 +10,7 @@ use super::Tree;
 use super::tree::{Entry, Level, Node, Path, Piece, Place};
 use crate::core::Core;
 use crate::disk::extents::{self, FILE_BLOCKS};
+use crate::disk::kind::FileKind;
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
 use crate::map::check_data;
@@ -119,7 +120,8 @@ impl Site {
             (None, _) => None,
         };
         let goal = goal.filter(|goal| core.geometry().contains(*goal));
-        goal.unwrap_or_else(|| core.block_goal(tree.inode.nr))
+        let is_file = tree.state.kind == FileKind::Regular;
+        goal.unwrap_or_else(|| core.block_goal(tree.inode.nr, is_file))
     }
 }
 

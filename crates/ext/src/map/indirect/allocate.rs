@@ -15,7 +15,7 @@ use layout::{Block, BlockNr, FileBlock};
 use super::block::{self, Indirect, Readable, label};
 use super::path::Path;
 use super::{DIRECT, check_map_block, pointers, read_pointer, roots, roots_mut, scan};
-use crate::alloc::BlockRequest;
+use crate::alloc::{BlockRequest, FilePlace};
 use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
 use crate::core::handle::Handle;
@@ -24,7 +24,7 @@ use crate::disk::kind::FileKind;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::map::{Before, Mapped};
-use crate::tuning::AllocationProfile;
+use crate::tuning::Allocator;
 
 /// Maps up to `count_max` blocks from `from` on and allocates holes. Returns one extent, and
 /// its state before. Changes `state` (words, sectors), which the caller stores. After an error no
@@ -260,7 +260,7 @@ impl Site {
             }
         }
         if !core.geometry().contains(self.goal) {
-            self.goal = core.block_goal(inode.nr);
+            self.goal = core.block_goal(inode.nr, state.kind == FileKind::Regular);
         }
         Ok(())
     }
@@ -304,29 +304,35 @@ impl Taken {
         state: &InodeState,
         site: &Site,
     ) -> Result<Self> {
-        let is_modern = core.tuning.allocation == AllocationProfile::Modern;
+        let takes_runs = core.tuning.allocator != Allocator::Forward;
         let wanted = match site.mapped {
-            Mapped::Hole(count) if is_modern => u32::try_from(count).unwrap_or(u32::MAX),
+            Mapped::Hole(count) if takes_runs => u32::try_from(count).unwrap_or(u32::MAX),
             _ => 1,
         };
         let sectors = u64::from(wanted + site.missing()) * core.sectors_per_block();
         if state.sectors + sectors > u64::from(u32::MAX) {
             return Err(Error::FileTooLarge);
         }
-        let has_window = is_modern && state.kind == FileKind::Regular;
+        let has_window = takes_runs && state.kind == FileKind::Regular;
         let window = has_window.then_some(&inode.window);
-        let request = |goal, count_max| BlockRequest {
+        let place = FilePlace {
+            from: site.from.get(),
+            size_blocks: state.size.div_ceil(core.geometry().block_bytes.into()),
+            is_final: false,
+        };
+        let request = |goal, count_max, is_data: bool| BlockRequest {
             owner: inode.nr,
             goal,
             count_max,
             window,
+            place: (is_data && has_window).then_some(place),
         };
         let mut maps = [BlockNr::new(0); 3];
         let mut goal = site.goal;
         for index in 0..=site.missing() as usize {
             let is_data = index == site.missing() as usize;
             let count_max = if is_data { wanted } else { 1 };
-            match core.allocate_blocks(handle, &request(goal, count_max)) {
+            match core.allocate_blocks(handle, &request(goal, count_max, is_data)) {
                 Ok(data) if is_data => return Ok(Self { maps, data }),
                 Ok(run) => maps[index] = run.first,
                 Err(error) => {

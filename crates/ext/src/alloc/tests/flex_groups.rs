@@ -1,0 +1,74 @@
+//! Inodes in flex groups.
+
+use super::*;
+
+/// Returns an ext4 of 512-block groups, 16 in a flex group.
+fn volume(bytes: u64) -> Volume {
+    let made = mkfs::Options {
+        inode_count: Some(8192),
+        ..small(FileSystemType::Ext4)
+    };
+    open(bytes, &made, MountOptions::default())
+}
+
+fn make(core: &Core, parent: InodeNr, is_directory: bool) -> InodeNr {
+    let mut handle = begin(core);
+    let inode = core.allocate_inode(&mut handle, parent, is_directory);
+    handle.finish().expect("works");
+    inode.expect("free")
+}
+
+fn flex_of(core: &Core, inode: InodeNr) -> u32 {
+    let (group, _) = core.geometry().group_of_inode(inode);
+    core.space.areas().flex_of(group)
+}
+
+#[test]
+fn directories_of_the_root_are_spread_over_flex_groups() {
+    let volume = volume(64 << 20);
+    let core = volume.core();
+    let count = core.space.areas().flex_count();
+    assert_eq!(count, 8);
+    let mut seen = BTreeMap::new();
+    for _ in 0..count * 3 {
+        let top = make(core, InodeNr::ROOT, true);
+        *seen.entry(flex_of(core, top)).or_insert(0) += 1;
+        for _ in 0..5 {
+            let below = make(core, top, true);
+            assert_eq!(flex_of(core, below), flex_of(core, top));
+            let file = make(core, below, false);
+            assert_eq!(flex_of(core, file), flex_of(core, top));
+        }
+    }
+    assert!(seen.len() as u32 >= count / 2, "{seen:?}");
+    assert!(seen.values().all(|count| *count <= 8), "{seen:?}");
+}
+
+#[test]
+fn files_go_to_the_next_flex_group_when_one_is_full() {
+    let volume = volume(64 << 20);
+    let core = volume.core();
+    let top = make(core, InodeNr::ROOT, true);
+    let inodes = core.geometry().inodes_per_group * core.space.areas().flex_groups();
+    let flexes: Vec<u32> = (0..inodes + 10)
+        .map(|_| flex_of(core, make(core, top, false)))
+        .collect();
+    let home = flex_of(core, top);
+    let count = core.space.areas().flex_count();
+    let next = (home + 1) % count;
+    assert!(flexes.iter().all(|flex| *flex == home || *flex == next));
+    assert!(flexes.is_sorted_by_key(|flex| *flex == next));
+    assert_eq!(*flexes.last().expect("many"), next);
+}
+
+#[test]
+fn a_crowded_flex_group_gets_no_more_directories() {
+    let volume = volume(64 << 20);
+    let core = volume.core();
+    let top = make(core, InodeNr::ROOT, true);
+    let inodes = core.geometry().inodes_per_group * core.space.areas().flex_groups();
+    let flexes: BTreeSet<u32> = (0..inodes / 2)
+        .map(|_| flex_of(core, make(core, top, true)))
+        .collect();
+    assert!(flexes.len() > 1, "{flexes:?}");
+}
