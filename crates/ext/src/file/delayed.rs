@@ -133,10 +133,7 @@ pub(crate) fn allocate(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) 
             Err(Error::NoSpace) if has_pending && core.wait_for_space()? => {}
             // A search can miss blocks that are freed behind it, and these are claimed.
             Err(Error::NoSpace) if attempts > 0 => attempts -= 1,
-            Err(error) => {
-                inode.pages.lock().note_error(&error);
-                return Err(error);
-            }
+            Err(error) => return Err(error),
         }
     }
 }

@@ -5,14 +5,12 @@
 //! tree, so that a page that was accepted finds a block. The file holds what is claimed until its
 //! pages have blocks or are dropped.
 
-use block::DeviceError;
-use layout::{FileBlock, SectorNr, Tid};
+use layout::{FileBlock, Tid};
 
 use super::{Inner, split};
 use crate::cache::folio::{Backing, FOLIO_PAGES, Slot};
 use crate::cache::page_counts::PageCounts;
 use crate::disk::run::Run;
-use crate::error::Error;
 
 /// The pages of a file that have no block, and their claim.
 #[derive(Debug, Default)]
@@ -80,21 +78,6 @@ impl Inner {
     /// Returns true if a page has no block.
     pub(crate) fn is_delayed(&self, block: FileBlock) -> bool {
         self.delayed.pages > 0 && self.slot(block).is_some_and(Slot::is_delayed)
-    }
-
-    /// Notes that pages got no block: every open file reports it once.
-    pub(crate) fn note_error(&mut self, error: &Error) {
-        self.errors += 1;
-        self.last_error = Some(match error {
-            Error::Device(cause) => cause.clone(),
-            other => DeviceError::Failed {
-                operation: "allocation",
-                sector: SectorNr::new(0),
-                sectors: 0,
-                device: "the volume".to_owned(),
-                cause: other.to_string(),
-            },
-        });
     }
 
     /// Returns the first page without a block at or after a block.
