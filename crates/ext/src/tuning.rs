@@ -108,11 +108,11 @@ pub struct Tuning {
 /// The allocator of an open volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allocator {
-    /// That of [`AllocationProfile::MultiBlock`].
+    /// Whole extents: [`AllocationProfile::MultiBlock`].
     MultiBlock,
-    /// That of [`AllocationProfile::Modern`].
+    /// Reservation windows: [`AllocationProfile::Modern`].
     Windows,
-    /// That of [`AllocationProfile::Ext3Linux24`].
+    /// One block at a time: [`AllocationProfile::Ext3Linux24`].
     Forward,
 }
 
