@@ -15,6 +15,7 @@
 
 mod blocks;
 mod discard;
+mod exact;
 mod forward;
 mod inodes;
 pub(crate) mod reserve;
