@@ -1,5 +1,5 @@
-//! Checksums of ext and of the journal. This module and [`metadata`] are the only place of each
-//! formula: its range, its order, and the bytes taken as zero.
+//! Checksums of ext and of the journal. This module, [`metadata`] and [`fast_commit`] are the only
+//! place of each formula: its range, its order, and the bytes taken as zero.
 //!
 //! There are three polynomials: crc32c (Castagnoli, reflected) for metadata and journal checksums
 //! v2 and v3; crc32 (IEEE 802.3, most significant bit first) for journal checksums v1; crc16
@@ -8,13 +8,13 @@
 //!
 //! Source: Linux `Documentation/filesystems/ext4/checksums.rst`, `journal.rst`.
 
+pub mod fast_commit;
 pub mod metadata;
 
 use core::mem::offset_of;
 
 use zerocopy::IntoBytes;
 
-use crate::fast_commit::{TagHeader, Tail};
 use crate::group::GroupDescriptor;
 use crate::journal::{BlockTail, CommitBlock, JournalSuperblock};
 use crate::superblock::Superblock;
@@ -56,14 +56,6 @@ pub fn journal_block(seed: u32, block: &[u8]) -> u32 {
 /// seed of the big-endian transaction number, then of the block as logged, that is after escaping.
 pub fn tag(seed: u32, sequence: u32, logged: &[u8]) -> u32 {
     crc32c(crc32c(seed, &sequence.to_be_bytes()), logged)
-}
-
-/// Returns the `fc_crc` of a fast commit up to a tag, header and value: crc32c from 0 over all its
-/// tags. Of the last one, the tail, the header and `fc_tid` are covered.
-pub fn fast_commit_tag(before: u32, tag: &[u8], is_tail: bool) -> u32 {
-    const COVERED: usize = size_of::<TagHeader>() + offset_of!(Tail, checksum);
-    let covered = if is_tail { &tag[..COVERED] } else { tag };
-    crc32c(before, covered)
 }
 
 /// Returns crc32 with the polynomial 0x04C11DB7, most significant bit first, continued from `seed`.

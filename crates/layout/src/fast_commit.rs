@@ -10,7 +10,7 @@
 //!   other tags ... Tail         further fast commits of the same transaction
 //! ```
 //! A tag is a [`TagHeader`] and its value. All fields are little-endian, unlike those of the other
-//! blocks of the journal. The checksum of a fast commit is [`crate::checksum::fast_commit_tag`]
+//! blocks of the journal. The checksum of a fast commit is [`crate::checksum::fast_commit::tag`]
 //! over its tags.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/journal.rst`, "Fast commits".
@@ -18,7 +18,6 @@
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::checksum::fast_commit_tag;
 use crate::extent::Extent;
 use crate::inode::BASE_SIZE;
 
@@ -161,7 +160,7 @@ const _: () = assert!(size_of::<InodeHeader>() == 4);
 pub struct Tail {
     /// `fc_tid`: number of the transaction that has not been committed yet.
     pub tid: U32,
-    /// `fc_crc`: [`crate::checksum::fast_commit_tag`] over the tags of the fast commit.
+    /// `fc_crc`: [`crate::checksum::fast_commit::tag`] over the tags of the fast commit.
     pub checksum: U32,
 }
 
@@ -274,68 +273,12 @@ pub fn encode(tag_type: TagType, fields: &[u8], rest: &[u8]) -> Vec<u8> {
     [TagHeader::new(tag_type, length).as_bytes(), fields, rest].concat()
 }
 
-/// Gives the heads and tails of a block the number of a transaction, and its tails their
-/// checksums. `before` is the checksum of the fast commit up to the block; returns that up to its
-/// end.
-pub fn seal(block: &mut [u8], tid: u32, before: u32) -> u32 {
-    let (mut at, mut crc) = (0, before);
-    let found: Vec<(TagType, usize)> = tags(block)
-        .map_while(Result::ok)
-        .filter_map(|tag| {
-            let (header, _) = TagHeader::read_from_prefix(tag.bytes).ok()?;
-            Some((TagType::from_raw(header.tag.get())?, tag.bytes.len()))
-        })
-        .collect();
-    for (tag_type, length) in found {
-        let tag = &mut block[at..at + length];
-        let is_tail = tag_type == TagType::Tail;
-        let value = &mut tag[size_of::<TagHeader>()..];
-        if tag_type == TagType::Head {
-            let (head, _) = Head::mut_from_prefix(value).expect("its length was checked");
-            head.tid.set(tid);
-        } else if is_tail {
-            let (tail, _) = Tail::mut_from_prefix(value).expect("its length was checked");
-            tail.tid.set(tid);
-        }
-        crc = fast_commit_tag(crc, tag, is_tail);
-        if is_tail {
-            let value = &mut tag[size_of::<TagHeader>()..];
-            let (tail, _) = Tail::mut_from_prefix(value).expect("its length was checked");
-            tail.checksum.set(core::mem::take(&mut crc));
-        }
-        at += length;
-    }
-    crc
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn tag(tag_type: TagType, value: &[u8]) -> Vec<u8> {
         encode(tag_type, value, &[])
-    }
-
-    #[test]
-    fn sealed_blocks_have_their_checksums() {
-        let tail = tag(TagType::Tail, &[9; 20]);
-        let mut block = [tag(TagType::Head, &[0; 8]), tail.clone(), tail].concat();
-        assert_eq!(seal(&mut block, 77, 0), 0);
-        let found: Vec<_> = tags(&block).map(Result::unwrap).collect();
-        let mut crc = 0;
-        for tag in &found {
-            let is_tail = matches!(tag.record, Record::Tail(_));
-            crc = fast_commit_tag(crc, tag.bytes, is_tail);
-            match tag.record {
-                Record::Head(head) => assert_eq!(head.tid.get(), 77),
-                Record::Tail(tail) => {
-                    assert_eq!((tail.tid.get(), tail.checksum.get()), (77, crc));
-                    crc = 0;
-                }
-                _ => unreachable!("there are no others"),
-            }
-        }
-        assert_eq!(found.len(), 3);
     }
 
     #[test]

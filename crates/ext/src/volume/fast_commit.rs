@@ -104,7 +104,7 @@ fn assemble(
     orphan_file: &OrphanFile,
 ) -> Result<Core> {
     let options = MountOptions {
-        tuning: options.tuning.clone(),
+        tuning: options.tuning,
         memory: options.memory,
         host_space: HostSpace::None,
         privileged: true,

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
 use layout::checksum;
+use layout::checksum::fast_commit::seal;
 use layout::extent::Extent;
-use layout::fast_commit::{
-    AddRange, DelRange, EntryHeader, Head, InodeHeader, TagType, encode, seal,
-};
+use layout::fast_commit::{AddRange, DelRange, EntryHeader, Head, InodeHeader, TagType, encode};
 use layout::journal::{JournalIncompatible, JournalSuperblock};
 use zerocopy::{FromBytes, IntoBytes};
 

@@ -143,7 +143,7 @@ impl Scanner {
     fn take_tag(&mut self, tag: &Tag<'_>) -> Result<Option<&'static str>> {
         let is_tail = matches!(tag.record, Record::Tail(_));
         self.tag_count += 1;
-        self.checksum = checksum::fast_commit_tag(self.checksum, tag.bytes, is_tail);
+        self.checksum = checksum::fast_commit::tag(self.checksum, tag.bytes, is_tail);
         match tag.record {
             Record::Head(head) if head.tid.get() != self.found.tid.get() => {
                 return Ok(Some("a head of another transaction"));

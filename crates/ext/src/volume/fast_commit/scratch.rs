@@ -118,11 +118,15 @@ mod tests {
         let scratch = Scratch::new(Arc::clone(&below), 2048);
         let block = |byte| Block::copy_from(&[byte; 2048]).into_arc();
         let seen: &dyn BlockDevice = &scratch;
-        seen.write_blocks(4096, vec![block(1), block(0)]).unwrap();
+        seen.write_blocks(4096, vec![block(1), block(0)])
+            .expect("memory");
         assert!(seen.write_blocks(512, vec![block(2)]).is_err());
-        let read = seen.read_block(3584, 1024).unwrap();
+        let read = seen.read_block(3584, 1024).expect("memory");
         assert!(read[..512] == [0; 512] && read[512..] == [1; 512]);
-        assert_eq!(scratch.take().unwrap(), [(BlockNr::new(2), block(1))]);
-        assert_eq!(*below.read_block(4096, 2048).unwrap(), *block(0));
+        assert_eq!(
+            scratch.take().expect("memory"),
+            [(BlockNr::new(2), block(1))]
+        );
+        assert_eq!(*below.read_block(4096, 2048).expect("memory"), *block(0));
     }
 }

@@ -5,10 +5,9 @@ use ext::options::DataMode;
 use ext::{Corrupt, Error, MountOptions, Volume};
 use layout::Block;
 use layout::checksum;
+use layout::checksum::fast_commit::seal;
 use layout::extent::Extent;
-use layout::fast_commit::{
-    AddRange, DelRange, EntryHeader, Head, InodeHeader, TagType, encode, seal,
-};
+use layout::fast_commit::{AddRange, DelRange, EntryHeader, Head, InodeHeader, TagType, encode};
 use layout::inode::Inode;
 use layout::inode_flags::InodeFlags;
 use layout::journal::{JournalIncompatible, JournalSuperblock};

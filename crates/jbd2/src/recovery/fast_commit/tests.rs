@@ -1,7 +1,10 @@
+//! Areas of fast commits with tags of every kind, torn and damaged.
+
 use block::BlockDevice;
 use block::memory::MemoryDevice;
 use layout::BlockNr;
-use layout::fast_commit::{Head, TagType, encode, seal};
+use layout::checksum::fast_commit::seal;
+use layout::fast_commit::{Head, TagType, encode};
 use layout::journal::JournalIncompatible;
 use zerocopy::IntoBytes;
 
