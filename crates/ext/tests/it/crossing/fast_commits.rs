@@ -5,9 +5,9 @@
 //! Both are compared with the tree that was there, except for what the kernel's replay gets wrong,
 //! which [`comparable`] removes.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+mod scripts;
+
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,187 +18,16 @@ use ext::{MountOptions, Volume};
 use layout::feature::Incompatible;
 use layout::journal::JournalSuperblock;
 use layout::superblock::{OFFSET, SIZE, Superblock};
-use testkit::{Shutdown, privilege, tool};
+use testkit::{Shutdown, privilege};
 use zerocopy::{FromBytes, IntoBytes};
 
+use self::scripts::{KERNEL_REFUSES, SCRIPTS, Script, put};
 use super::log_format::{inspect, location};
 use crate::image::{Image, look_at};
 use crate::oracle;
 use crate::tree::{Tree, assert_same, of_folder};
 
 const MIB: u64 = 1 << 20;
-
-/// Work on a file system after its first full commits; each fsync of it is a fast commit.
-type Script = fn(&Path);
-
-const SCRIPTS: &[(&str, Script)] = &[
-    ("new files", new_files),
-    ("names", names),
-    ("directories", directories),
-    ("ranges", ranges),
-    ("many extents", many_extents),
-    ("a large directory", large_directory),
-    ("numbers used again", reused),
-    ("attributes of inodes", inode_fields),
-    ("open and removed", removed_while_open),
-];
-
-/// Scripts whose fast commits the kernel may not be able to replay: an inode without links.
-const KERNEL_REFUSES: &[&str] = &["open and removed"];
-
-/// Makes the changes of a file durable.
-fn sync(path: &Path) {
-    File::open(path).unwrap().sync_all().unwrap();
-}
-
-/// Writes bytes at an offset of a file, durably.
-fn put(path: &Path, offset: u64, byte: u8, count: usize) {
-    let mut options = OpenOptions::new();
-    let file = options
-        .create(true)
-        .write(true)
-        .mode(0o640)
-        .open(path)
-        .unwrap();
-    file.write_all_at(&vec![byte; count], offset).unwrap();
-    file.sync_all().unwrap();
-}
-
-fn new_files(root: &Path) {
-    for number in 0..12 {
-        put(
-            &root.join(format!("new{number}")),
-            0,
-            number,
-            700 * usize::from(number),
-        );
-    }
-    let mut file = OpenOptions::new()
-        .append(true)
-        .open(root.join("old0"))
-        .unwrap();
-    for number in 0..10 {
-        file.write_all(&[number; 3000]).unwrap();
-        file.sync_data().unwrap();
-    }
-}
-
-fn names(root: &Path) {
-    fs::rename(root.join("old0"), root.join("renamed")).unwrap();
-    sync(&root.join("renamed"));
-    fs::hard_link(root.join("old1"), root.join("second")).unwrap();
-    fs::hard_link(root.join("old1"), root.join("third")).unwrap();
-    sync(&root.join("old1"));
-    fs::remove_file(root.join("old1")).unwrap();
-    sync(&root.join("third"));
-    fs::rename(root.join("old2"), root.join("old3")).unwrap();
-    sync(&root.join("old3"));
-    fs::remove_file(root.join("old4")).unwrap();
-    put(&root.join("old4"), 0, 9, 5000);
-    fs::hard_link(root.join("old4"), root.join("base/fourth")).unwrap();
-    sync(&root.join("old4"));
-    fs::rename(root.join("old5"), root.join("base/old5")).unwrap();
-    sync(&root.join("base/old5"));
-}
-
-fn directories(root: &Path) {
-    fs::create_dir(root.join("a")).unwrap();
-    put(&root.join("a/file"), 0, 1, 100);
-    fs::create_dir(root.join("a/b")).unwrap();
-    fs::set_permissions(root.join("a/b"), fs::Permissions::from_mode(0o700)).unwrap();
-    put(&root.join("a/b/file"), 0, 2, 9000);
-    fs::create_dir(root.join("a/c")).unwrap();
-    sync(&root.join("a/file"));
-    fs::remove_dir(root.join("a/c")).unwrap();
-    sync(&root.join("a/file"));
-    fs::rename(root.join("a/file"), root.join("a/b/moved")).unwrap();
-    sync(&root.join("a/b/moved"));
-}
-
-fn ranges(root: &Path) {
-    let path = root.join("old0");
-    put(&path, 400_000, 7, 50_000);
-    let file = OpenOptions::new().write(true).open(&path).unwrap();
-    file.set_len(420_000).unwrap();
-    file.sync_all().unwrap();
-    file.set_len(600_000).unwrap();
-    file.sync_all().unwrap();
-    allocate(&path, &["-o", "700000", "-l", "300000"]);
-    sync(&path);
-    put(&path, 800_000, 8, 30_000);
-    allocate(&path, &["-p", "-o", "405000", "-l", "9000"]);
-    sync(&path);
-    put(&path, 406_000, 6, 2000);
-    File::create(root.join("old1")).unwrap().sync_all().unwrap();
-    put(&root.join("old1"), 0, 3, 20_000);
-}
-
-fn allocate(path: &Path, arguments: &[&str]) {
-    let path = path.to_str().unwrap();
-    tool::run_well("fallocate", &[arguments, &[path]].concat());
-}
-
-fn many_extents(root: &Path) {
-    let path = root.join("old0");
-    for number in 0..150 {
-        put(&path, number * 20_000, number as u8, 500);
-    }
-    for number in (0..150).step_by(3) {
-        let offset = (number * 20_000).to_string();
-        allocate(&path, &["-p", "-o", &offset, "-l", "4096"]);
-        sync(&path);
-    }
-}
-
-fn large_directory(root: &Path) {
-    for number in 0..200 {
-        let name = format!("base/{number:0>100}");
-        File::create(root.join(&name)).unwrap();
-        if number % 20 == 19 {
-            sync(&root.join(&name));
-        }
-    }
-    for number in (0..200).step_by(3) {
-        fs::remove_file(root.join(format!("base/{number:0>100}"))).unwrap();
-    }
-    put(&root.join("old0"), 0, 1, 1);
-}
-
-fn reused(root: &Path) {
-    for round in 0..5 {
-        for number in 0..4 {
-            let name = root.join(format!("old{number}"));
-            fs::remove_file(&name).unwrap();
-            sync(&root.join("old5"));
-            if round % 2 == 0 {
-                fs::create_dir(root.join(format!("d{number}"))).unwrap();
-                sync(&root.join("old5"));
-                fs::remove_dir(root.join(format!("d{number}"))).unwrap();
-            }
-            put(&name, 0, round * 4 + number, 6000);
-        }
-    }
-}
-
-fn inode_fields(root: &Path) {
-    let path = root.join("old0");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o4711)).unwrap();
-    sync(&path);
-    std::os::unix::fs::chown(&path, Some(70_000), Some(5)).unwrap();
-    sync(&path);
-    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_500_000_000);
-    let file = File::options().write(true).open(root.join("old1")).unwrap();
-    file.set_modified(time).unwrap();
-    file.sync_all().unwrap();
-}
-
-fn removed_while_open(root: &Path) {
-    let file = File::options().write(true).open(root.join("old0")).unwrap();
-    fs::remove_file(root.join("old0")).unwrap();
-    sync(&root.join("old1"));
-    file.write_all_at(b"gone", 0).unwrap();
-    put(&root.join("new"), 0, 1, 5000);
-}
 
 /// An image with fast commits of the kernel, and a full commit before them.
 struct Written {
@@ -213,7 +42,12 @@ fn written(block_bytes: u32, is_external: bool, more: &[&str], script: Script) -
     let arguments = [&features[..], more].concat();
     let image = Image::with_arguments("ext4", block_bytes, 64 * MIB, is_external, &arguments);
     make_room(&image);
-    let mount = image.mount("commit=1000,barrier=0");
+    write(image, script)
+}
+
+/// Runs a script on a new image.
+fn write(image: Image, script: impl FnOnce(&Path)) -> Written {
+    let mount = image.mount("commit=1000,barrier=0,noinit_itable");
     let mount = mount.unwrap_or_else(|why| panic!("{why}"));
     fs::create_dir(mount.at("/base")).unwrap();
     for number in 0..6 {
@@ -296,6 +130,20 @@ fn assert_clean(image: &Image, when: &str) {
 /// Asserts that the engine replays an image to the tree that was there, and the kernel, if it does
 /// not refuse.
 fn check(written: &Written, what: &str) {
+    check_own(written, what);
+    let is_refused = KERNEL_REFUSES.iter().any(|name| what.starts_with(name));
+    match by_kernel(&written.image.copy()) {
+        Some(theirs) => {
+            let who = format!("{what}: the kernel");
+            let tree = written.tree.clone();
+            assert_same(&comparable(tree), &comparable(theirs), &who);
+        }
+        None => assert!(is_refused, "{what}: the kernel refuses"),
+    }
+}
+
+/// Asserts that the engine replays an image to the tree that was there.
+fn check_own(written: &Written, what: &str) {
     let Written { image: dirty, tree } = written;
     let found = inspect(dirty)
         .fast_commits
@@ -312,14 +160,6 @@ fn check(written: &Written, what: &str) {
         &without_times(seen),
         &format!("{what}: as it is"),
     );
-    let is_refused = KERNEL_REFUSES.iter().any(|name| what.starts_with(name));
-    match by_kernel(&dirty.copy()) {
-        Some(theirs) => {
-            let who = format!("{what}: the kernel");
-            assert_same(&comparable(tree.clone()), &comparable(theirs), &who);
-        }
-        None => assert!(is_refused, "{what}: the kernel refuses"),
-    }
 }
 
 #[test]
@@ -357,11 +197,54 @@ fn fast_commits_with_other_features() {
         "^metadata_csum",
         "^metadata_csum,uninit_bg,^64bit",
         "^flex_bg,^dir_index",
+        "orphan_file",
     ] {
         for (name, script) in SCRIPTS {
             let written = written(1024, false, &["-O", more], *script);
             check(&written, &format!("{name}, {more}"));
         }
+    }
+}
+
+/// Files without extents, of which the kernel writes fast commits that it does not replay.
+#[test]
+fn fast_commits_of_indirect_blocks() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let more = ["-O", "^extent,^64bit,^metadata_csum"];
+    for (name, script) in [SCRIPTS[0], SCRIPTS[1], SCRIPTS[4], SCRIPTS[6]] {
+        check_own(
+            &written(1024, false, &more, script),
+            &format!("{name}, indirect"),
+        );
+    }
+}
+
+/// Inode tables, bitmaps and free blocks that hold anything.
+#[test]
+fn fast_commits_over_garbage() {
+    if !privilege::is_granted() {
+        return;
+    }
+    for (name, script) in &SCRIPTS[..3] {
+        let more = ["-O", "fast_commit,^orphan_file", "-g", "2048"];
+        let image = Image::over_garbage("ext4", 1024, 32 * MIB, false, &more);
+        check_own(&write(image, script), &format!("{name}, over garbage"));
+    }
+}
+
+/// Random operations, each made durable.
+#[test]
+fn random_fast_commits() {
+    if !privilege::is_granted() {
+        return;
+    }
+    for seed in 0..4 {
+        let features = ["-O", "fast_commit"];
+        let image = Image::with_arguments("ext4", 1024, 64 * MIB, false, &features);
+        let written = write(image, |root| scripts::random_operations(root, seed));
+        check_own(&written, &format!("seed {seed}"));
     }
 }
 
@@ -428,7 +311,7 @@ fn full_commits_beside_the_kernels_fast_ones() {
     if !privilege::is_granted() {
         return;
     }
-    let image = written(1024, false, &[], new_files).image;
+    let image = written(1024, false, &[], SCRIPTS[0].1).image;
     let bytes = fs::read(&image.path).expect("the image is there");
     let device = Arc::new(MemoryDevice::from_bytes(&bytes));
     let home: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&device);

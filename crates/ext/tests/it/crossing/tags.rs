@@ -233,7 +233,13 @@ fn numbers_are_used_again() {
 /// Tags of inodes that are not in use, and names that are there or not there, change nothing.
 #[test]
 fn tags_of_deleted_inodes_are_skipped() {
-    let before = replay(FEATURES[0], &[]);
+    let shape = |tree: Tree| -> Vec<_> {
+        let nodes = tree.into_iter();
+        nodes
+            .map(|(path, node)| (path, node.links, node.contents))
+            .collect()
+    };
+    let before = shape(replay(FEATURES[0], &[]));
     let tags = [
         range(FREE, 0, 3, FREE_BLOCK),
         hole(FREE, 0, 3),
@@ -244,7 +250,7 @@ fn tags_of_deleted_inodes_are_skipped() {
         name(TagType::Link, FREE, FILE, "x"),
         name(TagType::Create, 2, FILE, "file"),
     ];
-    assert_eq!(replay(FEATURES[0], &tags), before);
+    assert!(shape(replay(FEATURES[0], &tags)) == before);
 }
 
 #[test]
