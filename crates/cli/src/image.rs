@@ -301,8 +301,8 @@ fn open_on(
     let (volume, report) = opened
         .map_err(|error| explain(error, &device))
         .with_context(|| image.to_owned())?;
-    if in_memory && report.replayed_transactions > 0 {
-        let count = transactions(report.replayed_transactions);
+    if in_memory && has_replayed(&report) {
+        let count = replayed(&report);
         output::note(&format!(
             "{image}: was not closed cleanly: {count} of its journal replayed in memory, and the image left as it is; jext \
              journal replay does it for good"
@@ -381,6 +381,29 @@ pub(crate) fn needs_recovery(device: &Arc<dyn BlockDevice>) -> bool {
     superblock.magic.get() == disk::MAGIC
         && incompatible.contains(Incompatible::NEEDS_RECOVERY)
         && !incompatible.contains(Incompatible::JOURNAL_DEV)
+}
+
+/// Returns the transactions and fast commits that an open has replayed: `3 transactions`, `1
+/// transaction and 2 fast commits`.
+pub(crate) fn replayed(report: &OpenReport) -> String {
+    let whole = transactions(report.replayed_transactions);
+    match report.replayed_fast_commits {
+        0 => whole,
+        count => format!("{whole} and {}", fast_commits(count)),
+    }
+}
+
+/// Returns true if an open has replayed anything.
+pub(crate) fn has_replayed(report: &OpenReport) -> bool {
+    report.replayed_transactions > 0 || report.replayed_fast_commits > 0
+}
+
+/// Returns `1 fast commit`, `3 fast commits`.
+pub(crate) fn fast_commits(count: u32) -> String {
+    match count {
+        1 => "1 fast commit".to_owned(),
+        count => format!("{count} fast commits"),
+    }
 }
 
 /// Returns `1 transaction`, `3 transactions`.

@@ -168,7 +168,7 @@ fn shown_lines(text: &str) -> String {
 }
 
 /// Replaces control characters by `?`.
-fn without_controls(text: &str) -> String {
+pub(crate) fn without_controls(text: &str) -> String {
     let shown = text.chars();
     shown
         .map(|letter| if letter.is_control() { '?' } else { letter })

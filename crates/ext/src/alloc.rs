@@ -15,6 +15,7 @@
 
 mod blocks;
 mod discard;
+mod exact;
 mod forward;
 mod inodes;
 mod multi_block;

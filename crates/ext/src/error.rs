@@ -275,6 +275,14 @@ pub enum Corrupt {
         /// The kind of damage.
         why: &'static str,
     },
+    /// A fast commit contradicts the volume.
+    #[error("fast commit: inode {inode}: {why}")]
+    FastCommit {
+        /// The inode.
+        inode: InodeNr,
+        /// The contradiction.
+        why: &'static str,
+    },
     /// The orphan file is damaged.
     #[error("orphan file: inode {inode}: {why}")]
     OrphanFile {
@@ -299,6 +307,7 @@ impl Corrupt {
             | Self::Directory { inode, .. }
             | Self::Name { inode, .. }
             | Self::Orphan { inode, .. }
+            | Self::FastCommit { inode, .. }
             | Self::OrphanFile { inode, .. } => Some(*inode),
             Self::Checksum(sealed) => sealed.inode(),
             Self::Magic { .. }

@@ -15,9 +15,11 @@ mod indirect;
 use std::sync::Arc;
 
 use jbd2::{Buffer, Credits};
+use layout::extent::Extent;
 use layout::inode_flags::InodeFlags;
-use layout::{BlockNr, FileBlock};
+use layout::{BlockNr, FileBlock, InodeNr};
 
+use crate::alloc::BlockRequest;
 use crate::cache::inode::Inode;
 use crate::cache::space::zones::Holder;
 use crate::core::Core;
@@ -25,6 +27,7 @@ use crate::core::handle::Handle;
 use crate::disk::file_size;
 use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
+use crate::disk::words::Words;
 use crate::error::{Corrupt, Error, Result};
 
 /// A part of a file's block map.
@@ -419,6 +422,69 @@ impl FileMap {
             Self::Indirect => indirect::CREDITS_FREE,
             Self::Extents { depth } => extents::credits_to_free(depth),
         }
+    }
+}
+
+/// The blocks of a map that is built: those that the inode has for it, and new ones.
+#[derive(Debug)]
+pub(crate) struct MapBlocks {
+    owner: InodeNr,
+    spare: Vec<BlockNr>,
+    taken: Vec<BlockNr>,
+}
+
+impl MapBlocks {
+    /// Starts with the blocks that an inode has for its map.
+    pub(crate) fn new(owner: InodeNr, spare: Vec<BlockNr>) -> Self {
+        let taken = Vec::new();
+        Self {
+            owner,
+            spare,
+            taken,
+        }
+    }
+
+    /// Returns the next block: one of the inode, or a new one.
+    fn take(&mut self, core: &Core, handle: &mut Handle<'_>) -> Result<BlockNr> {
+        let block = match self.spare.pop() {
+            Some(block) => block,
+            None => {
+                let behind = self.taken.last().map(|last| *last + 1);
+                let request = BlockRequest {
+                    owner: self.owner,
+                    goal: behind.unwrap_or_else(|| core.block_goal(self.owner)),
+                    count_max: 1,
+                    window: None,
+                };
+                core.allocate_blocks(handle, &request)?.first
+            }
+        };
+        self.taken.push(block);
+        Ok(block)
+    }
+
+    /// Returns the blocks that the map has.
+    pub(crate) fn into_taken(self) -> Vec<BlockNr> {
+        self.taken
+    }
+}
+
+/// Builds the map of an inode, given with its generation, from its extents, which ascend and do not
+/// overlap: an extent tree, or indirect blocks, which have no unwritten extents. Returns the words
+/// of the inode.
+///
+/// # Errors
+/// - [`Error::NoSpace`], [`Error::FileTooLarge`].
+pub(crate) fn build_map(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    (owner, has_extents): ((InodeNr, u32), bool),
+    extents: &[Extent],
+    blocks: &mut MapBlocks,
+) -> Result<Words> {
+    match has_extents {
+        true => extents::build(core, handle, owner, extents, blocks),
+        false => indirect::build(core, handle, owner, extents, blocks),
     }
 }
 

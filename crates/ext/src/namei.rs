@@ -29,6 +29,7 @@ mod create;
 mod link;
 mod rename;
 mod rename_mode;
+mod replayed;
 mod symlink;
 mod unlink;
 mod whiteout;
@@ -42,6 +43,7 @@ pub(crate) use create::{create, make_directory};
 pub(crate) use link::link;
 pub(crate) use rename::rename;
 pub use rename_mode::{RenameMode, WhiteoutOwner};
+pub(crate) use replayed::{Named, enter, enter_directory, leave};
 pub(crate) use symlink::{read_link, symlink};
 pub(crate) use unlink::{remove_directory, unlink};
 

@@ -7,6 +7,7 @@
 pub mod attributes;
 mod client;
 mod extended;
+mod fast_commit;
 mod file_extent;
 mod files;
 mod host_space;
@@ -77,6 +78,8 @@ pub struct Volume {
 pub struct OpenReport {
     /// Number of transactions that recovery replayed.
     pub replayed_transactions: u32,
+    /// Number of fast commits replayed.
+    pub replayed_fast_commits: u32,
     /// Number of transactions in a log not marked for replay that were discarded because of the
     /// options.
     pub discarded_transactions: u32,

@@ -32,7 +32,8 @@ const INCOMPATIBLE: JournalIncompatible = JournalIncompatible::REVOKE
     .union(JournalIncompatible::IS_64BIT)
     .union(JournalIncompatible::ASYNC_COMMIT)
     .union(JournalIncompatible::CHECKSUM_V2)
-    .union(JournalIncompatible::CHECKSUM_V3);
+    .union(JournalIncompatible::CHECKSUM_V3)
+    .union(JournalIncompatible::FAST_COMMIT);
 
 /// The location of a journal according to the superblock.
 enum Whereabouts {

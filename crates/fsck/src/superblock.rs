@@ -30,7 +30,8 @@ const COMPATIBLE: Compatible = Compatible::DIR_PREALLOC
     .union(Compatible::RESIZE_INODE)
     .union(Compatible::DIR_INDEX)
     .union(Compatible::SPARSE_SUPER2)
-    .union(Compatible::ORPHAN_FILE);
+    .union(Compatible::ORPHAN_FILE)
+    .union(Compatible::FAST_COMMIT);
 const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE
     .union(Incompatible::NEEDS_RECOVERY)
     .union(Incompatible::EXTENTS)

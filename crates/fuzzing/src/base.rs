@@ -8,7 +8,7 @@
 use std::sync::{Arc, OnceLock};
 
 use block::{BlockDevice, MemoryDevice};
-use ext::mkfs::{self, FileSystemType, JournalOption};
+use ext::mkfs::{self, FeatureEdits, FileSystemType, JournalOption};
 use ext::options::DataMode;
 use ext::volume::{NewInode, SetMode};
 use ext::{MountOptions, Volume};
@@ -26,6 +26,8 @@ pub(crate) const DESCRIPTORS_AT: u64 = 2 * BLOCK_BYTES;
 /// An image, and the byte offsets of its parts.
 pub(crate) struct Base {
     pub(crate) device: MemoryDevice,
+    /// The inode table.
+    inode_table_at: u64,
     /// Inode of a file with attributes in a block.
     attributed_inode_at: u64,
     /// Inode of a file with holes up to triple indirection.
@@ -53,9 +55,11 @@ pub(crate) enum Kind {
     Ext3Dirty,
     /// The same, with file data in the log.
     Ext3DirtyJournaled,
+    /// An ext4 whose journal has room for fast commits, and whose log holds transactions.
+    Ext4FastCommits,
 }
 
-/// All kinds.
+/// The kinds that the first byte of an input chooses from: those of ext2 and ext3.
 pub(crate) const KINDS: [Kind; 4] = [
     Kind::Ext2,
     Kind::Ext3,
@@ -65,7 +69,8 @@ pub(crate) const KINDS: [Kind; 4] = [
 
 /// Returns the image of a kind.
 pub(crate) fn base(kind: Kind) -> &'static Base {
-    static BASES: [OnceLock<Base>; KINDS.len()] = [const { OnceLock::new() }; KINDS.len()];
+    const COUNT: usize = KINDS.len() + 1;
+    static BASES: [OnceLock<Base>; COUNT] = [const { OnceLock::new() }; COUNT];
     BASES[kind as usize].get_or_init(|| Base::make(kind))
 }
 
@@ -76,6 +81,17 @@ impl Base {
         })
         .expect("making an image ends well")
         .value
+    }
+
+    /// Returns the number of a file with attributes and two names, one of them `second name`.
+    pub(crate) fn inode_of_file(&self) -> u32 {
+        let index = (self.attributed_inode_at - self.inode_table_at) / INODE_BYTES;
+        u32::try_from(index).expect("few inodes") + 1
+    }
+
+    /// Returns the offset of an inode.
+    pub(crate) fn inode_at(&self, nr: u32) -> u64 {
+        self.inode_table_at + u64::from(nr - 1) * INODE_BYTES
     }
 
     /// Returns a copy to be corrupted.
@@ -93,10 +109,14 @@ fn make(kind: Kind) -> ext::Result<Base> {
     }));
     let device: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&memory);
     let options = mkfs::Options {
-        file_system: if has_journal {
-            FileSystemType::Ext3
-        } else {
-            FileSystemType::Ext2
+        file_system: match kind {
+            Kind::Ext2 => FileSystemType::Ext2,
+            Kind::Ext4FastCommits => FileSystemType::Ext4,
+            _ => FileSystemType::Ext3,
+        },
+        features: match kind {
+            Kind::Ext4FastCommits => FeatureEdits::parse("fast_commit")?,
+            _ => FeatureEdits::default(),
         },
         block_bytes: Some(BLOCK_BYTES as u32),
         inode_bytes: Some(INODE_BYTES as u16),
@@ -125,7 +145,7 @@ fn make(kind: Kind) -> ext::Result<Base> {
     base.attribute_blocks_at = vec![attribute_block(&device, base.attributed_inode_at)?];
     base.device = match kind {
         Kind::Ext2 | Kind::Ext3 => memory.snapshot(),
-        Kind::Ext3Dirty | Kind::Ext3DirtyJournaled => {
+        Kind::Ext3Dirty | Kind::Ext3DirtyJournaled | Kind::Ext4FastCommits => {
             let volume = Volume::open(device, None, mount())?;
             churn(&volume)?;
             let cut = memory.snapshot();
@@ -219,6 +239,7 @@ fn locate(volume: &Volume, device: &Arc<dyn BlockDevice>) -> ext::Result<Base> {
     let has_journal = volume.journal_stats().is_some();
     Ok(Base {
         device: MemoryDevice::new(0),
+        inode_table_at: table,
         attributed_inode_at: inode_at(volume.resolve("/file", true)?),
         attribute_blocks_at: Vec::new(),
         sparse_inode_at: inode_at(sparse),

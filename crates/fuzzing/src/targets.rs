@@ -1,5 +1,7 @@
 //! The targets.
 
+mod fast_commits;
+
 use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
@@ -108,6 +110,12 @@ pub const TARGETS: &[Target] = &[
         about: "one byte that chooses a log, then edits of it",
         run: log,
         seeds: || (0..2).map(log_seed).collect(),
+    },
+    Target {
+        name: "fast-commits",
+        about: "blocks of fast commits; their checksums are made right",
+        run: fast_commits::run,
+        seeds: fast_commits::seeds,
     },
     Target {
         name: "image",
@@ -263,14 +271,19 @@ fn image_seed(choice: u8) -> Vec<u8> {
     [&[choice][..], &edits].concat()
 }
 
+/// Returns the place of the log of an image.
+fn location(device: Arc<MemoryDevice>, base: &Base) -> Location {
+    Location {
+        device,
+        block_bytes: BLOCK_BYTES as u32,
+        extents: extents(&base.log_blocks_at),
+    }
+}
+
 /// Recovers a log and reads the file system through it; then opens the volume, which replays it.
 fn recover(device: Arc<MemoryDevice>, base: &'static Base) {
     in_world(move || {
-        let log = Location {
-            device: Arc::<MemoryDevice>::clone(&device),
-            block_bytes: BLOCK_BYTES as u32,
-            extents: extents(&base.log_blocks_at),
-        };
+        let log = location(Arc::clone(&device), base);
         drop(jbd2::recovery::inspect(&log));
         let home: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&device);
         if let Ok(view) = jbd2::recovery::view(&log, &home) {

@@ -28,6 +28,9 @@ pub struct LogOptions {
     pub features: Features,
     /// The number in the superblock. The journal continues with the next one.
     pub sequence: Tid,
+    /// Number of blocks at the end of the journal that Linux may use for fast commits; 0 for its
+    /// default. Ignored in version 1.
+    pub fast_commit_blocks: u32,
 }
 
 /// The version of a journal's superblock.
@@ -59,6 +62,7 @@ impl Default for LogOptions {
             version: Version::V2,
             features: Features::default(),
             sequence: Tid::new(1),
+            fast_commit_blocks: 0,
         }
     }
 }
@@ -139,6 +143,7 @@ fn new_superblock(
                 checksums,
             } = options.features;
             superblock.set_features(revoke, is_64bit, checksums);
+            superblock.set_fast_commit_blocks(options.fast_commit_blocks);
         }
     }
     Ok(superblock)

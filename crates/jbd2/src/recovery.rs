@@ -4,7 +4,9 @@
 //! transaction and verifies every checksum, without a write; its decisions are the table in the
 //! module `decide`. *Revoke* finds for each revoked block the last transaction that revoked it: a
 //! revoke hides images of that transaction and of earlier ones. *Replay* writes the newest image of
-//! each block to its final location, sorted.
+//! each block to its final location, sorted. Then the fast commits of the transaction that the log
+//! does not have are replayed: this crate finds them, and the file system applies them; see the
+//! modules `fast_commit` and `merge`.
 //!
 //! # Rules
 //!
@@ -45,7 +47,9 @@
 //! Source: Linux `Documentation/filesystems/ext4/journal.rst`.
 
 mod decide;
+mod fast_commit;
 mod inspect;
+mod merge;
 mod reader;
 mod replay;
 mod revoke;
@@ -60,7 +64,9 @@ use layout::Tid;
 use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::superblock::Superblock;
+pub use fast_commit::FastCommits;
 pub use inspect::{End, Inspection, LoggedBlock, TransactionInfo, inspect};
+pub use merge::Changes;
 use replay::Replay;
 use scan::Scan;
 pub use view::view;
@@ -85,6 +91,8 @@ pub struct Recovered {
     /// Number of transactions dropped for [`Holdings::Discard`]. Behind damage there may have been
     /// more.
     pub discarded: u32,
+    /// Number of fast commits replayed.
+    pub fast_commits: u32,
     /// Number of blocks written.
     pub blocks: u64,
     /// Number of images not written because they were revoked.
@@ -119,27 +127,32 @@ pub struct Lost {
 ///
 /// # Errors
 /// - [`Error::Corrupt`] if the log is damaged before its last transaction; nothing was written.
-/// - [`Error::Unsupported`] and the other errors of the superblock.
+/// - [`Error::Unsupported`] for fast commits, and the other errors of the superblock.
 /// - [`Error::Io`] if a device fails. Recovery can be repeated.
 pub fn recover(log: &Location, home: &Arc<dyn BlockDevice>) -> Result<Recovered> {
-    settle(log, home, Holdings::Replay)
+    settle(log, home, Holdings::Replay, |_| {
+        Err(Error::Unsupported("fast commits".to_owned()))
+    })
 }
 
 /// Replays a log like [`recover`]; with other `holdings`, drops its transactions or refuses the
-/// log.
+/// log. `apply` is called if there are fast commits, when all transactions are at their final
+/// locations; it returns the blocks that they change, and writes nothing.
 ///
 /// # Errors
 /// - [`Error::Unsettled`] if the log holds transactions and is to be refused; nothing was written.
-/// - Errors of [`recover`].
-pub fn settle(
+/// - Errors of `apply`, and of [`recover`].
+pub fn settle<E: From<Error>>(
     log: &Location,
     home: &Arc<dyn BlockDevice>,
     holdings: Holdings,
-) -> Result<Recovered> {
+    apply: impl FnOnce(&FastCommits) -> Result<Changes, E>,
+) -> Result<Recovered, E> {
     let mut superblock = Superblock::load(log)?;
     let mut recovered = Recovered {
         transactions: 0,
         discarded: 0,
+        fast_commits: 0,
         blocks: 0,
         revoked: 0,
         last: None,
@@ -152,14 +165,19 @@ pub fn settle(
         return Ok(recovered);
     };
     let scan = Scan::of(log, &superblock, start)?;
+    let fast_commits = match holdings {
+        Holdings::Discard => None,
+        _ => FastCommits::find(log, &superblock, scan.expected)?,
+    };
+    let fast_commits = fast_commits.filter(|found| !found.is_empty());
     let count = u32::try_from(scan.transactions.len()).expect("fewer than blocks of the log");
-    let holds_some = count > 0 || scan.accept().is_err();
+    let holds_some = count > 0 || fast_commits.is_some() || scan.accept().is_err();
     let mut last = scan.expected;
     match holdings {
         Holdings::Refuse if holds_some => {
-            return Err(Error::Unsettled {
+            return Err(E::from(Error::Unsettled {
                 transactions: count,
-            });
+            }));
         }
         Holdings::Discard if holds_some => {
             // Each transaction takes at least one block: no block in the log has a later number.
@@ -170,11 +188,18 @@ pub fn settle(
             bring_home(log, home, &mut superblock, &scan, &mut recovered)?;
             recovered.transactions = count;
             recovered.lost = scan.lost();
+            if recovered.lost.is_some() && !rt::mutant!("recovery/loss-not-noted") {
+                superblock.set_error(true);
+                recovered.noted_error = superblock.noted_error();
+            }
+            if let Some(found) = fast_commits {
+                let changes = apply(&found)?;
+                bring_home_merged(log, home, &mut superblock, found.tid, changes)?;
+                recovered.fast_commits = found.count;
+                recovered.last = Some(found.tid);
+                last = found.tid.next();
+            }
         }
-    }
-    if recovered.lost.is_some() && !rt::mutant!("recovery/loss-not-noted") {
-        superblock.set_error(true);
-        recovered.noted_error = superblock.noted_error();
     }
     // Last committed + 1: the next open continues one later.
     superblock.set_tail(None, last);
@@ -184,9 +209,34 @@ pub fn settle(
         superblock.set_tail(None, last);
         recovered.next = scan.expected;
     }
-    log.device.request(superblock.requests(log)).wait_all()?;
-    log.device.flush()?;
+    let emptied = log.device.request(superblock.requests(log)).wait_all();
+    emptied
+        .and_then(|()| log.device.flush())
+        .map_err(Error::from)?;
     Ok(recovered)
+}
+
+/// Makes the changes of fast commits durable at their final locations, by way of the log.
+fn bring_home_merged(
+    log: &Location,
+    home: &Arc<dyn BlockDevice>,
+    superblock: &mut Superblock,
+    tid: Tid,
+    changes: Changes,
+) -> Result<()> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    merge::log_changes(log, superblock, tid, changes)?;
+    let scan = match superblock.start() {
+        Some(start) => Scan::of(log, superblock, start)?,
+        None => return Ok(()),
+    };
+    scan.accept()?;
+    let replay = Replay::plan(&scan);
+    replay.check(home, log.block_bytes)?;
+    replay.run(log, home)?;
+    Ok(home.flush()?)
 }
 
 /// Replays the transactions that a scan found, durably. They remain in the log.

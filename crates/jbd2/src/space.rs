@@ -23,8 +23,17 @@ impl Ring {
     pub(crate) fn of(superblock: &Superblock) -> Self {
         Self {
             first: superblock.first(),
-            end: superblock.length(),
+            end: superblock.log_end(),
         }
+    }
+
+    /// Returns the blocks that may hold fast commits, which are used from the first on.
+    pub(crate) fn of_fast_commits(superblock: &Superblock) -> Option<Self> {
+        let area = superblock.fast_commit_area()?;
+        (!area.is_empty()).then_some(Self {
+            first: area.start,
+            end: area.end,
+        })
     }
 
     /// Returns the first block.
@@ -80,7 +89,7 @@ impl Limits {
             revokes_per_block: narrow(layout::revoke::capacity(format.tags, block_bytes)),
             transaction_max: 0,
         };
-        limits.with_length(superblock.length())
+        limits.with_length(superblock.log_end())
     }
 
     /// Returns the limits of a journal of another length that starts at the same block.

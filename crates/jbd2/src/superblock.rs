@@ -6,15 +6,16 @@
 //! | `s_blocksize` | that of the file system |
 //! | `s_maxlen` | no more than is mapped, at least 16 |
 //! | `s_first` | within the log, not 0 |
-//! | `s_start` | 0 (empty), or within the log |
+//! | `s_start` | 0 (empty), or within the log, before the area of fast commits |
 //! | `s_nr_users` | cleared if too large without features: version 1 lacks the field |
-//! | features | unknown ones and fast commits are refused by name; at most one checksum version |
+//! | features | unknown ones are refused by name; at most one checksum version |
 //! | `s_checksum` | matches, with checksums v2 and v3 |
 //!
 //! The raw structure is kept, so that unknown fields survive.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/journal.rst`, "Super Block".
 
+mod fast_commits;
 mod io;
 
 use layout::journal::{
@@ -127,10 +128,11 @@ impl Superblock {
                 least: BLOCKS_MIN + first,
             });
         }
-        if start != 0 && !(first..length).contains(&start) {
+        let superblock = Self { raw, checksums };
+        if start != 0 && !(first..superblock.log_end()).contains(&start) {
             return Err(field("start", start, "it lies outside the log"));
         }
-        Ok(Self { raw, checksums })
+        Ok(superblock)
     }
 
     /// Creates the superblock of a new, empty log of version 2.
@@ -253,8 +255,12 @@ impl Superblock {
         Some(self.raw.error.get().cast_signed()).filter(|error| *error != 0)
     }
 
-    /// Sets the first block of the log; `None` for an empty log.
+    /// Sets the first block of the log; `None` for an empty log. A log that is or was empty has no
+    /// fast commits.
     pub(crate) fn set_tail(&mut self, start: Option<u32>, sequence: Tid) {
+        if start.is_none() || self.start().is_none() {
+            self.forget_fast_commits();
+        }
         self.raw.start = start.unwrap_or(0).into();
         self.raw.sequence = sequence.get().into();
     }
@@ -367,9 +373,6 @@ fn check_features(raw: &JournalSuperblock) -> Result<Checksums> {
         return Err(Error::Unsupported(format!(
             "read-only compatible features {bits:#x}"
         )));
-    }
-    if incompatible.contains(JournalIncompatible::FAST_COMMIT) {
-        return Err(Error::Unsupported("fast_commit".to_owned()));
     }
     let versions = [
         (
@@ -501,8 +504,7 @@ mod tests {
     #[test]
     fn features_are_refused_by_name() {
         for (offset, bits, name) in [
-            (0x28, 0x20u32, "fast_commit"),
-            (0x28, 0x40, "incompatible features 0x40"),
+            (0x28, 0x40u32, "incompatible features 0x40"),
             (0x2C, 0x1, "read-only compatible features 0x1"),
             (0x28, 0x18, "checksums of two versions at once"),
         ] {
@@ -513,6 +515,55 @@ mod tests {
                 Err(Error::Unsupported(name.to_owned()))
             );
         }
+    }
+
+    #[test]
+    fn fast_commits_have_the_end_of_a_journal() {
+        let mut superblock = Superblock::new(1024, 2000, 1, [7; 16]);
+        let feature = JournalIncompatible::FAST_COMMIT.bits();
+        let has = |superblock: &Superblock| superblock.raw.incompatible_bits.get() == feature;
+        superblock.raw.start = 5.into();
+        assert_eq!(superblock.fast_commit_area(), None);
+        superblock.raw.incompatible_bits = feature.into();
+        for (stored, end, area) in [
+            (0, 2000 - 256, Some(1745..2000)),
+            (64, 1936, Some(1937..2000)),
+            (1, 1999, Some(2000..2000)),
+            (976, 1024, Some(1025..2000)),
+            (977, 2000, None),
+            (2001, 2000, None),
+        ] {
+            superblock.raw.fast_commit_blocks = stored.into();
+            assert_eq!(
+                (superblock.log_end(), superblock.fast_commit_area()),
+                (end, area)
+            );
+        }
+        // The log keeps them until it is empty.
+        superblock.set_tail(Some(6), Tid::new(3));
+        assert!(has(&superblock));
+        superblock.set_tail(None, Tid::new(3));
+        assert!(!has(&superblock));
+        superblock.raw.incompatible_bits = feature.into();
+        superblock.set_tail(Some(6), Tid::new(3));
+        assert!(!has(&superblock));
+    }
+
+    #[test]
+    fn a_log_starts_before_the_fast_commits() {
+        let mut superblock = Superblock::new(1024, 2000, 1, [7; 16]);
+        superblock.raw.incompatible_bits = JournalIncompatible::FAST_COMMIT.bits().into();
+        superblock.raw.start = 1744.into();
+        let result = Superblock::decode(&superblock.encode(), 1024, 2000).map(drop);
+        assert!(matches!(
+            result,
+            Err(Error::Corrupt(Corrupt::SuperblockField {
+                field: "start",
+                ..
+            }))
+        ));
+        superblock.raw.start = 1743.into();
+        assert!(Superblock::decode(&superblock.encode(), 1024, 2000).is_ok());
     }
 
     #[test]

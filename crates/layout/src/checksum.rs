@@ -1,5 +1,5 @@
-//! Checksums of ext and of the journal. This module and [`metadata`] are the only place of each
-//! formula: its range, its order, and the bytes taken as zero.
+//! Checksums of ext and of the journal. This module, [`metadata`] and [`fast_commit`] are the only
+//! place of each formula: its range, its order, and the bytes taken as zero.
 //!
 //! There are three polynomials: crc32c (Castagnoli, reflected) for metadata and journal checksums
 //! v2 and v3; crc32 (IEEE 802.3, most significant bit first) for journal checksums v1; crc16
@@ -8,6 +8,7 @@
 //!
 //! Source: Linux `Documentation/filesystems/ext4/checksums.rst`, `journal.rst`.
 
+pub mod fast_commit;
 pub mod metadata;
 
 use core::mem::offset_of;

@@ -21,6 +21,7 @@ pub mod checksum;
 pub mod device;
 pub mod directory;
 pub mod extent;
+pub mod fast_commit;
 pub mod feature;
 pub mod group;
 pub mod hash;

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow};
 use block::BlockDevice;
 use clap::Args;
+use ext::volume::OpenReport;
 use fsck::{Options, Problem, Report, Severity, SuperblockFault};
 use serde_json::{Value, json};
 
 use crate::advice;
 use crate::foreign;
-use crate::image::{open_to_look, open_unused, replay_in_memory, transactions, warn_of_errors};
+use crate::image::{open_to_look, open_unused, replay_in_memory, replayed, warn_of_errors};
 use crate::output;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
@@ -87,8 +88,8 @@ impl Checked {
 enum JournalState {
     /// The journal needs no recovery.
     Settled,
-    /// This number of transactions was replayed in memory.
-    Replayed(u32),
+    /// Its transactions and fast commits were replayed in memory.
+    Replayed(OpenReport),
     /// The journal needs recovery but cannot be replayed, for this reason.
     Left(String),
 }
@@ -106,7 +107,7 @@ fn check(arguments: &Arguments) -> Result<Checked> {
         Ok(None) => (device, journal, JournalState::Settled),
         Ok(Some(replayed)) => {
             warn_of_errors(&arguments.image, &replayed.report);
-            let state = JournalState::Replayed(replayed.report.replayed_transactions);
+            let state = JournalState::Replayed(replayed.report);
             (replayed.device, replayed.journal, state)
         }
         Err(error) => (device, journal, JournalState::Left(advice::text(&error))),
@@ -150,8 +151,8 @@ fn text(image: &str, checked: &Checked) -> String {
     let statistics = &report.statistics;
     match journal {
         JournalState::Settled => {}
-        JournalState::Replayed(count) => {
-            let count = transactions(*count);
+        JournalState::Replayed(report) => {
+            let count = replayed(report);
             writeln!(
                 text,
                 "{image}: was not closed cleanly: checked with {count} of its journal replayed in memory, and left as it is"
@@ -189,10 +190,14 @@ fn text(image: &str, checked: &Checked) -> String {
 
 fn to_json(image: &str, checked: &Checked) -> Value {
     let Checked { report, journal } = checked;
-    let (needs_recovery, replayed) = match journal {
-        JournalState::Settled => (false, 0),
-        JournalState::Replayed(count) => (true, *count),
-        JournalState::Left(_) => (true, 0),
+    let (needs_recovery, replayed, fast_commits) = match journal {
+        JournalState::Settled => (false, 0, 0),
+        JournalState::Replayed(report) => (
+            true,
+            report.replayed_transactions,
+            report.replayed_fast_commits,
+        ),
+        JournalState::Left(_) => (true, 0, 0),
     };
     let statistics = &report.statistics;
     json!({
@@ -200,6 +205,7 @@ fn to_json(image: &str, checked: &Checked) -> Value {
         "clean": checked.is_clean(),
         "needs_recovery": needs_recovery,
         "replayed_transactions": replayed,
+        "replayed_fast_commits": fast_commits,
         "unmarked_transactions": statistics.unmarked_transactions,
         "problems": report.problems.iter().map(problem_json).collect::<Vec<_>>(),
         "problems_omitted": report.omitted,

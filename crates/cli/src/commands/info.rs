@@ -21,7 +21,7 @@ use zerocopy::FromBytes;
 
 use crate::advice;
 use crate::foreign;
-use crate::image::{Replayed, open_to_look, replay_in_memory, transactions};
+use crate::image::{self, Replayed, has_replayed, open_to_look, replay_in_memory};
 use crate::output;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
@@ -107,8 +107,8 @@ fn replayed(
     match seen {
         Ok(None) => (None, lying),
         Ok(Some((replayed, mut superblock))) => {
-            let count = transactions(replayed.report.replayed_transactions);
-            if replayed.report.replayed_transactions > 0 {
+            let count = image::replayed(&replayed.report);
+            if has_replayed(&replayed.report) {
                 output::note(&format!(
                     "{name}: was not closed cleanly: shown with {count} of its journal replayed in memory, and left as it is; jext \
                  journal replay does it for good"

@@ -1,6 +1,7 @@
 //! `jext journal`: a journal's contents, its replay, and external journals.
 
 mod blocks;
+mod fast_commits;
 mod locate;
 mod render;
 mod show;
@@ -18,7 +19,9 @@ use uuid::Uuid;
 use super::format_arguments::{parse_uuid, random_uuid, source_date};
 use super::info::raw_superblock;
 use super::new_device::{open_or_make, refuse_used};
-use crate::image::{Access, MountArguments, open_device, open_with_options};
+use crate::image::{
+    Access, MountArguments, open_device, open_with_options, replayed, transactions,
+};
 use crate::output;
 
 /// Default block size of a journal device in bytes.
@@ -114,22 +117,18 @@ fn settle(arguments: &SettleArguments, unmarked_log: UnmarkedLog) -> Result<()> 
     if arguments.json {
         return output::print_json(&json!({
             "replayed_transactions": report.replayed_transactions,
+            "replayed_fast_commits": report.replayed_fast_commits,
             "discarded_transactions": report.discarded_transactions,
             "orphans_deleted": deleted,
             "orphans_truncated": truncated,
         }));
     }
-    let (count, done) = match unmarked_log {
-        UnmarkedLog::Discard => (report.discarded_transactions, "dropped"),
-        _ => (report.replayed_transactions, "replayed"),
-    };
-    let transactions = if count == 1 {
-        "transaction"
-    } else {
-        "transactions"
+    let (what, done) = match unmarked_log {
+        UnmarkedLog::Discard => (transactions(report.discarded_transactions), "dropped"),
+        _ => (replayed(&report), "replayed"),
     };
     output::print(&format!(
-        "{image}: {count} {transactions} {done}, {deleted} orphans deleted, {truncated} truncated\n"
+        "{image}: {what} {done}, {deleted} orphans deleted, {truncated} truncated\n"
     ))
 }
 

@@ -20,7 +20,10 @@ use ext::{MountOptions, Volume};
 use fuse::{Mount, Unmounter};
 
 use crate::advice;
-use crate::image::{Access, MountArguments, explain, open_device, parse_device, warn_of_errors};
+use crate::image::{
+    Access, MountArguments, explain, has_replayed, open_device, parse_device, replayed,
+    warn_of_errors,
+};
 use crate::output;
 use options::Options;
 
@@ -90,9 +93,9 @@ const NOT_CONNECTED: i32 = rustix::io::Errno::NOTCONN.raw_os_error();
 fn mount(image: &str, directory: &Path, options: &Options) -> Result<Mount> {
     let (volume, report) = open(image, options)?;
     warn_of_errors(image, &report);
-    if report.replayed_transactions > 0 {
-        let count = report.replayed_transactions;
-        tracing::info!("{image}: replayed {count} transactions of the journal");
+    if has_replayed(&report) {
+        let count = replayed(&report);
+        tracing::info!("{image}: replayed {count} of the journal");
     }
     let mut settings = options.settings.clone();
     settings.description.source = source(image)?;

@@ -105,9 +105,9 @@ pub(crate) struct Arguments {
     /// Default mount options to set, or with ^ to clear: acl,^user_xattr,journal_data_writeback.
     #[arg(short = 'o', value_name = "OPTIONS", allow_hyphen_values = true)]
     mount_options: Vec<String>,
-    /// Features to set: dir_index, ext_attr, large_file, extent, huge_file, dir_nlink, large_dir,
-    /// metadata_csum_seed, has_journal; with ^ they are cleared, if nothing uses them, but for
-    /// large_dir, and so is orphan_file.
+    /// Features to set: dir_index, ext_attr, fast_commit, large_file, extent, huge_file, dir_nlink,
+    /// large_dir, metadata_csum_seed, has_journal; with ^ they are cleared, if nothing uses them,
+    /// but for large_dir, and so is orphan_file.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
     /// Create an internal journal.

@@ -23,7 +23,7 @@
 //! | a tail that passes a failed checkpoint | `jbd2`: `abort.rs` |
 //! | `csum_v3` tags, journals in several pieces (rsext4 398, Ext4Fsd 4) | `jbd2`: `formats.rs` |
 //! | checksums of the superblock, torn commit blocks | `jbd2`: `damage.rs`; `ext`: `crossing.rs` |
-//! | fast commits (e2fsprogs 85) | refused |
+//! | fast commits (e2fsprogs 85) | tests of `ext`: `crossing/fast_commits.rs` |
 //! | asynchronous commits, growing a mounted volume | not offered |
 
 mod attributes;

@@ -239,7 +239,7 @@ impl Core {
     /// too: e2fsck accepts no group with inodes whose block bitmap was never used. Returns the
     /// checksum of the latter. The caller holds the group's lock, and changes and stores the inode
     /// bitmap next.
-    fn begin_inode_bitmap(
+    pub(super) fn begin_inode_bitmap(
         &self,
         handle: &mut Handle<'_>,
         group: &Group,

@@ -10,6 +10,7 @@
 //! | `allocate` | blocks for holes; conversion of unwritten extents |
 //! | `unmap`, `prune` | freeing one extent, and everything behind a block |
 //! | `walk` | visiting the whole tree |
+//! | `build` | a whole tree from its extents |
 //!
 //! # Rules
 //!
@@ -22,6 +23,7 @@
 
 mod allocate;
 mod apply;
+mod build;
 mod path;
 mod prune;
 mod tree;
@@ -37,6 +39,7 @@ use layout::{Block, BlockNr, FileBlock};
 pub(super) use allocate::{
     allocate_each, allocate_unwritten, find_or_allocate, free_first, mark_unwritten,
 };
+pub(super) use build::build;
 pub(super) use prune::{credits_to_free, free_from, has_blocks_from};
 pub(super) use unmap::{credits_to_unmap, free_spare, hold_for_unmap, prepare_unmap, unmap};
 pub(super) use walk::walk;

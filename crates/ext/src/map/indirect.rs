@@ -20,6 +20,7 @@
 
 mod allocate;
 mod block;
+mod build;
 mod path;
 mod prune;
 mod unmap;
@@ -29,6 +30,7 @@ use layout::inode::MAP_WORDS;
 use layout::{BlockNr, FileBlock};
 
 pub(super) use allocate::{allocate_each, find_or_allocate};
+pub(super) use build::build;
 pub(super) use prune::{CREDITS_FREE, free_from};
 pub(super) use unmap::{credits_to_unmap, free_empty_maps, free_first, hold_for_unmap, unmap};
 pub(super) use walk::walk;

@@ -81,7 +81,9 @@ pub(crate) fn open(
     }
     let orphan_file = OrphanFile::find(&device, &superblock, &options)?;
     super::host_space::reserve_log(log.as_ref(), &options)?;
-    let was_clean = report.replayed_transactions == 0 && superblock.is_clean();
+    let was_clean = report.replayed_transactions == 0
+        && report.replayed_fast_commits == 0
+        && superblock.is_clean();
     mark_in_use(&device, &mut superblock, log.is_some())?;
     let checks = Checks::new(
         &superblock.geometry,

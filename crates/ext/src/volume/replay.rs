@@ -30,11 +30,11 @@
 use std::sync::Arc;
 
 use block::BlockDevice;
-use jbd2::Location;
-use jbd2::recovery::{self, Holdings, Recovered};
+use jbd2::recovery::{self, FastCommits, Holdings, Recovered};
+use jbd2::{Location, LogExtent};
 use layout::Tid;
 
-use super::OpenReport;
+use super::{OpenReport, fast_commit};
 use crate::disk::superblock::{self, Superblock};
 use crate::error::{Error, Result};
 use crate::options::{MountOptions, UnmarkedLog};
@@ -67,8 +67,9 @@ pub(super) fn replay(
         // The log has to bring a whole one; else nothing is written.
         superblock::read(&recovery::view(log, device)?)?;
     }
-    let recovered = settle(device, log, superblock, options.unmarked_log)?;
+    let recovered = settle(device, log, superblock, options)?;
     report.replayed_transactions = recovered.transactions;
+    report.replayed_fast_commits = recovered.fast_commits;
     report.discarded_transactions = recovered.discarded;
     report.lost = recovered.lost;
     if let Some(lost) = recovered.lost {
@@ -100,16 +101,24 @@ fn settle(
     device: &Arc<dyn BlockDevice>,
     log: &Location,
     superblock: &Superblock,
-    unmarked: UnmarkedLog,
+    options: &MountOptions,
 ) -> Result<Recovered> {
-    let holdings = match unmarked {
+    let holdings = match options.unmarked_log {
         _ if superblock.needs_recovery => Holdings::Replay,
         UnmarkedLog::Refuse => Holdings::Refuse,
         UnmarkedLog::Replay => Holdings::Replay,
         UnmarkedLog::Discard => Holdings::Discard,
     };
-    recovery::settle(log, device, holdings).map_err(|error| match error {
-        jbd2::Error::Unsettled { transactions } => Error::UnmarkedLog { transactions },
-        error => error.into(),
+    // The blocks of an external log are not of this volume.
+    let inside: &[LogExtent] = match superblock.journal_inode {
+        Some(_) => &log.extents,
+        None => &[],
+    };
+    let apply = |found: &FastCommits| fast_commit::apply(device, inside, options, found);
+    recovery::settle(log, device, holdings, apply).map_err(|error| match error {
+        Error::Journal(jbd2::Error::Unsettled { transactions }) => {
+            Error::UnmarkedLog { transactions }
+        }
+        error => error,
     })
 }

@@ -14,12 +14,14 @@
 
 mod compare;
 mod content;
+mod fast_commits;
 mod log_format;
 mod lost_headers;
 mod lost_images;
 mod orphans;
 mod readers;
 mod refusals;
+mod tags;
 mod writers;
 
 use ext::Volume;

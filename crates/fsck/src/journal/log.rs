@@ -2,7 +2,10 @@
 //! and their revoke blocks are readable. The end of the log is not judged, because a crash may cut
 //! it anywhere. Checksums of logged blocks are verified by the replay.
 
-use layout::journal::{BlockType, Header, JournalSuperblock};
+use layout::journal::{
+    BLOCK_COUNT_MIN, BlockType, FAST_COMMIT_BLOCKS_DEFAULT, Header, JournalIncompatible,
+    JournalSuperblock,
+};
 use layout::revoke;
 use layout::tag::TagFormat;
 
@@ -64,7 +67,7 @@ pub(super) fn check<'a>(
     log: &mut Log<'a>,
     raw: &JournalSuperblock,
 ) -> Result<u32, Error> {
-    let (first, length) = (raw.first_block.get(), raw.length.get());
+    let (first, length) = (raw.first_block.get(), log_end(raw));
     let start = raw.start.get();
     if start == 0 {
         return Ok(0);
@@ -111,6 +114,23 @@ pub(super) fn check<'a>(
         left = left.saturating_sub(taken);
     }
     Ok(sequence.wrapping_sub(raw.sequence.get()))
+}
+
+/// Returns the block after the last one of the log: the rest of a journal may hold fast commits,
+/// which are not judged.
+fn log_end(raw: &JournalSuperblock) -> u32 {
+    let length = raw.length.get();
+    let count = match raw.fast_commit_blocks.get() {
+        0 => FAST_COMMIT_BLOCKS_DEFAULT,
+        count => count,
+    };
+    let has_them = raw
+        .incompatible()
+        .contains(JournalIncompatible::FAST_COMMIT);
+    match length.checked_sub(count) {
+        Some(end) if has_them && end >= BLOCK_COUNT_MIN && end > raw.first_block.get() => end,
+        _ => length,
+    }
 }
 
 /// Checks the tags of a descriptor block. Returns the number of logged blocks.

@@ -3,6 +3,7 @@
 use layout::{BlockNr, Tid};
 
 use super::decide::Decision;
+use super::fast_commit::FastCommits;
 use super::scan::{Found, Scan};
 use crate::error::Result;
 use crate::location::Location;
@@ -35,6 +36,8 @@ pub struct Inspection {
     pub transactions: Vec<TransactionInfo>,
     /// The end of the log, and its reason; none if the log is empty.
     pub end: Option<End>,
+    /// The fast commits after the last transaction; none if the journal has no place for them.
+    pub fast_commits: Option<FastCommits>,
 }
 
 /// A complete transaction in a log.
@@ -100,6 +103,10 @@ pub fn inspect(log: &Location) -> Result<Inspection> {
         is_damaged: scan.end.1 == Decision::Damage,
         wrong: scan.wrong,
     });
+    let fast_commits = match &scan {
+        Some(scan) => FastCommits::find(log, &superblock, scan.expected)?,
+        None => None,
+    };
     let transactions = scan.map(|scan| scan.transactions).unwrap_or_default();
     Ok(Inspection {
         version: superblock.version(),
@@ -114,6 +121,7 @@ pub fn inspect(log: &Location) -> Result<Inspection> {
         noted_error: superblock.noted_error(),
         transactions: transactions.into_iter().map(info).collect(),
         end,
+        fast_commits,
     })
 }
 

@@ -20,7 +20,8 @@ struct View {
     images: BTreeMap<BlockNr, Image>,
 }
 
-/// Returns a view of the file-system device after [`recover`](super::recover). For a damaged log,
+/// Returns a view of the file-system device after [`recover`](super::recover), without the changes
+/// of fast commits. For a damaged log,
 /// which recovery refuses, the view has the complete transactions before the damage.
 ///
 /// # Errors

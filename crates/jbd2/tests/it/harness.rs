@@ -116,6 +116,7 @@ impl Kind {
             version: self.version,
             features: self.features,
             sequence: Tid::new(self.sequence),
+            ..LogOptions::default()
         };
         jbd2::format::create(&location, &options).expect("memory does not fail");
         location

@@ -8,7 +8,7 @@ use layout::inode::{Inode, InodeExtra};
 use layout::journal::{BlockTail, CommitBlock, Header, JournalSuperblock, RevokeHeader};
 use layout::superblock::Superblock;
 use layout::tag::{BlockTag, BlockTag3};
-use layout::{acl, attribute, extent, htree, orphan};
+use layout::{acl, attribute, extent, fast_commit, htree, orphan};
 
 /// Checks the offsets of all fields of a structure: the kernel's name, the name here, the offset.
 /// Omitting a field is a compile error.
@@ -367,5 +367,37 @@ fn journal() {
         t_flags flag_bits: 4,
         t_blocknr_high block_high: 8,
         t_checksum checksum: 12,
+    });
+}
+
+#[test]
+fn fast_commits() {
+    check!(fast_commit::TagHeader as T {
+        fc_tag tag: 0,
+        fc_len length: 2,
+    });
+    check!(fast_commit::Head as T {
+        fc_features features: 0,
+        fc_tid tid: 4,
+    });
+    check!(fast_commit::AddRange as T {
+        fc_ino inode: 0,
+        fc_ex extent: 4,
+    });
+    check!(fast_commit::DelRange as T {
+        fc_ino inode: 0,
+        fc_lblk file_block: 4,
+        fc_len count: 8,
+    });
+    check!(fast_commit::EntryHeader as T {
+        fc_parent_ino parent: 0,
+        fc_ino inode: 4,
+    });
+    check!(fast_commit::InodeHeader as T {
+        fc_ino inode: 0,
+    });
+    check!(fast_commit::Tail as T {
+        fc_tid tid: 0,
+        fc_crc checksum: 4,
     });
 }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::blocks::{Blocks, SORTS, sort};
+use super::fast_commits;
 use crate::output;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
@@ -68,6 +69,9 @@ pub(super) fn text(
             .map(|(block, what)| format!(" ({what} in block {block})"));
         let why = why.unwrap_or_default();
         writeln!(text, "block {:<8} {state}{why}", end.log_block).expect(INFALLIBLE);
+    }
+    if let Some(fast_commits) = &found.fast_commits {
+        fast_commits::render(&mut text, fast_commits);
     }
     text
 }
@@ -224,6 +228,7 @@ pub(super) fn to_json(place: String, found: &Inspection, known: &Blocks) -> Valu
             "is_damaged": end.is_damaged,
             "wrong": end.wrong.map(|(block, what)| json!({ "log_block": block, "what": what })),
         })),
+        "fast_commits": found.fast_commits.as_ref().map(fast_commits::to_json),
     })
 }
 

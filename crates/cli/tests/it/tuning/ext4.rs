@@ -167,6 +167,27 @@ fn an_ext3_becomes_an_ext4() {
 }
 
 #[test]
+fn fast_commits_are_allowed_and_forbidden() {
+    let folder = Folder::new();
+    folder.write("hello", &[7; 3000]);
+    folder.good("mkfs -q -t ext4 -b 1024 -O fast_commit disk.img 64M");
+    let facts = folder.json("info --json disk.img");
+    assert_eq!(facts["journal_fast_commit_blocks"], 64);
+    assert_eq!(facts["journal_blocks"], 4096 + 64);
+    let has = || {
+        let facts = folder.json("info --json disk.img");
+        let features = facts["features"].as_array().unwrap().clone();
+        features.iter().any(|name| name == "fast_commit")
+    };
+    for (feature, is_set) in [("fast_commit", true), ("^fast_commit", false)] {
+        folder.good(&format!("tune -O {feature} disk.img"));
+        assert_eq!(has(), is_set);
+        folder.good(&format!("cp hello disk.img:/{is_set}"));
+        folder.check("disk.img");
+    }
+}
+
+#[test]
 fn what_is_refused_has_changed_nothing() {
     let folder = Folder::new();
     folder.write("empty", b"");

@@ -81,6 +81,7 @@ const fn supported(word: Word) -> u32 {
             .union(Compatible::DIR_INDEX)
             .union(Compatible::SPARSE_SUPER2)
             .union(Compatible::ORPHAN_FILE)
+            .union(Compatible::FAST_COMMIT)
             .bits(),
         Word::Incompatible => Incompatible::FILETYPE
             .union(Incompatible::EXTENTS)

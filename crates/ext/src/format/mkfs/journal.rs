@@ -14,11 +14,17 @@ use crate::disk::log::{LOG_BLOCKS_MAX, LOG_BLOCKS_MIN};
 use crate::error::{Corrupt, Error, Result};
 use crate::format::mkfs::image::Image;
 
+/// Number of blocks of a journal of the default length for each block of fast commits, as in
+/// mke2fs.
+const FAST_COMMIT_SHARE: u32 = 64;
+
 /// Creates the journal's inode, if the journal is internal.
 pub(super) fn make(plan: &mut Plan, options: &Options, image: &mut Image) -> Result<()> {
     let Some(count) = block_count(plan, options, image)? else {
         return Ok(());
     };
+    image.fast_commit_blocks = fast_commit_blocks(plan);
+    let count = count + image.fast_commit_blocks;
     let geometry = plan.geometry.clone();
     let goal = match options.journal_place {
         JournalPlace::Start => geometry.first_data_block,
@@ -40,8 +46,18 @@ pub(super) fn make(plan: &mut Plan, options: &Options, image: &mut Image) -> Res
     Ok(())
 }
 
-/// Returns the number of blocks of the journal; none if it is external, or if the volume is too
-/// small for one.
+/// Returns the number of blocks that a journal gets for fast commits, which this program does not
+/// write.
+fn fast_commit_blocks(plan: &Plan) -> u32 {
+    if !plan.features.compatible.contains(Compatible::FAST_COMMIT) {
+        return 0;
+    }
+    let default = defaults::journal_blocks(plan.profile, plan.geometry.block_count);
+    default.unwrap_or(0) / FAST_COMMIT_SHARE
+}
+
+/// Returns the number of blocks of the journal without those for fast commits; none if it is
+/// external, or if the volume is too small for one.
 fn block_count(plan: &mut Plan, options: &Options, image: &Image) -> Result<Option<u32>> {
     let count = match options.journal {
         JournalOption::External(_) => return Ok(None),

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use block::BlockDevice;
+use jbd2::format::LogOptions;
 use layout::superblock::Superblock;
 use layout::{Block, BlockNr, GroupNr};
 use zerocopy::IntoBytes;
@@ -60,7 +61,11 @@ pub(super) fn write(
     writer.finish()?;
     if !image.journal.is_empty() {
         let log = journal::location(device, plan, image);
-        jbd2::format::create(&log, &jbd2::format::LogOptions::default())?;
+        let options = LogOptions {
+            fast_commit_blocks: image.fast_commit_blocks,
+            ..LogOptions::default()
+        };
+        jbd2::format::create(&log, &options)?;
     }
     device.flush()?;
     writer.put(first, superblock_block(geometry, raw, GroupNr::new(0)))?;

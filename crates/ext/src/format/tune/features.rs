@@ -11,6 +11,7 @@
 //! | `dir_nlink` | no directory has too many subdirectories to count |
 //! | `metadata_csum_seed` | the seed is that of the UUID |
 //! | `orphan_file` | no slot of it is in use |
+//! | `fast_commit` | none: the log of a volume that can be tuned is empty |
 //!
 //! One pass over the inode tables checks the conditions. Features whose removal would leave work
 //! for e2fsck are refused by name.
@@ -44,7 +45,10 @@ pub(super) const CHECKSUM_SEED: (Word, u32) =
 /// Returns the features that this module sets and clears.
 const fn free(word: Word) -> u32 {
     match word {
-        Word::Compatible => Compatible::DIR_INDEX.union(Compatible::EXT_ATTR).bits(),
+        Word::Compatible => Compatible::DIR_INDEX
+            .union(Compatible::EXT_ATTR)
+            .union(Compatible::FAST_COMMIT)
+            .bits(),
         Word::Incompatible => Incompatible::EXTENTS
             .union(Incompatible::METADATA_CSUM_SEED)
             .bits(),

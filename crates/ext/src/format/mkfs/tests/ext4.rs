@@ -47,6 +47,8 @@ fn features_are_edited_as_by_mke2fs() {
         "orphan_file,metadata_csum_seed,^flex_bg",
         "ea_inode",
         "ea_inode,orphan_file,^metadata_csum",
+        "fast_commit",
+        "fast_commit,^has_journal,^resize_inode",
     ] {
         let features = FeatureEdits::parse(list).expect("known features");
         let options = Options { features, ..ext4() };
@@ -59,6 +61,7 @@ fn features_are_edited_as_by_mke2fs() {
         "uninit_bg",
         "orphan_file",
         "ea_inode",
+        "fast_commit",
     ] {
         let features = FeatureEdits::parse(list).expect("known features");
         let options = Options { features, ..ext3() };

@@ -1,0 +1,120 @@
+//! The end of a replay: block maps, bitmaps, inodes, orphans.
+
+use jbd2::Credits;
+use layout::extent::Extent;
+use layout::{BlockNr, InodeNr};
+
+use super::file::File;
+use super::pieces::Pieces;
+use super::{Replay, contradiction};
+use crate::cache::inode::Inode;
+use crate::core::Core;
+use crate::core::handle::Handle;
+use crate::disk::inode::table;
+use crate::disk::run::Run;
+use crate::error::Result;
+use crate::map::{MapBlocks, build_map};
+use crate::orphan;
+
+impl Replay<'_> {
+    /// Writes what has been collected.
+    pub(super) fn finish(self) -> Result<()> {
+        let Self {
+            core,
+            mut files,
+            reserved,
+            gone,
+            ..
+        } = self;
+        let mut handle = core.begin(Credits::default())?;
+        let (mut kept, mut left) = (Pieces::default(), gone);
+        for run in reserved.runs() {
+            left.add(run);
+        }
+        for file in files.values_mut() {
+            let nodes = write_map(core, &mut handle, file)?;
+            nodes.iter().for_each(|node| kept.add(block(*node)));
+            file.pieces.runs().for_each(|run| kept.add(run));
+            file.old.iter().for_each(|run| left.add(*run));
+        }
+        for run in left.without(&kept).runs() {
+            core.release_blocks(&mut handle, run)?;
+        }
+        for run in kept.runs() {
+            core.take_blocks(&mut handle, run)?;
+        }
+        for file in files.values_mut() {
+            write_inode(core, &mut handle, file)?;
+        }
+        handle.finish().map(drop)
+    }
+}
+
+/// Writes the block map of a file, if it has changed, and counts its sectors. Returns its nodes.
+fn write_map(core: &Core, handle: &mut Handle<'_>, file: &mut File) -> Result<Vec<BlockNr>> {
+    let mut nodes = file.nodes.clone();
+    if file.is_remapped && file.is_mapped() {
+        let (extents, has_extents) = (file.pieces.extents(), file.has_extents());
+        if !has_extents && extents.iter().any(Extent::is_unwritten) {
+            return Err(contradiction(
+                file.nr,
+                "it has no extents, which a range needs",
+            ));
+        }
+        let owner = (file.nr, file.base().generation.get());
+        let mut blocks = MapBlocks::new(file.nr, nodes);
+        let words = build_map(core, handle, (owner, has_extents), &extents, &mut blocks)?;
+        file.base_mut().set_map(words.to_raw());
+        nodes = blocks.into_taken();
+    } else if file.pieces != Pieces::default() && !file.is_mapped() {
+        return Err(contradiction(file.nr, "it has no block map"));
+    }
+    let data: u64 = file.pieces.runs().map(|run| u64::from(run.count)).sum();
+    let mapped = (data + nodes.len() as u64) * core.sectors_per_block();
+    let sectors = file.other_sectors + mapped;
+    let (has_huge_file, block_bytes) =
+        (core.superblock.has_huge_file(), core.geometry().block_bytes);
+    let base = file.base_mut();
+    if !base.set_sectors(sectors, has_huge_file, block_bytes) {
+        return Err(contradiction(file.nr, "it has too many blocks"));
+    }
+    Ok(nodes)
+}
+
+/// Writes an inode into the table, and onto the orphan list if it has no links.
+fn write_inode(core: &Core, handle: &mut Handle<'_>, file: &mut File) -> Result<()> {
+    let becomes_orphan = file.base().links_count.get() == 0 && !file.is_orphan;
+    if becomes_orphan {
+        file.set_links(|_| 1);
+    }
+    let nr = file.nr;
+    let (table, offset) = core.table_of(nr)?;
+    core.change_in_table(handle, nr, &table, |bytes| {
+        bytes.copy_from_slice(&file.bytes)
+    })?;
+    let end = offset + file.bytes.len();
+    let decoded = table::decode(
+        &core.superblock,
+        core.geometry(),
+        nr,
+        &table.read()[offset..end],
+    );
+    decoded?;
+    if becomes_orphan {
+        add_orphan(core, handle, nr)?;
+    }
+    Ok(())
+}
+
+/// Removes the last link of an inode.
+fn add_orphan(core: &Core, handle: &mut Handle<'_>, nr: InodeNr) -> Result<()> {
+    let inode = Inode::load(core, nr)?;
+    let mut state = inode.state.write();
+    state.claims(handle).links = 0;
+    orphan::add(core, handle, nr, &mut state)?;
+    state.store(core, handle, nr, true)
+}
+
+fn block(first: BlockNr) -> Run {
+    Run { first, count: 1 }
+}
