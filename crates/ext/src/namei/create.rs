@@ -163,7 +163,7 @@ fn make_within(
     };
     let _held = core.hold_for_names(&[parent])?;
     let mut handle = core.begin(core.credits(Step::Create, credits))?;
-    let mut state = fresh_state(parent_state, kind, new, inherited.permissions);
+    let mut state = fresh_state(core, parent_state, kind, new, inherited.permissions);
     let has_map = matches!(kind, FileKind::Regular | FileKind::Directory);
     if has_map && core.superblock.has_extents() {
         state.use_extents();
@@ -324,6 +324,7 @@ fn free_number(core: &Core, handle: &mut Handle<'_>, inode: &Inode) -> Result<()
 
 /// Returns the initial state of a new inode.
 pub(super) fn fresh_state(
+    core: &Core,
     parent: &InodeState,
     kind: FileKind,
     new: &NewInode,
@@ -331,7 +332,9 @@ pub(super) fn fresh_state(
 ) -> InodeState {
     let mut permissions = permissions & 0o7777;
     let mut gid = new.gid;
-    if parent.permissions & SET_GID != 0 {
+    if core.options.directory_groups {
+        gid = parent.gid;
+    } else if parent.permissions & SET_GID != 0 {
         gid = parent.gid;
         if kind == FileKind::Directory {
             permissions |= SET_GID;
