@@ -165,7 +165,8 @@ fn make_within(
     let mut handle = core.begin(core.credits(Step::Create, credits))?;
     let mut state = fresh_state(core, parent_state, kind, new, inherited.permissions);
     let has_map = matches!(kind, FileKind::Regular | FileKind::Directory);
-    if has_map && core.superblock.has_extents() {
+    let has_flag = has_map || rt::mutant!("extents/flag-without-tree");
+    if has_flag && core.superblock.has_extents() {
         state.use_extents();
     }
     let inode = match allocate(core, &mut handle, directory, state) {
@@ -340,7 +341,10 @@ pub(super) fn fresh_state(
             permissions |= SET_GID;
         }
     }
-    let generation = rt::random_u64() as u32;
+    let generation = match rt::mutant!("inode/generation-kept") {
+        true => 1,
+        false => rt::random_u64() as u32,
+    };
     let mut state = InodeState::fresh(kind, permissions, new.uid, gid, generation);
     state.flags |= parent
         .flags
