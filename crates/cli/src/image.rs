@@ -265,22 +265,39 @@ pub(crate) fn open_with_report(
 pub(crate) fn open_with_options(
     image: &str,
     access: Access,
-    options: ParsedOptions,
+    mut parsed: ParsedOptions,
 ) -> Result<(Volume, OpenReport)> {
+    if access == Access::Write && parsed.options.read_only {
+        bail!("{image}: this command writes; leave out -o ro");
+    }
+    let device = open_device(image, access)?;
+    take_defaults(image, &mut parsed, &device);
     let ParsedOptions {
         mut options,
         journal_path,
-    } = options;
-    if access == Access::Write && options.read_only {
-        bail!("{image}: this command writes; leave out -o ro");
-    }
+        ..
+    } = parsed;
     options.read_only |= access == Access::Read;
     options.privileged |= rustix::process::geteuid().is_root();
-    let device = open_device(image, access)?;
     let journal = journal_path
         .map(|text| open_device(&text, access))
         .transpose()?;
     open_on(image, device, journal, options)
+}
+
+/// Takes the options that were not given from the superblock of a volume. Warns of those that are
+/// not supported. A device without a superblock is left to the caller.
+pub(crate) fn take_defaults(
+    image: &str,
+    parsed: &mut ParsedOptions,
+    device: &Arc<dyn BlockDevice>,
+) {
+    let Some(superblock) = superblock(device) else {
+        return;
+    };
+    for refused in parsed.for_volume(&superblock) {
+        output::warn(&format!("{image}: in its superblock: {refused}"));
+    }
 }
 
 /// Opens a file system like [`open_with_report`], on devices that are already open.
@@ -329,6 +346,7 @@ pub(crate) fn look_at_volume(image: &str, arguments: &MountArguments) -> Result<
     let ParsedOptions {
         mut options,
         journal_path,
+        ..
     } = arguments.parse()?;
     options.read_only = true;
     let device = open_to_look(image)?;
@@ -371,16 +389,18 @@ pub(crate) fn replay_in_memory(
 
 /// True if the superblock has `needs_recovery` set.
 pub(crate) fn needs_recovery(device: &Arc<dyn BlockDevice>) -> bool {
-    let Ok(bytes) = device.read_block(disk::OFFSET, disk::SIZE as u32) else {
-        return false;
-    };
-    let Ok((superblock, _)) = disk::Superblock::ref_from_prefix(&bytes) else {
-        return false;
-    };
-    let incompatible = superblock.features().incompatible;
-    superblock.magic.get() == disk::MAGIC
-        && incompatible.contains(Incompatible::NEEDS_RECOVERY)
-        && !incompatible.contains(Incompatible::JOURNAL_DEV)
+    superblock(device).is_some_and(|superblock| {
+        let incompatible = superblock.features().incompatible;
+        incompatible.contains(Incompatible::NEEDS_RECOVERY)
+            && !incompatible.contains(Incompatible::JOURNAL_DEV)
+    })
+}
+
+/// Returns the superblock of an ext file system, unchecked apart from its magic number.
+fn superblock(device: &Arc<dyn BlockDevice>) -> Option<disk::Superblock> {
+    let bytes = device.read_block(disk::OFFSET, disk::SIZE as u32).ok()?;
+    let (superblock, _) = disk::Superblock::read_from_prefix(&bytes).ok()?;
+    (superblock.magic.get() == disk::MAGIC).then_some(superblock)
 }
 
 /// Returns the transactions and fast commits that an open has replayed: `3 transactions`, `1

@@ -156,6 +156,11 @@ pub(crate) fn add(
         type_byte: type_byte(core, kind),
     };
     if let Some(tree) = htree::open(core, directory, state)? {
+        if rt::mutant!("directory/linear-into-indexed")
+            && linear::add_in_place(core, handle, directory, state, new)?
+        {
+            return Ok(());
+        }
         return htree::add(core, handle, directory, state, &tree, new);
     }
     drop_index(core, directory, state)?;
@@ -410,7 +415,11 @@ fn readable(
 
 /// Returns the label of a directory's blocks.
 fn label(directory: &Inode, state: &InodeState) -> Label {
-    Kind::Directory.of_inode(directory.nr, state.generation)
+    let generation = match rt::mutant!("checksums/directory-without-generation") {
+        true => 0,
+        false => state.generation,
+    };
+    Kind::Directory.of_inode(directory.nr, generation)
 }
 
 /// Allocates `count` blocks after the directory's end, or none at all. The caller fills them and

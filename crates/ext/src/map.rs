@@ -452,8 +452,9 @@ impl MapBlocks {
                 let behind = self.taken.last().map(|last| *last + 1);
                 let request = BlockRequest {
                     owner: self.owner,
-                    goal: behind.unwrap_or_else(|| core.block_goal(self.owner)),
+                    goal: behind.unwrap_or_else(|| core.block_goal(self.owner, false)),
                     count_max: 1,
+                    place: None,
                     window: None,
                 };
                 core.allocate_blocks(handle, &request)?.first

@@ -133,6 +133,9 @@ pub struct MountOptions {
     pub sync: bool,
     /// True if every change of a directory is durable when the call returns (`dirsync`).
     pub directory_sync: bool,
+    /// True if new inodes take the group of their directory (`grpid`), which set-group-ID
+    /// directories do in any case.
+    pub directory_groups: bool,
     /// The access times that are updated (`noatime`, `relatime`, `strictatime`).
     pub access_time: AccessTime,
     /// The reaction to damage (`errors=`).
@@ -181,6 +184,7 @@ impl Default for MountOptions {
             barrier: true,
             sync: false,
             directory_sync: false,
+            directory_groups: false,
             access_time: AccessTime::Relative,
             on_error: OnError::RemountReadOnly,
             abort_on_data_error: false,

@@ -4,7 +4,8 @@
 pub(crate) mod check;
 
 use layout::checksum;
-use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible, Word, word_names};
+use layout::feature::table::{Uses, with_uses};
+use layout::feature::{Features, Incompatible, ReadOnlyCompatible, Word, word_names};
 use layout::superblock::{self as disk, Backups, Superblock};
 use zerocopy::FromBytes;
 
@@ -22,33 +23,6 @@ const LOG_GROUPS_PER_FLEX_MAX: u32 = 31;
 const DESCRIPTOR_BYTES_MIN: u32 = layout::group::SIZE_64BIT as u32;
 /// Maximum size of a group descriptor in bytes.
 const DESCRIPTOR_BYTES_MAX: u32 = 1024;
-
-/// Supported compatible features: a checker may not ignore any other.
-const COMPATIBLE: Compatible = Compatible::DIR_PREALLOC
-    .union(Compatible::HAS_JOURNAL)
-    .union(Compatible::EXT_ATTR)
-    .union(Compatible::RESIZE_INODE)
-    .union(Compatible::DIR_INDEX)
-    .union(Compatible::SPARSE_SUPER2)
-    .union(Compatible::ORPHAN_FILE)
-    .union(Compatible::FAST_COMMIT);
-const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE
-    .union(Incompatible::NEEDS_RECOVERY)
-    .union(Incompatible::EXTENTS)
-    .union(Incompatible::IS_64BIT)
-    .union(Incompatible::FLEX_BG)
-    .union(Incompatible::META_BG)
-    .union(Incompatible::LARGE_DIR)
-    .union(Incompatible::EA_INODE)
-    .union(Incompatible::METADATA_CSUM_SEED);
-const READ_ONLY_COMPATIBLE: ReadOnlyCompatible = ReadOnlyCompatible::SPARSE_SUPER
-    .union(ReadOnlyCompatible::LARGE_FILE)
-    .union(ReadOnlyCompatible::HUGE_FILE)
-    .union(ReadOnlyCompatible::UNINIT_BG)
-    .union(ReadOnlyCompatible::METADATA_CSUM)
-    .union(ReadOnlyCompatible::DIR_NLINK)
-    .union(ReadOnlyCompatible::EXTRA_ISIZE)
-    .union(ReadOnlyCompatible::ORPHAN_PRESENT);
 
 /// A usable superblock.
 pub(crate) struct Decoded {
@@ -152,23 +126,13 @@ fn check_checksum(raw: &Superblock, features: Features) -> Result<(), Superblock
 }
 
 fn check_features(features: Features) -> Result<(), Error> {
+    // A checker may not ignore any other feature, not even a compatible one.
     let unknown = [
-        (
-            Word::Compatible,
-            features.compatible.difference(COMPATIBLE).bits(),
-        ),
-        (
-            Word::Incompatible,
-            features.incompatible.difference(INCOMPATIBLE).bits(),
-        ),
-        (
-            Word::ReadOnlyCompatible,
-            features
-                .read_only_compatible
-                .difference(READ_ONLY_COMPATIBLE)
-                .bits(),
-        ),
-    ];
+        Word::Compatible,
+        Word::Incompatible,
+        Word::ReadOnlyCompatible,
+    ]
+    .map(|word| (word, features.word(word) & !with_uses(word, Uses::CHECKED)));
     let names: Vec<String> = unknown
         .into_iter()
         .flat_map(|(word, bits)| word_names(word, bits))

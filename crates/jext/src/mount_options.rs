@@ -24,8 +24,10 @@
 //! | `force` | use a device that cannot flush (ours) |
 //! | `resuid=0`, `resgid=0` | the user and group with access to the reserved blocks, besides root |
 //! | `journal_path=DEV` | the external journal |
-//! | `acl`, `user_xattr` | nothing: always on |
-//! | `defaults` | nothing |
+//! | `grpid`, `bsdgroups`, `nogrpid`, `sysvgroups` | the group of new files |
+//!
+//! [`table`] has the other options of ext4: those without effect, and those that are refused.
+//! [`ParsedOptions::for_volume`] adds the options that a superblock has.
 //!
 //! Options for experiments (ours):
 //!
@@ -35,11 +37,16 @@
 //! | `log_policy=linux24:log_io=copy` | the same with parts set one by one: see [`jbd2::policy`] |
 //! | `alloc=auto`, `multiblock`, `modern`, `ext3-2.4` | the placement of blocks and inodes |
 
+pub mod table;
+
 use block::text::Size;
 use ext::MountOptions;
 use ext::options::{AccessTime, DataMode, HostSpace, OnError, OrderedScope};
 use ext::tuning::AllocationProfile;
+use layout::feature::Compatible;
+use layout::superblock::{DefaultMountOptions, Superblock};
 use rt::Nanos;
+use table::Treatment;
 
 /// A parsed list of options.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -48,23 +55,59 @@ pub struct ParsedOptions {
     pub options: MountOptions,
     /// The external journal's device text.
     pub journal_path: Option<String>,
+    /// The settings of [`SETTINGS`] that were given.
+    given: Vec<&'static str>,
 }
 
-/// An unknown option, or one with an invalid value.
+/// An unknown option, one with an invalid value, or one that is not supported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("mount option {option:?}: expected {expected}")]
-pub struct OptionError {
-    /// The option as it was written.
-    pub option: String,
-    /// The expected form.
-    pub expected: &'static str,
+pub enum OptionError {
+    /// Another form is expected.
+    #[error("mount option {option:?}: expected {expected}")]
+    Expected {
+        /// The option as it was written.
+        option: String,
+        /// The expected form.
+        expected: &'static str,
+    },
+    /// The option is one of ext4 that is not supported.
+    #[error("mount option {option:?}: not supported: {reason}")]
+    Refused {
+        /// The option as it was written.
+        option: String,
+        /// The reason.
+        reason: &'static str,
+    },
 }
+
+/// Copies a setting from other options.
+type Copy = fn(&mut MountOptions, &MountOptions);
+/// The settings that a superblock may have, by a name for each.
+const SETTINGS: &[(&str, Copy)] = &[
+    ("data", |to, from| to.data = from.data),
+    ("errors", |to, from| to.on_error = from.on_error),
+    ("data_err", |to, from| {
+        to.abort_on_data_error = from.abort_on_data_error;
+    }),
+    ("commit", |to, from| {
+        to.commit_interval = from.commit_interval;
+    }),
+    ("barrier", |to, from| to.barrier = from.barrier),
+    ("discard", |to, from| to.discard = from.discard),
+    ("grpid", |to, from| {
+        to.directory_groups = from.directory_groups;
+    }),
+    ("resuid", |to, from| to.reserved_uid = from.reserved_uid),
+    ("resgid", |to, from| to.reserved_gid = from.reserved_gid),
+];
 
 /// Maximum of `commit=`, in seconds.
 const COMMIT_SECONDS_MAX: u64 = 86_400;
-const NAMES: &str = "one of ro, noload, data, ordered, delalloc, auto_da_alloc, commit, barrier, sync, dirsync, noatime, relatime, strictatime, discard, \
-                     errors, data_err, log_policy, alloc, stripe, memory, dirty_background, dirty, host_space, force, \
-                     resuid, resgid, journal_path";
+/// Seconds that `commit=0` stands for.
+const COMMIT_SECONDS_DEFAULT: u64 = 5;
+const NAMES: &str = "one of ro, noload, data, ordered, delalloc, auto_da_alloc, commit, barrier, sync, dirsync, noatime, relatime, strictatime, discard, grpid, \
+                     errors, data_err, log_policy, alloc, stripe, memory, dirty_background, dirty, host_space, force, resuid, \
+                     resgid, journal_path";
 
 impl ParsedOptions {
     /// Parses a list and adds it to the earlier options; a later option replaces an earlier one.
@@ -73,39 +116,93 @@ impl ParsedOptions {
     /// Fails with the first invalid option.
     pub fn add(&mut self, list: &str) -> Result<(), OptionError> {
         for option in split(list) {
-            self.set(option).map_err(|expected| OptionError {
-                option: option.to_owned(),
-                expected,
-            })?;
+            self.set(option)?;
         }
         let memory = &self.options.memory;
         if memory.dirty_background_percent > memory.dirty_percent {
-            let option = format!("dirty_background={}", memory.dirty_background_percent);
-            return Err(OptionError {
-                option,
+            return Err(OptionError::Expected {
+                option: format!("dirty_background={}", memory.dirty_background_percent),
                 expected: "no more than dirty=",
             });
         }
         Ok(())
     }
 
-    fn set(&mut self, option: &str) -> Result<(), &'static str> {
+    /// Takes the options that were not given from a superblock: the bits that `tune2fs -o` sets,
+    /// and above them the list of `tune2fs -E mount_opts=`. Returns what is not supported of them,
+    /// which is left out.
+    pub fn for_volume(&mut self, superblock: &Superblock) -> Vec<OptionError> {
+        let (mut own, mut refused) = (Self::default(), Vec::new());
+        let bits = superblock.default_mount_options();
+        let has_journal = superblock
+            .features()
+            .compatible
+            .contains(Compatible::HAS_JOURNAL);
+        let mode = bits & DefaultMountOptions::DATA_MODE;
+        for (known, option) in table::DEFAULTS {
+            let is_set = match DefaultMountOptions::DATA_MODE.contains(*known) {
+                true => has_journal && *known == mode,
+                false => bits.contains(*known),
+            };
+            let taken = option
+                .filter(|_| is_set)
+                .map_or(Ok(()), |option| own.set(option));
+            refused.extend(taken.err());
+        }
+        let list = superblock.mount_options;
+        let list = list.split(|byte| *byte == 0).next().unwrap_or_default();
+        for option in split(&String::from_utf8_lossy(list)) {
+            refused.extend(own.set(option).err());
+        }
+        for (name, copy) in SETTINGS {
+            if own.given.contains(name) && !self.given.contains(name) {
+                copy(&mut self.options, &own.options);
+            }
+        }
+        if self.journal_path.is_none() {
+            self.journal_path = own.journal_path;
+        }
+        refused
+    }
+
+    fn set(&mut self, option: &str) -> Result<(), OptionError> {
         let (name, value) = match option.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (option, None),
         };
+        let expected = |expected| OptionError::Expected {
+            option: option.to_owned(),
+            expected,
+        };
+        match table::find(name, value).map_err(expected)? {
+            Some(row) if row.treatment == Treatment::Refused => {
+                return Err(OptionError::Refused {
+                    option: option.to_owned(),
+                    reason: row.note,
+                });
+            }
+            Some(_) => return Ok(()),
+            None => {}
+        }
         match (name, value) {
             ("journal_path", Some(path)) => self.journal_path = Some(path.to_owned()),
-            (_, None) => return self.set_flag(name),
-            (_, Some(value)) => return self.set_value(name, value),
+            (_, None) => self.set_flag(name).map_err(expected)?,
+            (_, Some(value)) => self.set_value(name, value).map_err(expected)?,
         }
+        let name = match name {
+            "nobarrier" => "barrier",
+            "nodiscard" => "discard",
+            "bsdgroups" | "nogrpid" | "sysvgroups" => "grpid",
+            name => name,
+        };
+        let known = SETTINGS.iter().find(|(known, _)| *known == name);
+        self.given.extend(known.map(|(known, _)| *known));
         Ok(())
     }
 
     fn set_flag(&mut self, name: &str) -> Result<(), &'static str> {
         let options = &mut self.options;
         match name {
-            "defaults" | "acl" | "user_xattr" => {}
             "ro" => options.read_only = true,
             "rw" => options.read_only = false,
             "noload" | "norecovery" => options.no_recovery = true,
@@ -123,6 +220,8 @@ impl ParsedOptions {
             "strictatime" => options.access_time = AccessTime::Strict,
             "discard" => options.discard = true,
             "nodiscard" => options.discard = false,
+            "grpid" | "bsdgroups" => options.directory_groups = true,
+            "nogrpid" | "sysvgroups" => options.directory_groups = false,
             "force" => options.force = true,
             _ => return Err(NAMES),
         }
@@ -149,12 +248,11 @@ impl ParsedOptions {
                 }
             }
             "commit" => {
-                let seconds = value
-                    .parse()
-                    .ok()
-                    .filter(|s| (1..=COMMIT_SECONDS_MAX).contains(s));
-                options.commit_interval =
-                    Nanos::from_secs(seconds.ok_or("seconds from 1 to 86400")?);
+                let seconds = value.parse().ok().filter(|s| *s <= COMMIT_SECONDS_MAX);
+                options.commit_interval = match seconds.ok_or("seconds from 0 to 86400")? {
+                    0 => Nanos::from_secs(COMMIT_SECONDS_DEFAULT),
+                    seconds => Nanos::from_secs(seconds),
+                };
             }
             "barrier" => options.barrier = switch(value)?,
             "auto_da_alloc" => options.auto_da_alloc = switch(value)?,
@@ -233,12 +331,10 @@ pub fn split(list: &str) -> Vec<&str> {
     parts
 }
 
+/// Parses a number of which every but 0 means yes, as in Linux.
 fn switch(value: &str) -> Result<bool, &'static str> {
-    match value {
-        "1" => Ok(true),
-        "0" => Ok(false),
-        _ => Err("0 or 1"),
-    }
+    let number: u32 = value.parse().map_err(|_| "0 or 1")?;
+    Ok(number != 0)
 }
 
 #[cfg(test)]
@@ -259,6 +355,7 @@ mod tests {
         let ParsedOptions {
             options,
             journal_path,
+            ..
         } = parsed.expect("they are right");
         assert_eq!(options.data, DataMode::Writeback);
         assert_eq!(options.commit_interval, Nanos::from_secs(30));
@@ -315,9 +412,132 @@ mod tests {
             error("data=fast"),
             "mount option \"data=fast\": expected data=journal, ordered or writeback"
         );
-        assert!(error("noacl").starts_with("mount option \"noacl\": expected one of ro, noload"));
-        assert!(error("commit=0").ends_with("seconds from 1 to 86400"));
+        assert!(
+            error("nonsense").starts_with("mount option \"nonsense\": expected one of ro, noload")
+        );
+        assert_eq!(
+            error("noacl"),
+            "mount option \"noacl\": not supported: access control lists and attributes are always on"
+        );
+        assert!(error("commit=86401").ends_with("seconds from 0 to 86400"));
+        assert!(error("stripe=wide").ends_with("expected a number"));
         assert!(error("log_policy=linux24:checkpointer=me").contains("parts behind colons"));
         assert!(error("dirty=30").ends_with("no more than dirty="));
+    }
+
+    /// Returns an option of the table with a value in the place of `N` and `TEXT`.
+    fn example(option: &str) -> String {
+        let number = option.strip_suffix("=N").map(|name| format!("{name}=1"));
+        let text = option
+            .strip_suffix("=TEXT")
+            .map(|name| format!("{name}=text"));
+        number.or(text).unwrap_or_else(|| option.to_owned())
+    }
+
+    #[test]
+    fn every_option_of_the_table_is_treated_as_it_says() {
+        for row in table::OPTIONS {
+            for option in row.options.iter().map(|option| example(option)) {
+                let parsed = parse(&option);
+                match row.treatment {
+                    Treatment::Honoured => drop(parsed.expect(&option)),
+                    Treatment::NoEffect => {
+                        assert_eq!(parsed, Ok(ParsedOptions::default()), "{option}");
+                    }
+                    Treatment::Refused => {
+                        let error = parsed.expect_err(&option);
+                        assert!(
+                            error.contains(&option) && error.ends_with(row.note),
+                            "{error}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_document_has_the_tables() {
+        let document = include_str!("../../../docs/mount.md");
+        let treatments = [
+            (Treatment::Honoured, "honoured"),
+            (Treatment::NoEffect, "no effect"),
+            (Treatment::Refused, "refused"),
+        ];
+        let options = table::OPTIONS.iter().map(|row| {
+            let names = row.options.iter().map(|option| format!("`{option}`"));
+            let names: Vec<_> = names.collect();
+            let word = treatments.iter().find(|(known, _)| *known == row.treatment);
+            let (_, word) = word.expect("one of three");
+            format!("| {} | {word} | {} |", names.join(", "), row.note)
+        });
+        let defaults = table::DEFAULTS.iter().map(|(bits, option)| {
+            let name = bits.names()[0];
+            let effect = option.map_or("no effect: owners have 32 bits".to_owned(), |option| {
+                format!("`{option}`")
+            });
+            format!("| `{name}` | {effect} |")
+        });
+        let rows: Vec<String> = options.chain(defaults).collect();
+        let missing: Vec<_> = rows.iter().filter(|row| !document.contains(*row)).collect();
+        assert!(missing.is_empty(), "docs/mount.md lacks {missing:#?}");
+        let has_rows = document.lines().filter(|line| {
+            [" | honoured | ", " | no effect | ", " | refused | "]
+                .iter()
+                .any(|word| line.contains(word))
+        });
+        assert_eq!(has_rows.count(), table::OPTIONS.len());
+    }
+
+    fn superblock(bits: DefaultMountOptions, list: &[u8]) -> Superblock {
+        let mut raw = <Superblock as zerocopy::FromZeros>::new_zeroed();
+        raw.compatible_bits.set(Compatible::HAS_JOURNAL.bits());
+        raw.default_mount_option_bits.set(bits.bits());
+        raw.mount_options[..list.len()].copy_from_slice(list);
+        raw
+    }
+
+    #[test]
+    fn what_was_not_given_comes_from_the_superblock() {
+        let bits = DefaultMountOptions::JOURNAL_DATA
+            | DefaultMountOptions::NO_BARRIER
+            | DefaultMountOptions::BSD_GROUPS
+            | DefaultMountOptions::UID16;
+        let raw = superblock(bits, b"commit=30,minixdf,errors=panic,discard,nobarrier");
+        let mut parsed = parse("barrier=1,commit=7").expect("right");
+        let refused = parsed.for_volume(&raw);
+        let options = &parsed.options;
+        assert_eq!(options.data, DataMode::Journal);
+        assert_eq!(options.on_error, OnError::Panic);
+        assert_eq!(options.commit_interval, Nanos::from_secs(7));
+        assert!(options.barrier && options.discard && options.directory_groups);
+        let refused: Vec<String> = refused.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            refused,
+            ["mount option \"minixdf\": not supported: df leaves the metadata out of the size"]
+        );
+    }
+
+    #[test]
+    fn every_bit_of_the_superblock_is_taken() {
+        for (bits, option) in table::DEFAULTS {
+            let mut parsed = ParsedOptions::default();
+            assert_eq!(parsed.for_volume(&superblock(*bits, b"")), []);
+            let mut expected = ParsedOptions::default();
+            expected.add(option.unwrap_or("defaults")).expect("right");
+            assert_eq!(parsed.options, expected.options, "{bits:?}");
+            let names = bits.names();
+            assert_eq!(names.len(), 1, "{names:?}");
+        }
+        assert_eq!(
+            table::DEFAULTS.len(),
+            DefaultMountOptions::NAMES.len(),
+            "all bits"
+        );
+        let mut without = superblock(DefaultMountOptions::JOURNAL_DATA, b"");
+        without.compatible_bits.set(0);
+        let mut parsed = ParsedOptions::default();
+        parsed.for_volume(&without);
+        assert_eq!(parsed, ParsedOptions::default());
     }
 }

@@ -3,13 +3,18 @@
 //!
 //! An unknown *compatible* feature can be ignored, an unknown *read-only compatible* one forbids
 //! writing, an unknown *incompatible* one forbids any use. The words keep unknown bits. Names are
-//! those that e2fsprogs prints and that `-O` takes; [`NAMES`] lists all of them.
+//! those that e2fsprogs prints and that `-O` takes; [`table`] lists all features.
 //!
 //! Source: Linux `Documentation/filesystems/ext4/super.rst`; `ext4(5)` for the names.
+
+pub mod table;
+pub mod target;
 
 use core::fmt;
 
 use bitflags::bitflags;
+
+use table::{FEATURES, Feature};
 
 bitflags! {
     /// `s_feature_compat`.
@@ -207,11 +212,9 @@ pub fn word_names(word: Word, bits: u32) -> Vec<String> {
 }
 
 fn bit_name(word: Word, number: u32) -> String {
-    if let Some((_, _, name)) = NAMES
-        .iter()
-        .find(|(w, bit, _)| *w == word && *bit == 1 << number)
-    {
-        return (*name).to_owned();
+    let is_named = |feature: &&Feature| feature.word == word && feature.bit == 1 << number;
+    if let Some(feature) = FEATURES.iter().find(is_named) {
+        return feature.name.to_owned();
     }
     let letter = match word {
         Word::Compatible => 'C',
@@ -224,12 +227,11 @@ fn bit_name(word: Word, number: u32) -> String {
 /// Returns the word and the bit of a feature name, or of an older name that e2fsprogs still
 /// accepts.
 pub fn lookup(name: &str) -> Option<(Word, u32)> {
-    let known = NAMES
-        .iter()
-        .chain(ALIASES)
-        .find(|(_, _, known)| known.eq_ignore_ascii_case(name));
+    let names = FEATURES.iter().map(|row| (row.word, row.bit, row.name));
+    let mut names = names.chain(ALIASES.iter().copied());
+    let known = names.find(|(_, _, known)| known.eq_ignore_ascii_case(name));
     if let Some((word, bit, _)) = known {
-        return Some((*word, *bit));
+        return Some((word, bit));
     }
     let number = name.strip_prefix("FEATURE_")?;
     let word = match number.chars().next()? {
@@ -241,190 +243,6 @@ pub fn lookup(name: &str) -> Option<(Word, u32)> {
     let number: u32 = number[1..].parse().ok()?;
     1u32.checked_shl(number).map(|bit| (word, bit))
 }
-
-/// Every named feature: its word, its bit, its name.
-pub const NAMES: &[(Word, u32, &str)] = &[
-    (
-        Word::Compatible,
-        Compatible::DIR_PREALLOC.bits(),
-        "dir_prealloc",
-    ),
-    (
-        Word::Compatible,
-        Compatible::IMAGIC_INODES.bits(),
-        "imagic_inodes",
-    ),
-    (
-        Word::Compatible,
-        Compatible::HAS_JOURNAL.bits(),
-        "has_journal",
-    ),
-    (Word::Compatible, Compatible::EXT_ATTR.bits(), "ext_attr"),
-    (
-        Word::Compatible,
-        Compatible::RESIZE_INODE.bits(),
-        "resize_inode",
-    ),
-    (Word::Compatible, Compatible::DIR_INDEX.bits(), "dir_index"),
-    (Word::Compatible, Compatible::LAZY_BG.bits(), "lazy_bg"),
-    (
-        Word::Compatible,
-        Compatible::SNAPSHOT_BITMAP.bits(),
-        "snapshot_bitmap",
-    ),
-    (
-        Word::Compatible,
-        Compatible::SPARSE_SUPER2.bits(),
-        "sparse_super2",
-    ),
-    (
-        Word::Compatible,
-        Compatible::FAST_COMMIT.bits(),
-        "fast_commit",
-    ),
-    (
-        Word::Compatible,
-        Compatible::STABLE_INODES.bits(),
-        "stable_inodes",
-    ),
-    (
-        Word::Compatible,
-        Compatible::ORPHAN_FILE.bits(),
-        "orphan_file",
-    ),
-    (
-        Word::Incompatible,
-        Incompatible::COMPRESSION.bits(),
-        "compression",
-    ),
-    (
-        Word::Incompatible,
-        Incompatible::FILETYPE.bits(),
-        "filetype",
-    ),
-    (
-        Word::Incompatible,
-        Incompatible::NEEDS_RECOVERY.bits(),
-        "needs_recovery",
-    ),
-    (
-        Word::Incompatible,
-        Incompatible::JOURNAL_DEV.bits(),
-        "journal_dev",
-    ),
-    (Word::Incompatible, Incompatible::META_BG.bits(), "meta_bg"),
-    (Word::Incompatible, Incompatible::EXTENTS.bits(), "extent"),
-    (Word::Incompatible, Incompatible::IS_64BIT.bits(), "64bit"),
-    (Word::Incompatible, Incompatible::MMP.bits(), "mmp"),
-    (Word::Incompatible, Incompatible::FLEX_BG.bits(), "flex_bg"),
-    (
-        Word::Incompatible,
-        Incompatible::EA_INODE.bits(),
-        "ea_inode",
-    ),
-    (Word::Incompatible, Incompatible::DIRDATA.bits(), "dirdata"),
-    (
-        Word::Incompatible,
-        Incompatible::METADATA_CSUM_SEED.bits(),
-        "metadata_csum_seed",
-    ),
-    (
-        Word::Incompatible,
-        Incompatible::LARGE_DIR.bits(),
-        "large_dir",
-    ),
-    (
-        Word::Incompatible,
-        Incompatible::INLINE_DATA.bits(),
-        "inline_data",
-    ),
-    (Word::Incompatible, Incompatible::ENCRYPT.bits(), "encrypt"),
-    (
-        Word::Incompatible,
-        Incompatible::CASEFOLD.bits(),
-        "casefold",
-    ),
-    (
-        Word::ReadOnlyCompatible,
-        ReadOnlyCompatible::SPARSE_SUPER.bits(),
-        "sparse_super",
-    ),
-    (
-        Word::ReadOnlyCompatible,
-        ReadOnlyCompatible::LARGE_FILE.bits(),
-        "large_file",
-    ),
-    (
-        Word::ReadOnlyCompatible,
-        ReadOnlyCompatible::HUGE_FILE.bits(),
-        "huge_file",
-    ),
-    (
-        Word::ReadOnlyCompatible,
-        ReadOnlyCompatible::UNINIT_BG.bits(),
-        "uninit_bg",
-    ),
-    (
-        Word::ReadOnlyCompatible,
-        ReadOnlyCompatible::DIR_NLINK.bits(),
-        "dir_nlink",
-    ),
-    (
-        Word::ReadOnlyCompatible,
-        ReadOnlyCompatible::EXTRA_ISIZE.bits(),
-        "extra_isize",
-    ),
-    (
-        Word::ReadOnlyCompatible,
-        ReadOnlyCompatible::HAS_SNAPSHOT.bits(),
-        "snapshot",
-    ),
-    (
-        Word::ReadOnlyCompatible,
-        ReadOnlyCompatible::QUOTA.bits(),
-        "quota",
-    ),
-    (
-        Word::ReadOnlyCompatible,
-        ReadOnlyCompatible::BIGALLOC.bits(),
-        "bigalloc",
-    ),
-    (
-        Word::ReadOnlyCompatible,
-        ReadOnlyCompatible::METADATA_CSUM.bits(),
-        "metadata_csum",
-    ),
-    (
-        Word::ReadOnlyCompatible,
-        ReadOnlyCompatible::REPLICA.bits(),
-        "replica",
-    ),
-    (
-        Word::ReadOnlyCompatible,
-        ReadOnlyCompatible::READ_ONLY.bits(),
-        "read-only",
-    ),
-    (
-        Word::ReadOnlyCompatible,
-        ReadOnlyCompatible::PROJECT.bits(),
-        "project",
-    ),
-    (
-        Word::ReadOnlyCompatible,
-        ReadOnlyCompatible::SHARED_BLOCKS.bits(),
-        "shared_blocks",
-    ),
-    (
-        Word::ReadOnlyCompatible,
-        ReadOnlyCompatible::VERITY.bits(),
-        "verity",
-    ),
-    (
-        Word::ReadOnlyCompatible,
-        ReadOnlyCompatible::ORPHAN_PRESENT.bits(),
-        "orphan_present",
-    ),
-];
 
 /// Alternative names that `-O` takes.
 const ALIASES: &[(Word, u32, &str)] = &[
@@ -447,9 +265,9 @@ mod tests {
 
     #[test]
     fn every_name_leads_to_its_bit_and_back() {
-        for (word, bit, name) in NAMES {
-            assert_eq!(lookup(name), Some((*word, *bit)));
-            assert_eq!(word_names(*word, *bit), [*name]);
+        for row in FEATURES {
+            assert_eq!(lookup(row.name), Some((row.word, row.bit)));
+            assert_eq!(word_names(row.word, row.bit), [row.name]);
         }
         for word in [
             Word::Compatible,
@@ -492,12 +310,12 @@ mod tests {
     #[test]
     fn bits_are_set_and_cleared_in_their_word() {
         let mut features = Features::default();
-        for (word, bit, _) in NAMES {
-            features.set(*word, *bit, true);
+        for row in FEATURES {
+            features.set(row.word, row.bit, true);
         }
-        assert_eq!(features.names().len(), NAMES.len());
+        assert_eq!(features.names().len(), FEATURES.len());
         features.set(Word::Compatible, Compatible::HAS_JOURNAL.bits(), false);
         assert!(!features.compatible.contains(Compatible::HAS_JOURNAL));
-        assert_eq!(features.names().len(), NAMES.len() - 1);
+        assert_eq!(features.names().len(), FEATURES.len() - 1);
     }
 }

@@ -16,8 +16,10 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 use crate::feature::Features;
 
 mod backups;
+mod default_options;
 
 pub use backups::{Backups, is_sparse_backup};
+pub use default_options::DefaultMountOptions;
 
 /// Offset of the primary superblock from the start of the device in bytes.
 pub const OFFSET: u64 = 1024;
@@ -62,38 +64,6 @@ bitflags! {
         const ORPHAN = 0x0004;
         /// Fast commits are being replayed.
         const FAST_COMMIT_REPLAY = 0x0020;
-    }
-}
-
-bitflags! {
-    /// `s_default_mount_opts`: mount options that apply unless overridden.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-    pub struct DefaultMountOptions: u32 {
-        /// `debug`.
-        const DEBUG = 0x0001;
-        /// `bsdgroups`: new files take the directory's group.
-        const BSD_GROUPS = 0x0002;
-        /// `user_xattr`.
-        const USER_XATTR = 0x0004;
-        /// `acl`.
-        const ACL = 0x0008;
-        /// `uid16`: only the lower halves of owners are stored.
-        const UID16 = 0x0010;
-        /// `journal_data`: data=journal. With [`Self::JOURNAL_DATA_ORDERED`] it means
-        /// data=writeback.
-        const JOURNAL_DATA = 0x0020;
-        /// `journal_data_ordered`: data=ordered.
-        const JOURNAL_DATA_ORDERED = 0x0040;
-        /// `journal_data_writeback`: data=writeback; both bits of the mode.
-        const JOURNAL_DATA_WRITEBACK = 0x0060;
-        /// `nobarrier`.
-        const NO_BARRIER = 0x0100;
-        /// `block_validity`.
-        const BLOCK_VALIDITY = 0x0200;
-        /// `discard`.
-        const DISCARD = 0x0400;
-        /// `nodelalloc`.
-        const NO_DELAYED_ALLOCATION = 0x0800;
     }
 }
 

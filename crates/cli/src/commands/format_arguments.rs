@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use ext::mkfs::{FileSystemType, JournalOption, Options, UsageType};
+use layout::feature::target::{TARGETS, Target};
 use uuid::Uuid;
 
 /// The feature that makes a device a journal.
@@ -45,6 +46,10 @@ pub(crate) struct FormatArguments {
     /// external journal.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
+    /// System or program that will use the file system: with -t ext4, the features that its own
+    /// mke2fs would choose. `jext info --for` lists them.
+    #[arg(long = "for", value_name = "TARGET", value_parser = parse_target)]
+    target: Option<Target>,
     /// Journal: size=MEGABYTES, or device=DEV for an external one.
     #[arg(short = 'J', value_name = "OPTIONS")]
     journal: Vec<String>,
@@ -78,6 +83,14 @@ fn parse_type(text: &str) -> Result<FileSystemType, String> {
 fn parse_usage(text: &str) -> Result<UsageType, String> {
     let expected = "expected floppy, small, default, big, huge, news, largefile or largefile4";
     UsageType::from_name(text).ok_or_else(|| expected.to_owned())
+}
+
+/// Parses the name of a target.
+pub(super) fn parse_target(text: &str) -> Result<Target, String> {
+    Target::named(text).copied().ok_or_else(|| {
+        let names = TARGETS.iter().map(|target| target.name);
+        format!("expected {}", names.collect::<Vec<_>>().join(", "))
+    })
 }
 
 /// Returns a random UUID.
@@ -152,6 +165,10 @@ impl FormatArguments {
             seconds: source_date()?,
             ..defaults
         };
+        let is_ext4 = options.file_system == FileSystemType::Ext4;
+        if let Some(target) = self.target.filter(|_| is_ext4) {
+            options.features.add(target.edits)?;
+        }
         for list in &self.features {
             options
                 .features

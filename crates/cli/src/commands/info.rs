@@ -15,10 +15,13 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use block::BlockDevice;
 use clap::Args;
+use layout::feature::Features;
+use layout::feature::target::{Target, Verdict};
 use layout::superblock::{self as disk, Superblock};
 use serde_json::Value;
 use zerocopy::FromBytes;
 
+use super::format_arguments::parse_target;
 use crate::advice;
 use crate::foreign;
 use crate::image::{self, Replayed, has_replayed, open_to_look, replay_in_memory};
@@ -40,6 +43,10 @@ pub(crate) struct Arguments {
     /// Also show each group: its bitmaps, its inode table, its free blocks and inodes.
     #[arg(long)]
     groups: bool,
+    /// Only say if this system or program writes or reads the file system: debian-12, debian-13,
+    /// grub-2.06, grub-2.12. The exit status is 1 if it does not.
+    #[arg(long = "for", value_name = "TARGET", value_parser = parse_target)]
+    target: Option<Target>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -61,6 +68,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let context = || arguments.device.clone();
     let device = open_to_look(&arguments.device)?;
     let lying = raw_superblock(&device).with_context(context)?;
+    if let Some(target) = &arguments.target {
+        return judge(target, lying.features());
+    }
     let log = arguments.journal.as_deref().map(open_to_look).transpose()?;
     let (replayed, superblock) = replayed(&arguments.device, &device, log.as_ref(), lying);
     let mut facts = facts::facts(&superblock);
@@ -87,6 +97,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         output::print(&text)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the use that a target has for a volume with these features.
+fn judge(target: &Target, features: Features) -> Result<ExitCode> {
+    let (verdict, status) = match target.judge(features) {
+        Verdict::Writes => ("reads and writes it".to_owned(), ExitCode::SUCCESS),
+        Verdict::Reads(names) if names.is_empty() => ("reads it".to_owned(), ExitCode::SUCCESS),
+        Verdict::Reads(names) => (
+            format!("reads it, and does not write {}", names.join(", ")),
+            ExitCode::SUCCESS,
+        ),
+        Verdict::Refuses(names) => (format!("refuses {}", names.join(", ")), ExitCode::FAILURE),
+    };
+    output::print(&format!("{} ({}): {verdict}\n", target.name, target.what))?;
+    Ok(status)
 }
 
 /// Returns the device after a replay in memory, if the journal needs recovery, and the superblock,

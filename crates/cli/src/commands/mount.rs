@@ -22,7 +22,7 @@ use fuse::{Mount, Unmounter};
 use crate::advice;
 use crate::image::{
     Access, MountArguments, explain, has_replayed, open_device, parse_device, replayed,
-    warn_of_errors,
+    take_defaults, warn_of_errors,
 };
 use crate::output;
 use options::Options;
@@ -122,9 +122,12 @@ fn open(image: &str, options: &Options) -> Result<(Volume, OpenReport)> {
     let engine = &mut options.engine.options.clone();
     let attempt = |access, engine: &MountOptions| -> Result<(Volume, OpenReport)> {
         let device = open_device(image, access)?;
-        let journal = options.engine.journal_path.as_deref();
+        let mut parsed = options.engine.clone();
+        parsed.options = engine.clone();
+        take_defaults(image, &mut parsed, &device);
+        let journal = parsed.journal_path.as_deref();
         let journal = journal.map(|text| open_device(text, access)).transpose()?;
-        let opened = Volume::open_with_report(Arc::clone(&device), journal, engine.clone());
+        let opened = Volume::open_with_report(Arc::clone(&device), journal, parsed.options);
         opened
             .map_err(|error| explain(error, &device))
             .with_context(|| image.to_owned())

@@ -30,28 +30,6 @@ const HASHES: &[(&str, HashVersion)] = &[
     ("tea", HashVersion::Tea),
 ];
 
-/// Default mount options by the names of tune2fs.
-const MOUNT_OPTIONS: &[(&str, DefaultMountOptions)] = &[
-    ("debug", DefaultMountOptions::DEBUG),
-    ("bsdgroups", DefaultMountOptions::BSD_GROUPS),
-    ("user_xattr", DefaultMountOptions::USER_XATTR),
-    ("acl", DefaultMountOptions::ACL),
-    ("uid16", DefaultMountOptions::UID16),
-    ("journal_data", DefaultMountOptions::JOURNAL_DATA),
-    (
-        "journal_data_ordered",
-        DefaultMountOptions::JOURNAL_DATA_ORDERED,
-    ),
-    (
-        "journal_data_writeback",
-        DefaultMountOptions::JOURNAL_DATA_WRITEBACK,
-    ),
-    ("nobarrier", DefaultMountOptions::NO_BARRIER),
-    ("block_validity", DefaultMountOptions::BLOCK_VALIDITY),
-    ("nodelalloc", DefaultMountOptions::NO_DELAYED_ALLOCATION),
-    ("discard", DefaultMountOptions::DISCARD),
-];
-
 /// Change a file system's label, UUID, journal and defaults. It must be closed cleanly.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -340,14 +318,15 @@ fn mount_options(lists: &[String]) -> Result<(DefaultMountOptions, DefaultMountO
     for text in names.filter(|name| !name.is_empty()) {
         let name = text.strip_prefix('^');
         let plain = name.unwrap_or(text);
-        let found = MOUNT_OPTIONS.iter().find(|(known, _)| *known == plain);
+        let mut names = DefaultMountOptions::NAMES.iter();
+        let found = names.find(|(known, _)| *known == plain);
         let (_, bits) = found.with_context(|| format!("-o {text}: no such option"))?;
         if name.is_some() {
             changes.1 |= *bits;
         } else {
             // Only one data mode can be set.
-            if bits.intersects(DefaultMountOptions::JOURNAL_DATA_WRITEBACK) {
-                changes.1 |= DefaultMountOptions::JOURNAL_DATA_WRITEBACK;
+            if bits.intersects(DefaultMountOptions::DATA_MODE) {
+                changes.1 |= DefaultMountOptions::DATA_MODE;
             }
             changes.0 |= *bits;
         }

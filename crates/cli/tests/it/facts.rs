@@ -1,5 +1,8 @@
 //! info beside dumpe2fs, fact by fact: what dumpe2fs tells, info tells too, and the same.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::Value;
 use testkit::tool;
 
@@ -415,4 +418,42 @@ fn damage_of_a_journal_is_a_fact_among_others() {
     assert_eq!(info["journal"], "internal, inode 8");
     let damage = info["journal_damage"].as_str().unwrap();
     assert!(damage.contains("no magic number"), "{damage}");
+}
+
+/// `mkfs --for` chooses the features of the target's own mke2fs, and `info --for` judges them.
+#[test]
+fn targets_get_the_features_of_their_mke2fs() {
+    let folder = Folder::new();
+    let built = std::env::var("HOME").map(|home| home + "/.cache/jext/e2fsprogs");
+    let built = std::env::var("JEXT_E2FSPROGS")
+        .or(built)
+        .unwrap_or_default();
+    let newer = format!("{built}/trixie/sbin/mke2fs");
+    for (target, mke2fs) in [("debian-12", "mke2fs"), ("debian-13", &newer)] {
+        let (ours, theirs) = (format!("{target}.img"), format!("{target}-theirs.img"));
+        folder.good(&format!("mkfs -q -t ext4 --for {target} {ours} 64M"));
+        let said = folder.good(&format!("info --for {target} {ours}"));
+        assert!(said.ends_with("reads and writes it\n"), "{said}");
+        if mke2fs.starts_with('/') && !Path::new(mke2fs).exists() {
+            continue;
+        }
+        let path = folder.path().join(&theirs);
+        fs::File::create(&path).unwrap().set_len(64 << 20).unwrap();
+        let path = path.to_str().unwrap();
+        tool::run_well(mke2fs, &["-q", "-F", "-t", "ext4", path]);
+        let features = |image: &str| {
+            let facts = folder.good(&format!("info {image}"));
+            let line = facts.lines().find(|line| line.starts_with("Features:"));
+            line.unwrap().to_owned()
+        };
+        assert_eq!(features(&ours), features(&theirs), "{target}");
+    }
+    let refused = folder
+        .command("info --for grub-2.06 debian-13.img")
+        .assert()
+        .code(1);
+    let refused = String::from_utf8_lossy(&refused.get_output().stdout).into_owned();
+    assert!(refused.contains("refuses metadata_csum_seed"), "{refused}");
+    let reads = folder.good("info --for grub-2.12 debian-13.img");
+    assert!(reads.ends_with(": reads it\n"), "{reads}");
 }

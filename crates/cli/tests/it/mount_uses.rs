@@ -77,6 +77,32 @@ fn options_of_ext3_that_are_true_are_accepted() {
     assert!(refused.contains("noacl"), "{refused}");
 }
 
+/// The bits that `tune2fs -o` sets, and the list of `tune2fs -E mount_opts=`: both on the kernel's
+/// ext3 and here. What was given counts more.
+#[test]
+fn options_of_the_superblock_are_taken() {
+    let Some(place) = Place::new() else { return };
+    place.good("tune2fs -o bsdgroups,nodelalloc disk.img");
+    let script = "mkdir mnt/d && chgrp 7 mnt/d && mkdir mnt/d/new && touch mnt/d/file && stat -c '%g %A' mnt/d/new mnt/d/file; jext umount mnt 2>/dev/null || umount mnt";
+    let ours = place.good(&format!("jext mount disk.img mnt && {script}"));
+    assert_eq!(ours, "7 drwxr-xr-x\n7 -rw-r--r--\n");
+    place.good("jext rm -r disk.img:/d");
+    let kernel = place.good(&format!("mount -o loop disk.img mnt && {script}"));
+    assert_eq!(ours, kernel);
+    place.good("jext rm -r disk.img:/d");
+    let ours = place.good(&format!("jext mount -o nogrpid disk.img mnt && {script}"));
+    assert_eq!(ours, "0 drwxr-xr-x\n0 -rw-r--r--\n");
+    place.good(
+        "debugfs -w -R 'ssv mount_opts minixdf,nogrpid' disk.img && jext rm -r disk.img:/d 2>/dev/null",
+    );
+    let ours = place.good(&format!("jext mount disk.img mnt && {script}"));
+    let warning =
+        "jext: warning: disk.img: in its superblock: mount option \"minixdf\": not supported";
+    assert!(ours.contains(warning), "{ours}");
+    assert!(ours.contains("0 drwxr-xr-x\n0 -rw-r--r--\n"), "{ours}");
+    place.0.check("disk.img");
+}
+
 #[test]
 fn a_mount_is_remounted() {
     let Some(place) = Place::new() else { return };

@@ -3,17 +3,8 @@
 //!
 //! # Features
 //!
-//! | word | known |
-//! |---|---|
-//! | compatible | all; an unknown one is harmless by definition |
-//! | incompatible | `filetype`, `needs_recovery`; `journal_dev` has its own message |
-//! | incompatible, of ext4 | `extent`, `64bit`, `flex_bg`, `metadata_csum_seed` |
-//! | incompatible, of ext4 | `meta_bg`, `large_dir`, `ea_inode` |
-//! | read-only compatible | `sparse_super`, `large_file` |
-//! | read-only compatible, of ext4 | `huge_file`, `uninit_bg`, `dir_nlink`, `extra_isize` |
-//! | read-only compatible, of ext4 | `metadata_csum`, `orphan_present` |
-//!
-//! Any other read-only compatible feature opens a volume read-only.
+//! [`layout::feature::table`] has the outcome of each: written, read-only, or refused by name.
+//! An unknown compatible feature has no effect.
 //!
 //! Counts (free blocks, free inodes) are not trusted: the group descriptors have the exact ones.
 
@@ -22,6 +13,7 @@ mod sizes;
 mod state;
 
 use layout::InodeNr;
+use layout::feature::table::{FEATURES, Oracles, Outcome, with_outcome};
 use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible, Word, word_names};
 use layout::superblock as disk;
 use zerocopy::FromBytes;
@@ -38,26 +30,12 @@ use crate::error::{Corrupt, Error, Result};
 const HASH_VERSION_MAX: u8 = 5;
 /// Offset of the hash versions that treat the bytes of names as unsigned.
 const HASH_UNSIGNED: u8 = 3;
-/// The known incompatible features.
-const INCOMPATIBLE: Incompatible = Incompatible::FILETYPE.union(Incompatible::NEEDS_RECOVERY);
-/// The known incompatible features of ext4.
-const INCOMPATIBLE_EXT4: Incompatible = Incompatible::EXTENTS
-    .union(Incompatible::IS_64BIT)
-    .union(Incompatible::FLEX_BG)
-    .union(Incompatible::METADATA_CSUM_SEED)
-    .union(Incompatible::META_BG)
-    .union(Incompatible::LARGE_DIR)
-    .union(Incompatible::EA_INODE);
-/// The known read-only compatible features.
-const READ_ONLY_COMPATIBLE: ReadOnlyCompatible =
-    ReadOnlyCompatible::SPARSE_SUPER.union(ReadOnlyCompatible::LARGE_FILE);
-/// The known read-only compatible features of ext4.
-const READ_ONLY_COMPATIBLE_EXT4: ReadOnlyCompatible = ReadOnlyCompatible::HUGE_FILE
-    .union(ReadOnlyCompatible::UNINIT_BG)
-    .union(ReadOnlyCompatible::DIR_NLINK)
-    .union(ReadOnlyCompatible::EXTRA_ISIZE)
-    .union(ReadOnlyCompatible::METADATA_CSUM)
-    .union(ReadOnlyCompatible::ORPHAN_PRESENT);
+/// The supported incompatible features.
+const INCOMPATIBLE: u32 = with_outcome(Word::Incompatible, Outcome::Written);
+/// The supported read-only compatible features.
+const READ_ONLY_COMPATIBLE: u32 = with_outcome(Word::ReadOnlyCompatible, Outcome::Written);
+/// The read-only compatible features that change more than writing.
+const REFUSED: u32 = with_outcome(Word::ReadOnlyCompatible, Outcome::Refused);
 
 /// A validated superblock.
 #[derive(Debug, Clone)]
@@ -130,11 +108,7 @@ impl Superblock {
         }
         let geometry = sizes::geometry(&raw, features, device_bytes)?;
         let (journal_inode, journal_uuid) = journal(&raw, features, &geometry)?;
-        let unknown = features
-            .read_only_compatible
-            .difference(READ_ONLY_COMPATIBLE)
-            .difference(READ_ONLY_COMPATIBLE_EXT4)
-            .bits();
+        let unknown = features.read_only_compatible.bits() & !READ_ONLY_COMPATIBLE;
         let has_dir_index = features.compatible.contains(Compatible::DIR_INDEX);
         Ok(Self {
             journal_inode,
@@ -248,12 +222,25 @@ fn check_features(features: Features) -> Result<()> {
             "this is a journal device; open the file system that it belongs to".to_owned(),
         ));
     }
-    let known = INCOMPATIBLE.union(INCOMPATIBLE_EXT4);
-    let unknown = features.incompatible.difference(known).bits();
-    if unknown != 0 {
-        let names = word_names(Word::Incompatible, unknown).join(", ");
+    let unknown = [
+        (
+            Word::Incompatible,
+            features.incompatible.bits() & !INCOMPATIBLE,
+        ),
+        (
+            Word::ReadOnlyCompatible,
+            features.read_only_compatible.bits() & REFUSED,
+        ),
+    ];
+    let names = unknown
+        .into_iter()
+        .flat_map(|(word, bits)| word_names(word, bits));
+    let names: Vec<String> = names.collect();
+    if !names.is_empty() {
         return Err(Error::Unsupported(format!(
-            "unsupported incompatible features: {names}; Linux's ext4 mounts it, fuse2fs and debugfs read it"
+            "unsupported features: {}{}",
+            names.join(", "),
+            advice(&unknown)
         )));
     }
     let has_journal = features.compatible.contains(Compatible::HAS_JOURNAL);
@@ -266,6 +253,24 @@ fn check_features(features: Features) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Returns the programs that read a volume with these features.
+fn advice(unknown: &[(Word, u32)]) -> &'static str {
+    let set = unknown.iter().flat_map(|(word, bits)| {
+        let bits = (0..u32::BITS).map(move |number| 1 << number & bits);
+        bits.filter(|bit| *bit != 0).map(|bit| (*word, bit))
+    });
+    let mut oracles = Oracles::all();
+    for (word, bit) in set {
+        let mut rows = FEATURES.iter();
+        let row = rows.find(|row| (row.word, row.bit) == (word, bit));
+        oracles &= row.map_or(Oracles::empty(), |row| row.oracles);
+    }
+    match oracles.contains(Oracles::E2FSCK_1_47_0) {
+        true => "; Linux's ext4 mounts it, fuse2fs and debugfs read it",
+        false => "",
+    }
 }
 
 fn check_checksum_type(raw: &disk::Superblock, features: Features) -> Result<()> {

@@ -263,6 +263,16 @@ fn check(
 /// Checks that the seed of the checksums, of which the UUID is a part, stays.
 fn check_seed(superblock: &Superblock, changes: &Changes) -> Result<()> {
     let raw = &superblock.raw;
+    let is_renamed = changes.uuid.is_some_and(|uuid| uuid != raw.uuid);
+    let is_stable = superblock
+        .features
+        .compatible
+        .contains(Compatible::STABLE_INODES);
+    if is_renamed && is_stable {
+        return Err(Error::Unsupported(
+            "the UUID has to stay: the volume has the feature stable_inodes".to_owned(),
+        ));
+    }
     let checksums = Checksums::of(raw, superblock.features);
     let seed = features::CHECKSUM_SEED;
     let is_asked = changes.features.contains(&seed);
@@ -281,7 +291,6 @@ fn check_seed(superblock: &Superblock, changes: &Changes) -> Result<()> {
         }
         return Ok(());
     }
-    let is_renamed = changes.uuid.is_some_and(|uuid| uuid != raw.uuid);
     match checksums {
         Checksums::Metadata(_) if is_renamed && !has_seed && !is_asked => {
             Err(Error::Unsupported(

@@ -163,9 +163,10 @@ fn make_within(
     };
     let _held = core.hold_for_names(&[parent])?;
     let mut handle = core.begin(core.credits(Step::Create, credits))?;
-    let mut state = fresh_state(parent_state, kind, new, inherited.permissions);
+    let mut state = fresh_state(core, parent_state, kind, new, inherited.permissions);
     let has_map = matches!(kind, FileKind::Regular | FileKind::Directory);
-    if has_map && core.superblock.has_extents() {
+    let has_flag = has_map || rt::mutant!("extents/flag-without-tree");
+    if has_flag && core.superblock.has_extents() {
         state.use_extents();
     }
     let inode = match allocate(core, &mut handle, directory, state) {
@@ -324,6 +325,7 @@ fn free_number(core: &Core, handle: &mut Handle<'_>, inode: &Inode) -> Result<()
 
 /// Returns the initial state of a new inode.
 pub(super) fn fresh_state(
+    core: &Core,
     parent: &InodeState,
     kind: FileKind,
     new: &NewInode,
@@ -331,13 +333,18 @@ pub(super) fn fresh_state(
 ) -> InodeState {
     let mut permissions = permissions & 0o7777;
     let mut gid = new.gid;
-    if parent.permissions & SET_GID != 0 {
+    if core.options.directory_groups {
+        gid = parent.gid;
+    } else if parent.permissions & SET_GID != 0 {
         gid = parent.gid;
         if kind == FileKind::Directory {
             permissions |= SET_GID;
         }
     }
-    let generation = rt::random_u64() as u32;
+    let generation = match rt::mutant!("inode/generation-kept") {
+        true => 1,
+        false => rt::random_u64() as u32,
+    };
     let mut state = InodeState::fresh(kind, permissions, new.uid, gid, generation);
     state.flags |= parent
         .flags

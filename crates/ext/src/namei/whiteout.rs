@@ -31,7 +31,7 @@ pub(super) fn allocate(
         uid: owner.uid,
         gid: owner.gid,
     };
-    let state = fresh_state(parent_state, FileKind::CharacterDevice, &new, 0);
+    let state = fresh_state(core, parent_state, FileKind::CharacterDevice, &new, 0);
     create::allocate(core, handle, parent, state)
 }
 

@@ -9,6 +9,7 @@ mod mapped;
 mod meta_groups;
 mod mutations;
 mod orphan_file;
+mod pitfalls;
 mod sequences;
 mod trees;
 mod written;

@@ -24,6 +24,7 @@ mod durability;
 mod ext4;
 mod failures;
 mod faults;
+mod features;
 mod foreign_writes;
 mod full;
 mod history;

@@ -37,6 +37,14 @@ pub fn assert_fsck_clean(image: &Image, when: &str) {
     );
 }
 
+/// Returns the e2fsck 1.47.2 that `scripts/build-e2fsprogs` builds, if it is there.
+pub fn newer_e2fsck() -> Option<String> {
+    let built = std::env::var("HOME").map(|home| home + "/.cache/jext/e2fsprogs");
+    let folder = std::env::var("JEXT_E2FSPROGS").or(built);
+    let newer = folder.unwrap_or_default() + "/trixie/sbin/e2fsck";
+    std::path::Path::new(&newer).exists().then_some(newer)
+}
+
 /// Returns the tree as the Linux kernel reads it; none if the test runs without root.
 pub fn kernel_tree(image: &Image) -> Option<Tree> {
     if !privilege::is_granted() {

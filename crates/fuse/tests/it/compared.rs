@@ -1,15 +1,14 @@
-//! Shell scripts that run on the kernel's ext3 and on a mount: both must print the same.
+//! Shell scripts that run on the kernel's ext3 or ext4 and on a mount: both must print the same.
 
-use std::cell::RefCell;
 use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use ext::mkfs;
+use ext::mkfs::{self, FileSystemType};
 use fuse::Settings;
 use testkit::tool;
 
-use super::support::{IMAGE_BYTES, Place};
+use super::support::{IMAGE_BYTES, KINDS, Place};
 
 /// Block size on both sides, equal to the page size.
 const BLOCK_BYTES: u32 = 4096;
@@ -200,7 +199,7 @@ fn run(script: &str, directory: &Path, outside: &Path) -> String {
     tool::run_well("bash", &["-c", &text])
 }
 
-/// Runs each of the scripts on the kernel's ext3, and again on a mount.
+/// Runs each of the scripts on the kernel's ext3 and ext4, and again on mounts.
 #[track_caller]
 fn compare(name: &str) {
     compare_with(name, &[false, true]);
@@ -217,36 +216,47 @@ fn compare_with(name: &str, are_lazy: &[bool]) {
     std::fs::set_permissions(outside.path(), Permissions::from_mode(0o755)).unwrap();
     let image = outside.path().join("image");
     File::create(&image).unwrap().set_len(IMAGE_BYTES).unwrap();
-    let words = ["-q", "-F", "-t", "ext3", "-b", "4096"];
-    let words = words.iter().copied().chain(image.to_str());
-    tool::run_well("mke2fs", &words.collect::<Vec<_>>());
-    let expected = RefCell::new(String::new());
-    {
-        let kernel = testkit::Mount::new(&image, None, "ext3", "rw").unwrap();
-        *expected.borrow_mut() = run(script, &kernel.at(""), outside.path());
+    for (file_system, kind, ways) in KINDS {
+        let words = ["-q", "-F", "-t", kind, "-b", "4096"];
+        let words = words.iter().copied().chain(image.to_str());
+        tool::run_well("mke2fs", &words.collect::<Vec<_>>());
+        let kernel = testkit::Mount::new(&image, None, kind, "rw").unwrap();
+        let expected = run(script, &kernel.at(""), outside.path());
+        drop(kernel);
+        for is_lazy_open in are_lazy.iter().copied().filter(|way| ways.contains(way)) {
+            let found = on_ours(file_system, is_lazy_open, script, outside.path());
+            let differs = expected.lines().zip(found.lines());
+            let differs: Vec<_> = differs.filter(|(ours, theirs)| ours != theirs).collect();
+            assert!(
+                expected == found,
+                "lazy_open: {is_lazy_open}; {kind}, and ours: {differs:#?}"
+            );
+        }
     }
-    for is_lazy_open in are_lazy.iter().copied() {
-        let place = Place::with(&mkfs::Options {
-            block_bytes: Some(BLOCK_BYTES),
-            ..mkfs::Options::default()
-        });
-        let mut settings = Settings {
-            is_lazy_open,
-            ..Settings::default()
-        };
-        settings.description.allow_other = true;
-        let mounted = place.mount(&settings);
-        let found = run(script, &mounted.at(""), outside.path());
-        mounted.end().unwrap();
-        place.check();
-        let expected = expected.borrow();
-        let differs = expected.lines().zip(found.lines());
-        let differs: Vec<_> = differs.filter(|(ours, theirs)| ours != theirs).collect();
-        assert!(
-            *expected == found,
-            "lazy_open: {is_lazy_open}; ext3, and ours: {differs:#?}"
-        );
-    }
+}
+
+/// Returns the output of a script on a mount.
+fn on_ours(
+    file_system: FileSystemType,
+    is_lazy_open: bool,
+    script: &str,
+    outside: &Path,
+) -> String {
+    let place = Place::with(&mkfs::Options {
+        file_system,
+        block_bytes: Some(BLOCK_BYTES),
+        ..mkfs::Options::default()
+    });
+    let mut settings = Settings {
+        is_lazy_open,
+        ..Settings::default()
+    };
+    settings.description.allow_other = true;
+    let mounted = place.mount(&settings);
+    let found = run(script, &mounted.at(""), outside);
+    mounted.end().unwrap();
+    place.check();
+    found
 }
 
 #[test]

@@ -53,7 +53,11 @@ fn ranges_become_what_was_asked_for() {
         expected.resize(6_050_000, 0);
         assert!(fs::read(&path).unwrap() == expected);
         let beyond = rustix::fs::fallocate(&file, keep, 6_050_000, 10_000_000);
-        assert_eq!(beyond, Err(rustix::io::Errno::OPNOTSUPP));
+        let has_extents = !mounted.extents().is_empty();
+        match has_extents {
+            true => assert_eq!(beyond, Ok(())),
+            false => assert_eq!(beyond, Err(rustix::io::Errno::OPNOTSUPP)),
+        }
         let collapsed = rustix::fs::fallocate(&file, Flags::COLLAPSE_RANGE, 0, 4096);
         assert_eq!(collapsed, Err(rustix::io::Errno::OPNOTSUPP));
     });

@@ -5,15 +5,15 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use ext::mkfs;
+use ext::mkfs::{self, FileSystemType};
 use fuse::Settings;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 use testkit::tool;
 
-use super::support::{IMAGE_BYTES, Mounted, Place, on_a_mount};
+use super::support::{IMAGE_BYTES, KINDS, Mounted, Place, on_a_mount};
 
-/// Page size in bytes, and the block size where the kernel's ext3 is compared.
+/// Page size in bytes, and the block size where the kernel's file systems are compared.
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
 
@@ -133,14 +133,15 @@ fn make(path: &Path, case: &Case) -> File {
     file
 }
 
-fn with_pages_for_blocks() -> Place {
+fn with_pages_for_blocks(file_system: FileSystemType) -> Place {
     Place::with(&mkfs::Options {
+        file_system,
         block_bytes: Some(PAGE as u32),
         ..mkfs::Options::default()
     })
 }
 
-/// Runs a function on a mount of the kernel's ext3, and on one of jext.
+/// Runs a function on mounts of the kernel's ext3 and ext4, and on those of jext.
 fn on_both(work: impl Fn(&dyn Fn(&str) -> std::path::PathBuf, bool)) {
     if !testkit::privilege::is_granted() {
         return;
@@ -148,42 +149,36 @@ fn on_both(work: impl Fn(&dyn Fn(&str) -> std::path::PathBuf, bool)) {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
     File::create(&image).unwrap().set_len(IMAGE_BYTES).unwrap();
-    let words = [
-        "-q",
-        "-F",
-        "-t",
-        "ext3",
-        "-b",
-        "4096",
-        image.to_str().unwrap(),
-    ];
-    tool::run_well("mke2fs", &words);
-    let kernel = testkit::Mount::new(&image, None, "ext3", "rw").unwrap();
-    work(&|name| kernel.at(name), true);
-    drop(kernel);
-    for is_lazy_open in [false, true] {
-        let place = with_pages_for_blocks();
-        let settings = Settings {
-            is_lazy_open,
-            ..Settings::default()
-        };
-        let mounted = place.mount(&settings);
-        work(&|name| mounted.at(name), false);
-        mounted.end().unwrap();
-        place.check();
+    for (file_system, kind, are_lazy) in KINDS {
+        let image = image.to_str().unwrap();
+        tool::run_well("mke2fs", &["-q", "-F", "-t", kind, "-b", "4096", image]);
+        let kernel = testkit::Mount::new(image.as_ref(), None, kind, "rw").unwrap();
+        work(&|name| kernel.at(name), true);
+        drop(kernel);
+        for is_lazy_open in are_lazy.iter().copied() {
+            let place = with_pages_for_blocks(file_system);
+            let settings = Settings {
+                is_lazy_open,
+                ..Settings::default()
+            };
+            let mounted = place.mount(&settings);
+            work(&|name| mounted.at(name), false);
+            mounted.end().unwrap();
+            place.check();
+        }
     }
 }
 
-/// Records the results on the kernel's ext3, and asserts that jext's are the same.
+/// Records the results on the kernel's file system, and asserts that jext's are the same.
 fn compare<T: PartialEq + std::fmt::Debug>(find: impl Fn(&Path, &Case) -> T) {
-    let expected = std::cell::RefCell::new(Vec::new());
+    let expected = std::cell::RefCell::new(std::collections::BTreeMap::new());
     on_both(|at, is_kernel| {
         for (number, case) in CASES.iter().enumerate() {
             let found = find(&at(&format!("file-{number}")), case);
             if is_kernel {
-                expected.borrow_mut().push(found);
+                expected.borrow_mut().insert(number, found);
             } else {
-                assert_eq!(found, expected.borrow()[number], "{}", case.name);
+                assert_eq!(found, expected.borrow()[&number], "{}", case.name);
             }
         }
     });
@@ -201,7 +196,7 @@ fn what_is_not_written_back_yet_is_found() {
 }
 
 #[test]
-fn every_offset_has_the_answer_of_ext3() {
+fn every_offset_has_the_answer_of_the_kernel() {
     compare(|path, case| answers(&make(path, case)));
     compare(|path, case| {
         let file = make(path, case);
@@ -359,7 +354,7 @@ fn a_mount_ends_while_holes_are_looked_for() {
     if !testkit::privilege::is_granted() {
         return;
     }
-    let place = with_pages_for_blocks();
+    let place = with_pages_for_blocks(FileSystemType::Ext3);
     let mounted = place.mount(&Settings::default());
     let (found, all_found) = std::sync::mpsc::channel();
     let lookers: Vec<_> = (0..8_u64)

@@ -7,13 +7,24 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use block::{BlockDevice, FileDevice};
-use ext::{MountOptions, Volume, mkfs};
+use ext::mkfs::{self, FileSystemType};
+use ext::{MountOptions, Volume};
 use fuse::{Mount, MountError, Settings, Unmounter};
+use rustix::fs::IFlags;
 use tempfile::TempDir;
 use testkit::tool;
 
+/// The flag of inodes with extents (`chattr +e`).
+pub(crate) const EXTENTS: IFlags = IFlags::from_bits_retain(0x0008_0000);
 /// Size of an image in bytes.
 pub(crate) const IMAGE_BYTES: u64 = 64 << 20;
+
+/// The types of file systems, by their names in mount(8), and the ways of opening files of each:
+/// lazily or not.
+pub(crate) const KINDS: [(FileSystemType, &str, &[bool]); 2] = [
+    (FileSystemType::Ext3, "ext3", &[false, true]),
+    (FileSystemType::Ext4, "ext4", &[false]),
+];
 
 /// A folder with an image and a mount point.
 pub(crate) struct Place {
@@ -89,6 +100,12 @@ impl Mounted {
         self.point.join(name)
     }
 
+    /// Returns the flag of new files that have extents: none on ext3.
+    pub(crate) fn extents(&self) -> IFlags {
+        let root = std::fs::File::open(&self.point).unwrap();
+        rustix::fs::ioctl_getflags(root).unwrap() & EXTENTS
+    }
+
     /// Unmounts. Returns the result of serving the mount.
     pub(crate) fn end(mut self) -> Result<(), MountError> {
         self.unmounter.end().unwrap();
@@ -105,23 +122,28 @@ impl Drop for Mounted {
     }
 }
 
-/// Runs `work` on a mounted image, with both ways of opening files; the image must be clean
-/// afterwards.
+/// Runs `work` on mounted images of all types, with both ways of opening files; the image must be
+/// clean afterwards.
 #[track_caller]
 pub(crate) fn on_a_mount(work: impl Fn(&Mounted)) {
     if !testkit::privilege::is_granted() {
         return;
     }
-    for is_lazy_open in [false, true] {
-        let place = Place::new();
-        let mut settings = Settings {
-            is_lazy_open,
-            ..Settings::default()
-        };
-        settings.description.allow_other = true;
-        let mounted = place.mount(&settings);
-        work(&mounted);
-        mounted.end().unwrap();
-        place.check();
+    for (file_system, _, are_lazy) in KINDS {
+        for is_lazy_open in are_lazy.iter().copied() {
+            let place = Place::with(&mkfs::Options {
+                file_system,
+                ..mkfs::Options::default()
+            });
+            let mut settings = Settings {
+                is_lazy_open,
+                ..Settings::default()
+            };
+            settings.description.allow_other = true;
+            let mounted = place.mount(&settings);
+            work(&mounted);
+            mounted.end().unwrap();
+            place.check();
+        }
     }
 }

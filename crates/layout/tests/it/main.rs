@@ -6,6 +6,7 @@
 mod checksums;
 mod directory;
 mod dirhash;
+mod features;
 mod format_document;
 mod image;
 mod inode;

@@ -61,34 +61,11 @@ fn errors_text(raw: u16) -> &'static str {
 }
 
 fn mount_options_text(options: DefaultMountOptions) -> String {
-    let mode = options & DefaultMountOptions::JOURNAL_DATA_WRITEBACK;
-    let mode = match mode {
-        DefaultMountOptions::JOURNAL_DATA => Some("journal_data"),
-        DefaultMountOptions::JOURNAL_DATA_ORDERED => Some("journal_data_ordered"),
-        DefaultMountOptions::JOURNAL_DATA_WRITEBACK => Some("journal_data_writeback"),
-        _ => None,
-    };
-    let names = [
-        (DefaultMountOptions::DEBUG, "debug"),
-        (DefaultMountOptions::BSD_GROUPS, "bsdgroups"),
-        (DefaultMountOptions::USER_XATTR, "user_xattr"),
-        (DefaultMountOptions::ACL, "acl"),
-        (DefaultMountOptions::UID16, "uid16"),
-        (DefaultMountOptions::NO_BARRIER, "nobarrier"),
-        (DefaultMountOptions::BLOCK_VALIDITY, "block_validity"),
-        (DefaultMountOptions::DISCARD, "discard"),
-        (DefaultMountOptions::NO_DELAYED_ALLOCATION, "nodelalloc"),
-    ];
-    let set = names
-        .iter()
-        .filter(|(flag, _)| options.contains(*flag))
-        .map(|(_, name)| *name);
-    let all: Vec<&str> = mode.into_iter().chain(set).collect();
-    if all.is_empty() {
-        "(none)".to_owned()
-    } else {
-        all.join(" ")
+    let names = options.names();
+    if names.is_empty() {
+        return "(none)".to_owned();
     }
+    names.join(" ")
 }
 
 /// Checks every value of dumpe2fs that is in the superblock.

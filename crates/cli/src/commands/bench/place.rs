@@ -7,13 +7,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use block::DeviceText;
 use clap::Args;
 use ext::Volume;
-use jext::mount_options::ParsedOptions;
 use lab::targets::VolumeTarget;
 use workload::Target;
 use workload::directory::DirectoryTarget;
 
 use crate::commands::format_arguments::{Format, FormatArguments};
-use crate::image::{Access, MountArguments, open_parsed, parse_device};
+use crate::image::{Access, MountArguments, open_parsed, parse_device, take_defaults};
 
 /// Start of a target that is a guest.
 const GUEST_PREFIX: &str = "uml:";
@@ -107,11 +106,8 @@ fn place(arguments: &PlaceArguments) -> Result<Place> {
         bail!("{text}: exists in simulated time only; write a plan and use `jext lab run`");
     }
     let opened = open_parsed(&device, Access::Write)?;
-    let ParsedOptions {
-        options,
-        journal_path,
-    } = arguments.mount.parse()?;
-    let journal = match &journal_path {
+    let mut parsed = arguments.mount.parse()?;
+    let journal = match &parsed.journal_path {
         Some(text) => Some(open_parsed(&parse_device(text)?, Access::Write)?),
         None => None,
     };
@@ -120,7 +116,8 @@ fn place(arguments: &PlaceArguments) -> Result<Place> {
     } else if arguments.mkfs.is_some() {
         bail!("{text}: --mkfs is for mem:SIZE; `jext mkfs {text}` makes a file system there");
     }
-    let volume = Volume::open(opened, journal, options).with_context(|| text.clone())?;
+    take_defaults(text, &mut parsed, &opened);
+    let volume = Volume::open(opened, journal, parsed.options).with_context(|| text.clone())?;
     Ok(Place::Volume(Arc::new(VolumeTarget::new(
         volume,
         text.clone(),

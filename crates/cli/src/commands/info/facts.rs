@@ -4,9 +4,7 @@ use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
 use layout::superblock::{self as disk, MOUNT_COUNT_UNLIMITED, MiscFlags, Superblock};
 use serde_json::json;
 
-use super::words::{
-    error_policy, hex, kind, known, mount_options, name, seconds, state, time, uuid,
-};
+use super::words::{error_policy, hex, kind, known, name, seconds, state, time, uuid};
 use super::{Fact, fact};
 
 /// Names of directory hashes, by number.
@@ -56,7 +54,7 @@ fn identity(raw: &Superblock, features: Features) -> Vec<Fact> {
         fact(
             "default_mount_options",
             "Default mount options",
-            mount_options(raw),
+            raw.default_mount_options().names(),
         ),
         fact("state", "State", state(raw, features)),
         fact("errors", "On errors", error_policy(raw)),

@@ -1,24 +1,11 @@
 //! Text forms of single facts.
 
 use layout::feature::{Compatible, Features, Incompatible};
-use layout::superblock::{DefaultMountOptions, ErrorPolicy, State, Superblock};
+use layout::superblock::{ErrorPolicy, State, Superblock};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::output;
-
-/// Default mount options that have a bit each.
-const MOUNT_OPTIONS: &[(DefaultMountOptions, &str)] = &[
-    (DefaultMountOptions::DEBUG, "debug"),
-    (DefaultMountOptions::BSD_GROUPS, "bsdgroups"),
-    (DefaultMountOptions::USER_XATTR, "user_xattr"),
-    (DefaultMountOptions::ACL, "acl"),
-    (DefaultMountOptions::UID16, "uid16"),
-    (DefaultMountOptions::NO_BARRIER, "nobarrier"),
-    (DefaultMountOptions::BLOCK_VALIDITY, "block_validity"),
-    (DefaultMountOptions::DISCARD, "discard"),
-    (DefaultMountOptions::NO_DELAYED_ALLOCATION, "nodelalloc"),
-];
 
 /// Returns the name of a number, or the number if it is unknown.
 pub(super) fn known(names: &[&str], number: u32) -> String {
@@ -57,24 +44,6 @@ pub(super) fn error_policy(raw: &Superblock) -> String {
         Some(ErrorPolicy::Panic) => "panic".to_owned(),
         None => format!("unknown ({})", raw.error_policy.get()),
     }
-}
-
-/// Returns the data mode, a field of two bits, and the options of one bit each.
-pub(super) fn mount_options(raw: &Superblock) -> Vec<&'static str> {
-    let options = raw.default_mount_options();
-    let mode = options & DefaultMountOptions::JOURNAL_DATA_WRITEBACK;
-    let mode = match mode {
-        DefaultMountOptions::JOURNAL_DATA => Some("journal_data"),
-        DefaultMountOptions::JOURNAL_DATA_ORDERED => Some("journal_data_ordered"),
-        DefaultMountOptions::JOURNAL_DATA_WRITEBACK => Some("journal_data_writeback"),
-        _ => None,
-    };
-    let bits = MOUNT_OPTIONS
-        .iter()
-        .filter(|(bit, _)| options.contains(*bit));
-    mode.into_iter()
-        .chain(bits.map(|(_, name)| *name))
-        .collect()
 }
 
 pub(super) fn kind(features: Features) -> &'static str {

@@ -230,7 +230,8 @@ impl Group {
         bitmap: &Buffer,
     ) -> Result<&'m mut InodeMap, Corrupt> {
         if maps.inodes.is_none() {
-            let taken = if self.lacks_inode_bitmap.load(Ordering::Relaxed) {
+            let is_first = self.lacks_inode_bitmap.load(Ordering::Relaxed);
+            let taken = if is_first && !rt::mutant!("groups/inode-bitmap-read-before-use") {
                 Bitmap::clear(self.inode_count)
             } else {
                 let bytes = bitmap.read();
@@ -361,6 +362,7 @@ impl Group {
                 inodes: self.unused_inodes.load(Ordering::Relaxed),
             };
             uninit.block_bitmap |= rt::mutant!("groups/stays-uninitialised");
+            uninit.inode_bitmap |= rt::mutant!("groups/inodes-stay-uninitialised");
             if rt::mutant!("groups/inodes-stay-unused") {
                 uninit.inodes = self.inode_count;
             }

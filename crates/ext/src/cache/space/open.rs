@@ -201,7 +201,12 @@ fn group(
         damage,
         descriptor,
         free_blocks: AtomicU32::new(counts.free_blocks),
-        usable_blocks: AtomicU32::new(counts.free_blocks),
+        usable_blocks: AtomicU32::new(
+            match uninit.block_bitmap && rt::mutant!("groups/uninitialised-taken-as-full") {
+                true => 0,
+                false => counts.free_blocks,
+            },
+        ),
         free_inodes: AtomicU32::new(counts.free_inodes),
         directories: AtomicU32::new(counts.directories),
         lacks_block_bitmap: AtomicBool::new(uninit.block_bitmap),

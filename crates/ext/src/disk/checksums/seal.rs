@@ -112,7 +112,11 @@ impl Checksums {
         let Self::Metadata(seed) = self else { return };
         rt::charge(rt::Cost::Checksum(bytes.len() as u64));
         let (base, _) = Inode::ref_from_prefix(bytes).expect("an inode has at least its base");
-        let owner = metadata::owner(seed, inode.get(), base.generation.get());
+        let generation = match rt::mutant!("checksums/inode-without-generation") {
+            true => 0,
+            false => base.generation.get(),
+        };
+        let owner = metadata::owner(seed, inode.get(), generation);
         let [first, second, third, fourth] = metadata::inode(owner, bytes).to_le_bytes();
         bytes[LOW..LOW + 2].copy_from_slice(&[first, second]);
         if has_checksum_high(bytes) {
@@ -135,6 +139,9 @@ impl Checksums {
         let sum = match self {
             Self::None => return,
             Self::Descriptors(uuid) => checksum::group_descriptor_crc16(&uuid, group.get(), bytes),
+            Self::Metadata(seed) if rt::mutant!("checksums/descriptor-of-short-form") => {
+                metadata::group_descriptor(seed, group.get(), &bytes[..layout::group::SIZE])
+            }
             Self::Metadata(seed) => metadata::group_descriptor(seed, group.get(), bytes),
         };
         rt::charge(rt::Cost::Checksum(bytes.len() as u64));

@@ -159,6 +159,7 @@ pub(crate) fn encode(superblock: &Superblock, state: &InodeState, bytes: &mut [u
     assert!(has_size, "the size was checked before");
     match next_orphan {
         Some(next) => base.deletion_time = next,
+        None if rt::mutant!("delete/time-not-stored") => base.deletion_time.set(0),
         None => base.deletion_time.set(state.dtime),
     }
     base.links_count.set(state.links);

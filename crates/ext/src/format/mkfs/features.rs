@@ -1,8 +1,7 @@
 //! Features to add and to remove (`-O`).
 
-use layout::feature::{
-    Compatible, Features, Incompatible, ReadOnlyCompatible, Word, lookup, word_names,
-};
+use layout::feature::table::{Uses, with_uses};
+use layout::feature::{Features, Word, lookup, word_names};
 
 use crate::error::{Error, Result};
 
@@ -63,42 +62,11 @@ fn parse_one(name: &str) -> Result<Edit> {
     let Some((word, bit)) = lookup(plain) else {
         return Err(Error::Unsupported(format!("there is no feature {plain}")));
     };
-    if on && supported(word) & bit != bit {
+    if on && with_uses(word, Uses::MADE) & bit != bit {
         let name = word_names(word, bit).join(" ");
         return Err(Error::Unsupported(format!(
             "volumes with the feature {name} cannot be made"
         )));
     }
     Ok(Edit::Set(word, bit, on))
-}
-
-/// Returns the bits of a word that mkfs supports.
-const fn supported(word: Word) -> u32 {
-    match word {
-        Word::Compatible => Compatible::HAS_JOURNAL
-            .union(Compatible::EXT_ATTR)
-            .union(Compatible::RESIZE_INODE)
-            .union(Compatible::DIR_INDEX)
-            .union(Compatible::SPARSE_SUPER2)
-            .union(Compatible::ORPHAN_FILE)
-            .union(Compatible::FAST_COMMIT)
-            .bits(),
-        Word::Incompatible => Incompatible::FILETYPE
-            .union(Incompatible::EXTENTS)
-            .union(Incompatible::IS_64BIT)
-            .union(Incompatible::FLEX_BG)
-            .union(Incompatible::META_BG)
-            .union(Incompatible::LARGE_DIR)
-            .union(Incompatible::EA_INODE)
-            .union(Incompatible::METADATA_CSUM_SEED)
-            .bits(),
-        Word::ReadOnlyCompatible => ReadOnlyCompatible::SPARSE_SUPER
-            .union(ReadOnlyCompatible::LARGE_FILE)
-            .union(ReadOnlyCompatible::HUGE_FILE)
-            .union(ReadOnlyCompatible::UNINIT_BG)
-            .union(ReadOnlyCompatible::DIR_NLINK)
-            .union(ReadOnlyCompatible::EXTRA_ISIZE)
-            .union(ReadOnlyCompatible::METADATA_CSUM)
-            .bits(),
-    }
 }

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use block::BlockDevice;
 use layout::InodeNr;
 use layout::attribute;
+use layout::feature::table::{Uses, with_uses};
 use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible, Word, lookup, word_names};
 use layout::inode::{BASE_SIZE, InodeFlags};
 use layout::mode::FileType;
@@ -42,37 +43,14 @@ pub(super) const ORPHAN_FILE: (Word, u32) = (Word::Compatible, Compatible::ORPHA
 pub(super) const CHECKSUM_SEED: (Word, u32) =
     (Word::Incompatible, Incompatible::METADATA_CSUM_SEED.bits());
 
-/// Returns the features that this module sets and clears.
-const fn free(word: Word) -> u32 {
-    match word {
-        Word::Compatible => Compatible::DIR_INDEX
-            .union(Compatible::EXT_ATTR)
-            .union(Compatible::FAST_COMMIT)
-            .bits(),
-        Word::Incompatible => Incompatible::EXTENTS
-            .union(Incompatible::METADATA_CSUM_SEED)
-            .bits(),
-        Word::ReadOnlyCompatible => ReadOnlyCompatible::LARGE_FILE
-            .union(ReadOnlyCompatible::HUGE_FILE)
-            .union(ReadOnlyCompatible::DIR_NLINK)
-            .bits(),
-    }
-}
-
-/// Returns the features that this module sets and does not clear.
-const fn only_set(word: Word) -> u32 {
-    match word {
-        Word::Incompatible => Incompatible::LARGE_DIR.bits(),
-        Word::Compatible | Word::ReadOnlyCompatible => 0,
-    }
-}
-
-/// Returns the features that this module clears and does not set.
-const fn only_cleared(word: Word) -> u32 {
-    match word {
-        Word::Compatible => Compatible::ORPHAN_FILE.bits(),
+/// Returns the features with a use that this module gives them: all but `has_journal`, which is
+/// set and cleared with a journal.
+const fn with(word: Word, uses: Uses) -> u32 {
+    let journal = match word {
+        Word::Compatible => Compatible::HAS_JOURNAL.bits(),
         Word::Incompatible | Word::ReadOnlyCompatible => 0,
-    }
+    };
+    with_uses(word, uses) & !journal
 }
 
 /// Returns the features that tune2fs clears and that leave work for e2fsck.
@@ -90,10 +68,10 @@ const fn left_to_e2fsck(word: Word) -> u32 {
 /// [`Error::Unsupported`] if it is unknown or needs a conversion.
 pub fn free_feature(name: &str) -> Result<(Word, u32)> {
     let (word, bit) = known(name)?;
-    if (free(word) | only_set(word)) & bit == bit {
+    if with(word, Uses::SET) & bit == bit {
         return Ok((word, bit));
     }
-    let can = names(only_set);
+    let can = names(Uses::SET);
     Err(Error::Unsupported(format!(
         "the feature {name} cannot be given to a volume that is there: {can} and has_journal can"
     )))
@@ -106,10 +84,10 @@ pub fn free_feature(name: &str) -> Result<(Word, u32)> {
 /// can.
 pub fn removable_feature(name: &str) -> Result<(Word, u32)> {
     let (word, bit) = known(name)?;
-    if (free(word) | only_cleared(word)) & bit == bit {
+    if with(word, Uses::CLEARED) & bit == bit {
         return Ok((word, bit));
     }
-    let can = names(only_cleared);
+    let can = names(Uses::CLEARED);
     Err(Error::Unsupported(if left_to_e2fsck(word) & bit == bit {
         format!(
             "the feature {name} is not taken away here, since work would be left: tune2fs -O ^{name} does, and then e2fsck -f"
@@ -119,8 +97,8 @@ pub fn removable_feature(name: &str) -> Result<(Word, u32)> {
     }))
 }
 
-/// Returns the names of the free features and of others.
-fn names(others: fn(Word) -> u32) -> String {
+/// Returns the names of the features with a use.
+fn names(uses: Uses) -> String {
     let words = [
         Word::Compatible,
         Word::Incompatible,
@@ -128,7 +106,7 @@ fn names(others: fn(Word) -> u32) -> String {
     ];
     let names = words
         .into_iter()
-        .flat_map(|word| word_names(word, free(word) | others(word)));
+        .flat_map(|word| word_names(word, with(word, uses)));
     names.collect::<Vec<_>>().join(", ")
 }
 

@@ -289,7 +289,8 @@ impl Path {
                 file_block: new_first,
                 place: level.place,
             }];
-            entries.extend(rest.map(|rest| change.add(rest)));
+            let rest = rest.map(|rest| change.add(rest));
+            entries.extend(rest.filter(|_| !rt::mutant!("extents/split-half-not-linked")));
         }
         if collapses && change.new_count == 0 {
             self.collapse(&mut change);
@@ -315,7 +316,9 @@ impl Path {
             capacity: self.capacity,
             entries: core::mem::take(&mut root.entries),
         };
-        root.depth += 1;
+        if !rt::mutant!("extents/full-root-keeps-depth") {
+            root.depth += 1;
+        }
         let rest = below.split(at_end, self.capacity);
         root.entries.push(change.add(below));
         root.entries.extend(rest.map(|rest| change.add(rest)));

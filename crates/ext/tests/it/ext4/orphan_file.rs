@@ -110,12 +110,10 @@ fn replayed(image: &Image) -> Image {
 /// Lets e2fsck complete orphans: the one that `scripts/build-e2fsprogs` builds, if it is there.
 /// Without a full check e2fsck 1.47.0 leaves some of the slots that it has read.
 fn complete_by_e2fsck(image: &Image) {
-    let built = std::env::var("HOME").map(|home| home + "/.cache/jext/e2fsprogs");
-    let folder = std::env::var("JEXT_E2FSPROGS").or(built);
-    let newer = folder.unwrap_or_default() + "/trixie/sbin/e2fsck";
-    let (program, how) = match Path::new(&newer).exists() {
-        true => (newer.as_str(), "-p"),
-        false => ("e2fsck", "-fy"),
+    let newer = oracle::newer_e2fsck();
+    let (program, how) = match &newer {
+        Some(newer) => (newer.as_str(), "-p"),
+        None => ("e2fsck", "-fy"),
     };
     let output = tool::run(program, &[how, image.path.to_str().unwrap()]);
     let code = output.status.code();

@@ -1,0 +1,157 @@
+//! Systems and programs that use a volume, and the features that each accepts. As of November 2026.
+//!
+//! Sources: `EXT4_FEATURE_*_SUPP` of Linux 6.1, 6.12; `grub-core/fs/ext2.c` of GRUB 2.06, 2.12;
+//! `mke2fs.conf` of Debian 12 and 13.
+
+use super::{Features, Incompatible, ReadOnlyCompatible, Word, word_names};
+
+/// A system or program that uses volumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    /// Its name.
+    pub name: &'static str,
+    /// Its parts and their versions.
+    pub what: &'static str,
+    /// The incompatible features that it accepts.
+    pub incompatible: Incompatible,
+    /// The read-only compatible features that it writes; none if it only reads.
+    pub written: Option<ReadOnlyCompatible>,
+    /// The changes that make the features of its own mke2fs from those of Debian 12, as for `-O`.
+    pub edits: &'static str,
+}
+
+/// The use that a target has for a volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The target reads and writes the volume.
+    Writes,
+    /// The target reads the volume. These features keep it from writing; none if it never writes.
+    Reads(Vec<String>),
+    /// The target refuses the volume because of these features.
+    Refuses(Vec<String>),
+}
+
+/// The incompatible features of ext4 since Linux 4.13, and those of `casefold` since 5.2.
+const LINUX: Incompatible = Incompatible::FILETYPE
+    .union(Incompatible::NEEDS_RECOVERY)
+    .union(Incompatible::META_BG)
+    .union(Incompatible::EXTENTS)
+    .union(Incompatible::IS_64BIT)
+    .union(Incompatible::FLEX_BG)
+    .union(Incompatible::EA_INODE)
+    .union(Incompatible::MMP)
+    .union(Incompatible::INLINE_DATA)
+    .union(Incompatible::ENCRYPT)
+    .union(Incompatible::CASEFOLD)
+    .union(Incompatible::METADATA_CSUM_SEED)
+    .union(Incompatible::LARGE_DIR);
+/// The read-only compatible features of ext4 since Linux 5.15.
+const LINUX_WRITTEN: ReadOnlyCompatible = ReadOnlyCompatible::SPARSE_SUPER
+    .union(ReadOnlyCompatible::LARGE_FILE)
+    .union(ReadOnlyCompatible::BTREE_DIR)
+    .union(ReadOnlyCompatible::HUGE_FILE)
+    .union(ReadOnlyCompatible::UNINIT_BG)
+    .union(ReadOnlyCompatible::DIR_NLINK)
+    .union(ReadOnlyCompatible::EXTRA_ISIZE)
+    .union(ReadOnlyCompatible::QUOTA)
+    .union(ReadOnlyCompatible::BIGALLOC)
+    .union(ReadOnlyCompatible::METADATA_CSUM)
+    .union(ReadOnlyCompatible::PROJECT)
+    .union(ReadOnlyCompatible::VERITY)
+    .union(ReadOnlyCompatible::ORPHAN_PRESENT);
+/// The incompatible features that GRUB 2.06 supports or ignores.
+const GRUB: Incompatible = Incompatible::FILETYPE
+    .union(Incompatible::NEEDS_RECOVERY)
+    .union(Incompatible::META_BG)
+    .union(Incompatible::EXTENTS)
+    .union(Incompatible::IS_64BIT)
+    .union(Incompatible::FLEX_BG)
+    .union(Incompatible::MMP)
+    .union(Incompatible::ENCRYPT);
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "debian-12",
+        what: "Linux 6.1, e2fsprogs 1.47.0",
+        incompatible: LINUX,
+        written: Some(LINUX_WRITTEN),
+        edits: "",
+    },
+    Target {
+        name: "debian-13",
+        what: "Linux 6.12, e2fsprogs 1.47.2",
+        incompatible: LINUX,
+        written: Some(LINUX_WRITTEN),
+        edits: "orphan_file,metadata_csum_seed",
+    },
+    Target {
+        name: "grub-2.06",
+        what: "GRUB 2.06, which reads; Debian 12 adds metadata_csum_seed",
+        incompatible: GRUB,
+        written: None,
+        edits: "",
+    },
+    Target {
+        name: "grub-2.12",
+        what: "GRUB 2.12, which reads",
+        incompatible: GRUB
+            .union(Incompatible::METADATA_CSUM_SEED)
+            .union(Incompatible::LARGE_DIR),
+        written: None,
+        edits: "",
+    },
+];
+
+impl Target {
+    /// Returns the target of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        TARGETS.iter().find(|target| target.name == name)
+    }
+
+    /// Returns the use that it has for a volume with these features.
+    pub fn judge(&self, features: Features) -> Verdict {
+        let refused = features.incompatible.difference(self.incompatible).bits();
+        if refused != 0 {
+            return Verdict::Refuses(word_names(Word::Incompatible, refused));
+        }
+        let Some(written) = self.written else {
+            return Verdict::Reads(Vec::new());
+        };
+        let mut only_read = features.read_only_compatible.difference(written);
+        only_read |= features.read_only_compatible & ReadOnlyCompatible::READ_ONLY;
+        match only_read.bits() {
+            0 => Verdict::Writes,
+            bits => Verdict::Reads(word_names(Word::ReadOnlyCompatible, bits)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(target: &str, incompatible: u32, read_only: u32) -> Verdict {
+        let target = Target::named(target).unwrap();
+        target.judge(Features::from_raw(0, incompatible, read_only))
+    }
+
+    #[test]
+    fn targets_judge_by_their_features() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(judge("debian-12", 0x2242, 0x46b), Verdict::Writes);
+        assert_eq!(
+            judge("debian-12", 0x3, 0),
+            Verdict::Refuses(names(&["compression"]))
+        );
+        assert_eq!(
+            judge("debian-13", 0x2, 0x5001),
+            Verdict::Reads(names(&["read-only", "shared_blocks"]))
+        );
+        assert_eq!(
+            judge("grub-2.06", 0x6242, 0),
+            Verdict::Refuses(names(&["metadata_csum_seed", "large_dir"]))
+        );
+        assert_eq!(judge("grub-2.12", 0x6242, 0xFFFF), Verdict::Reads(vec![]));
+    }
+}
