@@ -10,6 +10,7 @@ use rt::atomic::Ordering;
 use super::Core;
 use crate::disk::inode::Unstored;
 use crate::error::Result;
+use crate::options::DataMode;
 
 /// Largest number of blocks, and of revokes, that a step reserves at its start regardless of the
 /// log's length. A volume whose log has no room for them is refused at open, because a step that
@@ -72,6 +73,14 @@ impl<'c> Handle<'c> {
     /// Returns the number of the running transaction; none without a journal.
     pub(crate) fn tid(&self) -> Option<Tid> {
         self.handle.as_ref().map(jbd2::Handle::tid)
+    }
+
+    /// Returns the transaction that orders file data; none in writeback mode.
+    pub(crate) fn ordering(&self) -> Option<Tid> {
+        match self.core.options.data {
+            DataMode::Writeback => None,
+            DataMode::Ordered | DataMode::Journal => self.tid(),
+        }
     }
 
     /// Returns write access to a buffer's contents, which the caller keeps for a short time only.

@@ -18,7 +18,7 @@ use layout::{Block, BlockNr, FileBlock, Tid};
 use super::delayed;
 use super::large_file::{hold_for_large_file, note_large_file};
 use super::read::load;
-use super::tail::{clear_tail, ordering};
+use super::tail::clear_tail;
 use super::truncate::finish_cut;
 use crate::cache::file_pages::{Dirt, Inner, Which};
 use crate::cache::folio::Backing;
@@ -141,14 +141,14 @@ impl Target {
     }
 
     /// Returns the transaction that must not commit before the target is written.
-    fn ordering(&self, core: &Core, handle: &Handle<'_>) -> Option<Tid> {
+    fn ordering(&self, handle: &Handle<'_>) -> Option<Tid> {
         match self.place {
             // Zeroes that were promised become data, never what the device had before.
             Place::Mapped(_, Before::Unwritten) if !rt::mutant!("unwritten/not-ordered") => {
                 handle.tid()
             }
             Place::Mapped(_, Before::Unwritten) | Place::Delayed => None,
-            Place::Mapped(_, Before::Mapped | Before::Hole) => ordering(core, handle),
+            Place::Mapped(_, Before::Mapped | Before::Hole) => handle.ordering(),
         }
     }
 }
@@ -438,7 +438,7 @@ impl<'f> Chunk<'f> {
         let mut inner = inode.pages.lock();
         for target in targets.iter().flatten() {
             let is_new = target.is_new();
-            let tid = target.ordering(core, handle);
+            let tid = target.ordering(handle);
             for step in 0..u64::from(target.count) {
                 let (block, backing) = (target.first + step, target.backing(step));
                 let (from, to) = self.part(block);

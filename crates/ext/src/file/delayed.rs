@@ -21,7 +21,6 @@ use layout::extent::DEPTH_MAX;
 use rt::Nanos;
 use rt::atomic::Ordering;
 
-use super::tail::ordering;
 use crate::alloc::shortage;
 use crate::cache::file_pages::{Dirt, Inner, Which};
 use crate::cache::inode::Inode;
@@ -167,7 +166,7 @@ fn allocate_extent(
     };
     let ordered = match rt::mutant!("delayed/not-ordered") {
         true => None,
-        false => ordering(core, &handle),
+        false => handle.ordering(),
     };
     inner.map_delayed(&core.pages.counts, first, run, ordered);
     let since = inner.listed.unwrap_or_else(rt::monotonic);

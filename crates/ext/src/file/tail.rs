@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jbd2::Credits;
-use layout::{Block, FileBlock, Tid};
+use layout::{Block, FileBlock};
 
 use super::read::load;
 use crate::cache::file_pages::Dirt;
@@ -15,7 +15,6 @@ use crate::disk::inode::InodeState;
 use crate::disk::metadata::Kind;
 use crate::error::Result;
 use crate::map::{FileMap, Mapped};
-use crate::options::DataMode;
 
 /// Zeroes the bytes beyond the old size on the device, before the size grows past the end of the
 /// last block.
@@ -70,7 +69,7 @@ pub(super) fn zero_from(
         within => within,
     };
     let ordered = match backing {
-        Backing::Mapped(_) => ordering(core, handle),
+        Backing::Mapped(_) => handle.ordering(),
         Backing::Delayed => None,
     };
     let dirt = Dirt {
@@ -100,13 +99,4 @@ pub(super) fn zero_from(
     }
     core.pages.announce(&mut inner, inode, dirt);
     Ok(())
-}
-
-/// Returns the transaction that orders file data; none in writeback mode.
-pub(super) fn ordering(core: &Core, handle: &Handle<'_>) -> Option<Tid> {
-    if core.options.data == DataMode::Writeback {
-        None
-    } else {
-        handle.tid()
-    }
 }

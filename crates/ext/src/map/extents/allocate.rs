@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use jbd2::Buffer;
 use layout::{Block, BlockNr, FileBlock};
+use rt::atomic::Ordering;
 
 use super::Tree;
 use super::apply::{Draft, allocate_nodes};
@@ -293,7 +294,8 @@ fn allocate(
     let place = FilePlace {
         from: hole.from,
         size_blocks: state.size.div_ceil(core.geometry().block_bytes.into()),
-        is_final: hole.is_unwritten,
+        // A file that is not open does not grow.
+        is_final: hole.is_unwritten || inode.pins.load(Ordering::Relaxed) == 0,
     };
     let request = BlockRequest {
         owner: inode.nr,
