@@ -147,7 +147,7 @@ impl Volume {
         for (next, entry, inode) in entries {
             let attributes = inode.as_ref().filter(|_| wants_more).map(|inode| {
                 let state = inode.state.read();
-                describe(&self.core, &inode, &state)
+                describe(&self.core, inode, &state)
             });
             wants_more = wants_more && visit(next, &entry, attributes.as_ref());
             if let (Some(inode), false) = (&inode, wants_more) {
