@@ -8,8 +8,8 @@
 //! | `noload`, `norecovery` | with `ro`: the journal is not replayed |
 //! | `data=journal`, `ordered`, `writeback` | the order of data and journal |
 //! | `ordered=all`, `allocated` | the blocks that ordered mode writes before a commit (ours) |
-//! | `delalloc`, `nodelalloc` | on ext4: allocate blocks when data is written back, or when written |
-//! | `auto_da_alloc=1`, `0`, `auto_da_alloc`, `noauto_da_alloc` | allocate at once for a file that replaces another |
+//! | `delalloc`, `nodelalloc` | on ext4: allocate blocks at writeback, or at the write |
+//! | `auto_da_alloc`, `noauto_da_alloc`, `auto_da_alloc=1`, `0` | at once for replacing files |
 //! | `commit=5` | seconds until a transaction is committed |
 //! | `barrier=1`, `0`, `barrier`, `nobarrier` | flush devices around commits |
 //! | `sync`, `async`, `dirsync` | the changes that are durable when a call returns |

@@ -183,7 +183,8 @@ impl Space {
         is_claimed
     }
 
-    /// Returns true if fewer blocks are left to unprivileged callers than are claimed for pages without a block.
+    /// Returns true if fewer blocks are left to unprivileged callers than are claimed for pages
+    /// without a block.
     pub(crate) fn is_short(&self) -> bool {
         let delayed = self.delayed_blocks.load(Ordering::Acquire);
         let usable = self.usable_blocks.load(Ordering::Acquire);

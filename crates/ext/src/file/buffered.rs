@@ -109,7 +109,7 @@ struct Target {
     place: Place,
 }
 
-/// Where the blocks of a target are.
+/// The location of a target.
 #[derive(Clone, Copy)]
 enum Place {
     /// On the device, from this block on.

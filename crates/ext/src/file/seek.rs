@@ -2,7 +2,8 @@
 //!
 //! The block map decides, and in its holes the pages without a block: written data is data from
 //! then on, although it may get its blocks and reach the device later. A mapped block is data,
-//! whatever its contents; an unwritten extent is a hole. The end of the file is the start of a hole.
+//! whatever its contents; an unwritten extent is a hole. The end of the file is the start of a
+//! hole.
 
 use layout::FileBlock;
 
