@@ -61,7 +61,7 @@ use std::sync::Arc;
 use block::BlockDevice;
 use layout::Tid;
 
-use crate::error::{Error, Result};
+use crate::error::{Corrupt, Error, Result};
 use crate::location::Location;
 use crate::superblock::Superblock;
 pub use fast_commit::FastCommits;
@@ -169,6 +169,7 @@ pub fn settle<E: From<Error>>(
         Holdings::Discard => None,
         _ => FastCommits::find(log, &superblock, scan.expected)?,
     };
+    let head = fast_commits.as_ref().and_then(|found| found.head);
     let fast_commits = fast_commits.filter(|found| !found.is_empty());
     let count = u32::try_from(scan.transactions.len()).expect("fewer than blocks of the log");
     let holds_some = count > 0 || fast_commits.is_some() || scan.accept().is_err();
@@ -200,6 +201,12 @@ pub fn settle<E: From<Error>>(
                 last = found.tid.next();
             }
         }
+    }
+    // Fast commits of a later transaction, behind one that was dropped: its number is used up.
+    if let Some(head) = head
+        && head.is_after(last)
+    {
+        last = head;
     }
     // Last committed + 1: the next open continues one later.
     superblock.set_tail(None, last);
@@ -233,6 +240,17 @@ fn bring_home_merged(
         None => return Ok(()),
     };
     scan.accept()?;
+    let is_whole = scan.transactions.iter().map(|logged| logged.tid).eq([tid]);
+    if !is_whole || scan.lost().is_some() {
+        // The fast commits are still there: the next open replays them.
+        let log_block = superblock.start().unwrap_or_default();
+        let what = "the fast commits that were merged into it read back as something else";
+        return Err(Error::Corrupt(Corrupt::Log {
+            tid,
+            log_block,
+            what,
+        }));
+    }
     let replay = Replay::plan(&scan);
     replay.check(home, log.block_bytes)?;
     replay.run(log, home)?;

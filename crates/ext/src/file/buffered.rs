@@ -81,7 +81,12 @@ pub(super) fn buffered(
                     break;
                 }
             }
-            Err(Error::NoSpace) if has_pending && core.wait_for_space()? => {}
+            Err(Error::NoSpace) if has_pending => match core.wait_for_space() {
+                Ok(true) => {}
+                _ if done > 0 => break,
+                Ok(false) => return Err(Error::NoSpace),
+                Err(error) => return Err(error),
+            },
             Err(_) if done > 0 => break,
             Err(error) => return Err(error),
         }
@@ -321,11 +326,12 @@ impl<'f> Chunk<'f> {
         targets: &mut [Option<Target>; CHUNK_RUNS],
     ) -> Result<()> {
         let mut at = self.first();
+        let mut claimed = 0;
         for (index, place) in targets.iter_mut().enumerate() {
             if at > self.last() {
                 break;
             }
-            let target = match self.find(core, handle, inode, state, (at, index == 0)) {
+            let target = match self.find(core, handle, inode, state, (at, &mut claimed)) {
                 Ok(Some(target)) => target,
                 Ok(None) => break,
                 Err(error) if index == 0 => return Err(error),
@@ -337,25 +343,30 @@ impl<'f> Chunk<'f> {
         Ok(())
     }
 
-    /// Looks up, claims or allocates the part of the chunk from a block on. Returns none if blocks
-    /// have to be allocated and other pages of the file have none yet, or if the handle has no
-    /// credits for another part than the first.
+    /// Looks up, claims or allocates the part of the chunk from a block on. `claimed` counts the
+    /// pages of the chunk that are claimed and not in the cache yet. Returns none if blocks have to
+    /// be allocated and other pages of the file have none yet, or if the handle has no credits for
+    /// another part than the first.
     fn find(
         &self,
         core: &Core,
         handle: &mut Handle<'_>,
         inode: &Arc<Inode>,
         state: &mut InodeState,
-        (at, is_first): (FileBlock, bool),
+        (at, claimed): (FileBlock, &mut u64),
     ) -> Result<Option<Target>> {
+        let is_first = at == self.first();
         if let Some(target) = self.cached(inode, at) {
             return Ok(Some(target));
         }
-        if let Some(target) = self.unallocated(core, inode, state, at)? {
+        if let Some(target) = self.unallocated(core, inode, state, (at, *claimed))? {
+            if matches!(target.place, Place::Delayed) {
+                *claimed += u64::from(target.count);
+            }
             return Ok(Some(target));
         }
         let is_early = rt::mutant!("delayed/converted-before-others");
-        if inode.pages.lock().delayed_pages() > 0 && !is_early {
+        if *claimed + inode.pages.lock().delayed_pages() > 0 && !is_early {
             return Ok(None);
         }
         let map = FileMap::of(state);
@@ -399,7 +410,7 @@ impl<'f> Chunk<'f> {
         core: &Core,
         inode: &Inode,
         state: &InodeState,
-        at: FileBlock,
+        (at, claimed): (FileBlock, u64),
     ) -> Result<Option<Target>> {
         if !self.is_delayed {
             return Ok(None);
@@ -420,7 +431,7 @@ impl<'f> Chunk<'f> {
             count: count as u32,
             place: Place::Delayed,
         };
-        Ok(delayed::claim(core, inode, state, count).then_some(target))
+        Ok(delayed::claim(core, inode, state, claimed + count).then_some(target))
     }
 
     /// Copies the bytes into pages. Returns the number of bytes.

@@ -57,8 +57,8 @@ pub(super) fn is_possible(core: &Core, state: &InodeState) -> bool {
         && !state.is_journaled(core)
 }
 
-/// Claims blocks for `count` pages in a hole. Returns false if too few are free: the caller
-/// allocates at once.
+/// Claims blocks for `count` pages in holes that are not in the cache yet, those of earlier calls
+/// included. Returns false if too few are free: the caller allocates at once.
 pub(super) fn claim(core: &Core, inode: &Inode, state: &InodeState, count: u64) -> bool {
     let mut inner = inode.pages.lock();
     let needed = blocks_for(FileMap::of(state), inner.delayed_pages() + count);
@@ -129,7 +129,8 @@ pub(crate) fn allocate(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) 
         let has_pending = core.space.has_pending();
         match allocate_extent(core, inode, state, first, count) {
             Ok(count) => at = first + u64::from(count),
-            Err(Error::NoSpace) if has_pending && core.wait_for_space()? => {}
+            Err(Error::NoSpace)
+                if (has_pending || core.space.has_pending()) && core.wait_for_space()? => {}
             // A search can miss blocks that are freed behind it, and these are claimed.
             Err(Error::NoSpace) if attempts > 0 => attempts -= 1,
             Err(error) => return Err(error),
@@ -211,13 +212,22 @@ pub(crate) fn before_rename(core: &Core, moved: &Arc<Inode>) {
     }
 }
 
-/// Does the same for pages that were written since then. The caller holds the inode lock
+/// Does the same for pages that were written since then, if commits wait for data: without that,
+/// the file is better short than full of old blocks. The caller holds the inode lock
 /// exclusively, and has no open handle.
 pub(crate) fn before_rename_locked(core: &Core, moved: &Arc<Inode>, state: &mut InodeState) {
     let is_off = !core.options.auto_da_alloc || rt::mutant!("delayed/renamed-without-data");
-    if !is_off && let Err(error) = allocate(core, moved, state) {
+    if !is_off
+        && is_ordered(core)
+        && let Err(error) = allocate(core, moved, state)
+    {
         tracing::warn!(inode = %moved.nr, %error, "a file that replaces another has no blocks yet");
     }
+}
+
+/// Returns true if commits wait for the data of the blocks that they allocate.
+fn is_ordered(core: &Core) -> bool {
+    core.journal.is_some() && core.options.data != DataMode::Writeback
 }
 
 /// Allocates the blocks of a file, and writes its data where no commit waits for it. Takes the
@@ -227,7 +237,7 @@ fn settle_for_order(core: &Core, inode: &Arc<Inode>) -> Result<()> {
         return Ok(());
     }
     settle(core, inode)?;
-    if core.journal.is_none() || core.options.data == DataMode::Writeback {
+    if !is_ordered(core) {
         let written = write_file(core, inode, Which::All);
         written.map_err(|cause| Error::DataLost {
             inode: inode.nr,
@@ -282,7 +292,7 @@ pub(crate) fn allocate_old(core: &Core) -> (Vec<Arc<Inode>>, Result<()>) {
         false => memory::background_excess(core),
     };
     if wanted > 0 {
-        result = result.and(allocate_oldest(core, wanted).1);
+        result = result.and(allocate_oldest(core, wanted, false).1);
     }
     (busy, result)
 }
@@ -316,20 +326,27 @@ pub(super) fn admit(core: &Core) -> Result<()> {
     }
     match memory::excess(core) {
         0 => Ok(()),
-        excess => match allocate_oldest(core, excess) {
+        excess => match allocate_oldest(core, excess, false) {
             (0, result) => result,
             _ => Ok(()),
         },
     }
 }
 
-/// Allocates the blocks of files, oldest first, until enough pages have got one. Returns the number
-/// of pages, and the first error.
-fn allocate_oldest(core: &Core, pages: usize) -> (usize, Result<()>) {
+/// Allocates the blocks of files, oldest first, until enough pages have got one. Passes over files
+/// whose lock is not free, unless it `waits`. Returns the number of pages, and the first error.
+fn allocate_oldest(core: &Core, pages: usize, waits: bool) -> (usize, Result<()>) {
     let (mut done, mut result) = (0, Ok(()));
     walk(core, Nanos::MAX, |inode| {
         let count = inode.pages.lock().delayed_pages() as usize;
-        match settle(core, inode) {
+        let state = match waits {
+            true => Some(inode.state.write()),
+            false => inode.state.try_write(),
+        };
+        let Some(mut state) = state else {
+            return true;
+        };
+        match allocate(core, inode, &mut state) {
             Ok(()) => done += count,
             Err(error) => result = core::mem::replace(&mut result, Ok(())).and(Err(error)),
         }
@@ -358,7 +375,7 @@ fn walk(core: &Core, before: Nanos, mut visit: impl FnMut(&Arc<Inode>) -> bool) 
 /// Allocates the blocks of all files, so that what was claimed for their trees is free again. The
 /// caller holds no lock and has no open handle.
 fn give_back(core: &Core) {
-    if let (_, Err(error)) = allocate_oldest(core, usize::MAX) {
+    if let (_, Err(error)) = allocate_oldest(core, usize::MAX, true) {
         tracing::warn!(%error, "blocks could not be allocated; the pages stay dirty");
     }
 }

@@ -47,7 +47,11 @@ pub(super) fn write(
     delayed::allocate(core, inode, state)?;
     let mut done = 0;
     for piece in from.chunks(PIECE_BYTES) {
-        let written = write_piece(core, inode, state, offset + done as u64, piece)?;
+        let written = match write_piece(core, inode, state, offset + done as u64, piece) {
+            Ok(written) => written,
+            Err(_) if done > 0 => break,
+            Err(error) => return Err(error),
+        };
         done += written;
         if written < piece.len() {
             break;

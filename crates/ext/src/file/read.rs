@@ -76,7 +76,14 @@ pub(crate) fn read_direct(
     }
     write_file(core, inode, Which::Range(first, last))?;
     let state = inode.state.read();
-    if inode.pages.lock().delayed_pages() > 0 {
+    // Pages that were written since then are read from the cache.
+    let inner = inode.pages.lock();
+    let is_newer = (first.get()..=last.get()).any(|block| {
+        let slot = inner.slot(FileBlock::new(block));
+        slot.is_some_and(|slot| slot.is_dirty || slot.is_in_flight)
+    });
+    drop(inner);
+    if is_newer {
         drop(state);
         return read(core, inode, ahead, offset, into);
     }

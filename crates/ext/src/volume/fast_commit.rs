@@ -291,9 +291,14 @@ impl<'c> Replay<'c> {
                 _ => Err(contradiction(nr, "a directory becomes a file")),
             };
         }
+        if self.directories.contains_key(&nr) && kind != FileKind::Directory {
+            return Err(contradiction(nr, "a directory becomes a file"));
+        }
         if let Some(file) = self.file(nr)? {
+            // A number is used again only once its file has lost its last name. Another generation
+            // alone is that of `chattr -v`.
             let is_same = file.base().generation == base.generation;
-            match is_same {
+            match is_same || file.base().links_count.get() > 0 {
                 true if file.kind() != Some(kind) => {
                     return Err(contradiction(nr, "it becomes a file of another kind"));
                 }

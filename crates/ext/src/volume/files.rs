@@ -207,10 +207,10 @@ impl Volume {
         rt::charge(rt::Cost::Syscall);
         let removed = self.open_files.table.lock().remove(file);
         let (opened, is_last) = removed.ok_or(Error::BadHandle)?;
+        let closed = file::close(&self.core, &opened.inode);
         if is_last {
             self.core.discard_window(&opened.inode.window);
         }
-        let closed = file::close(&self.core, &opened.inode);
         let reported = report_errors(&opened);
         self.unpin(&opened.inode)?;
         closed.and(reported)

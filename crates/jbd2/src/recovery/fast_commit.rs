@@ -40,6 +40,8 @@ pub struct FastCommits {
     pub first: u32,
     /// Number of fast commits.
     pub count: u32,
+    /// The transaction of the first head; none without one.
+    pub(super) head: Option<Tid>,
     /// The place after the last valid tail at which no further fast commit was found, and the
     /// reason.
     pub end: (u32, &'static str),
@@ -109,6 +111,7 @@ impl Scanner {
                 tid,
                 first,
                 count: 0,
+                head: None,
                 end: (first, ""),
                 blocks: Vec::new(),
                 tag_count: 0,
@@ -145,6 +148,13 @@ impl Scanner {
         self.tag_count += 1;
         self.checksum = checksum::fast_commit::tag(self.checksum, tag.bytes, is_tail);
         match tag.record {
+            Record::Head(head) if self.found.head.is_none() => {
+                let tid = Tid::new(head.tid.get());
+                self.found.head = Some(tid);
+                self.features |= head.features.get();
+                let is_other = tid != self.found.tid;
+                return Ok(is_other.then_some("a head of another transaction"));
+            }
             Record::Head(head) if head.tid.get() != self.found.tid.get() => {
                 return Ok(Some("a head of another transaction"));
             }

@@ -316,6 +316,12 @@ fn allocate_at_once() {
     assert_eq!(delayed(&bench).0, 1);
     bench.write(&inode, 1024, &[2; 1024]);
     assert_eq!(delayed(&bench).0, 0);
+    let other = bench.create("other");
+    file::change_range(core, &other, range, RangeChange::Allocate, true).unwrap();
+    bench.write(&other, 0, &[5; 2048]);
+    let state = other.state.read();
+    assert_eq!((delayed(&bench).0, state.size_on_disk), (0, None));
+    drop(state);
     // Both kinds in one write, and a hole before a block that exists.
     bench.write(&inode, 11 * 1024, &[3; 1024]);
     bench.write(&inode, 9 * 1024, &[4; 4096]);
@@ -328,6 +334,22 @@ fn allocate_at_once() {
     assert!(bytes.iter().all(|byte| *byte == 0));
     bench.close();
     check(&copy);
+}
+
+#[test]
+fn every_hole_of_a_write_is_claimed() {
+    let (device, bench) = volume(MountOptions::default());
+    let inode = bench.create("file");
+    for block in [15, 31, 47] {
+        bench.write(&inode, block * 1024, &[1; 1024]);
+    }
+    file::sync(&bench.core, &inode, false).unwrap();
+    bench.write(&inode, 0, &[2; 64 << 10]);
+    let (pages, claimed) = delayed(&bench);
+    assert_eq!(pages, 61);
+    assert!(claimed >= 2 * pages, "{claimed}");
+    bench.close();
+    check(&device);
 }
 
 #[test]
@@ -380,7 +402,9 @@ fn damage_elsewhere_loses_no_data_that_was_taken() {
 
 #[test]
 fn writers_stop_while_no_block_can_be_allocated() {
-    let device = image(32 << 20, &["-t", "ext4", "-b", "1024"]);
+    // The bitmaps of its groups have to be read.
+    let features = "^metadata_csum,^uninit_bg";
+    let device = image(32 << 20, &["-t", "ext4", "-b", "1024", "-O", features]);
     let rule = FaultRule {
         operations: Operations::READS,
         when: When::Always,

@@ -2,7 +2,7 @@
 //! applied.
 
 use layout::extent::Extent;
-use layout::inode::{BASE_SIZE, Inode as Base, InodeExtra};
+use layout::inode::{BASE_SIZE, FAST_SYMLINK_MAX, Inode as Base, InodeExtra};
 use layout::inode_flags::InodeFlags;
 use layout::mode::FileType;
 use layout::time::InodeTime;
@@ -119,7 +119,9 @@ impl File {
         let before = *self.base();
         let had_extents = self.has_extents();
         self.bytes[..bytes.len()].copy_from_slice(bytes);
-        self.is_remapped |= self.has_extents() != had_extents;
+        // The checksums of the map's nodes include the generation.
+        let has_new_generation = self.base().generation != before.generation;
+        self.is_remapped |= self.has_extents() != had_extents || has_new_generation;
         let is_map = self.is_mapped();
         let base = self.base_mut();
         base.deletion_time = before.deletion_time;
@@ -134,7 +136,10 @@ impl File {
     pub(super) fn is_mapped(&self) -> bool {
         match self.kind() {
             Some(FileKind::Regular) => true,
-            Some(FileKind::Symlink) => self.has_extents() || !self.old.is_empty(),
+            Some(FileKind::Symlink) => {
+                let is_long = self.base().size(false) > FAST_SYMLINK_MAX as u64;
+                self.has_extents() || !self.old.is_empty() || is_long
+            }
             _ => false,
         }
     }

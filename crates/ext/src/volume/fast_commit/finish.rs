@@ -2,7 +2,9 @@
 
 use jbd2::Credits;
 use layout::extent::Extent;
+use layout::inode::Inode as Base;
 use layout::{BlockNr, InodeNr};
+use zerocopy::FromBytes;
 
 use super::file::File;
 use super::pieces::Pieces;
@@ -90,7 +92,12 @@ fn write_inode(core: &Core, handle: &mut Handle<'_>, file: &mut File) -> Result<
     let nr = file.nr;
     let (table, offset) = core.table_of(nr)?;
     core.change_in_table(handle, nr, &table, |bytes| {
-        bytes.copy_from_slice(&file.bytes)
+        let next_orphan = base_of(bytes).deletion_time;
+        bytes.copy_from_slice(&file.bytes);
+        if file.is_orphan {
+            // Another orphan may have left the list meanwhile.
+            base_of(bytes).deletion_time = next_orphan;
+        }
     })?;
     let end = offset + file.bytes.len();
     let decoded = table::decode(
@@ -104,6 +111,12 @@ fn write_inode(core: &Core, handle: &mut Handle<'_>, file: &mut File) -> Result<
         add_orphan(core, handle, nr)?;
     }
     Ok(())
+}
+
+/// Returns the fields of an inode of the table.
+fn base_of(bytes: &mut [u8]) -> &mut Base {
+    let (base, _) = Base::mut_from_prefix(bytes).expect("an inode has at least its base");
+    base
 }
 
 /// Removes the last link of an inode.

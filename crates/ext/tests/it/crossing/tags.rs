@@ -230,6 +230,17 @@ fn numbers_are_used_again() {
     assert!(file(&tree, "/file").is_none());
 }
 
+/// Another generation, as that of `chattr -v`, makes no other file.
+#[test]
+fn a_new_generation_leaves_the_contents_alone() {
+    for features in &FEATURES[..2] {
+        let tree = replay(features, &[inode(FILE, 0o100_600, 5000, 1, 0xABCD)]);
+        assert_eq!(file(&tree, "/file"), Some((5000, 1)));
+        let contents = tree[b"/file".as_slice()].contents.as_ref().expect("bytes");
+        assert!(contents.iter().all(|byte| *byte == 7));
+    }
+}
+
 /// Tags of inodes that are not in use, and names that are there or not there, change nothing.
 #[test]
 fn tags_of_deleted_inodes_are_skipped() {
@@ -262,6 +273,14 @@ fn contradictions_are_errors() {
         (vec![inode(8, 0o100_644, 0, 1, 1)], "cannot change it"),
         (vec![inode(FREE, 0o644, 0, 1, 1)], "mode"),
         (vec![inode(12, 0o100_644, 0, 1, 1)], "becomes a file"),
+        (
+            vec![
+                inode(FREE, 0o40_755, 0, 2, 1),
+                inode(FREE, 0o100_644, 0, 1, 1),
+            ],
+            "becomes a file",
+        ),
+        (vec![inode(FILE, 0o20_644, 0, 1, 9)], "another kind"),
         (vec![range(FILE, 0, 1, 1)], "outside"),
         (vec![range(FILE, 0, 1, 1 << 40)], "outside"),
         (vec![range(FILE, last, 2, FREE_BLOCK)], "range"),
