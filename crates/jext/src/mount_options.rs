@@ -89,6 +89,13 @@ const SETTINGS: &[(&str, Copy)] = &[
     ("data_err", |to, from| {
         to.abort_on_data_error = from.abort_on_data_error;
     }),
+    ("delalloc", |to, from| {
+        to.delayed_allocation = from.delayed_allocation;
+    }),
+    ("auto_da_alloc", |to, from| {
+        to.auto_da_alloc = from.auto_da_alloc;
+    }),
+    ("stripe", |to, from| to.stripe_blocks = from.stripe_blocks),
     ("commit", |to, from| {
         to.commit_interval = from.commit_interval;
     }),
@@ -191,6 +198,8 @@ impl ParsedOptions {
         }
         let name = match name {
             "nobarrier" => "barrier",
+            "nodelalloc" => "delalloc",
+            "noauto_da_alloc" => "auto_da_alloc",
             "nodiscard" => "discard",
             "bsdgroups" | "nogrpid" | "sysvgroups" => "grpid",
             name => name,
@@ -420,7 +429,7 @@ mod tests {
             "mount option \"noacl\": not supported: access control lists and attributes are always on"
         );
         assert!(error("commit=86401").ends_with("seconds from 0 to 86400"));
-        assert!(error("stripe=wide").ends_with("expected a number"));
+        assert!(error("stripe=wide").ends_with("expected a number of blocks"));
         assert!(error("log_policy=linux24:checkpointer=me").contains("parts behind colons"));
         assert!(error("dirty=30").ends_with("no more than dirty="));
     }

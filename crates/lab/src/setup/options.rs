@@ -111,7 +111,7 @@ impl Reader<'_> {
             log_policy: self.log_policy(),
             allocation: match self.text("fs.profile") {
                 "ext3-2.4" => AllocationProfile::Ext3Linux24,
-                _ => AllocationProfile::Modern,
+                _ => AllocationProfile::BySuperblock,
             },
             memory_accounting: match is_simulated {
                 true => MemoryAccounting::Contents,
