@@ -22,10 +22,6 @@ pub const SCRIPTS: &[(&str, Script)] = &[
     ("open and removed", removed_while_open),
 ];
 
-/// Scripts whose fast commits the kernel is not always able to replay: an inode without links, and
-/// one whose number was used again.
-pub const KERNEL_REFUSES: &[&str] = &["open and removed", "numbers used again"];
-
 /// Makes the changes of a file durable.
 fn sync(path: &Path) {
     File::open(path).unwrap().sync_all().unwrap();
