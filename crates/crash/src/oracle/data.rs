@@ -39,6 +39,8 @@ pub(super) struct File {
     number: u32,
     /// The state before which no contents may return.
     pub(super) bound: usize,
+    /// The state that sync calls cover: failed writes up to it were reported.
+    synced: usize,
 }
 
 impl Oracle<'_> {
@@ -62,6 +64,7 @@ impl Oracle<'_> {
                 inode,
                 number: inode.get(),
                 bound: self.bound_of(view, id),
+                synced: view.bounds.files.get(&id).copied().unwrap_or(0),
             };
             self.note_file(view, sectors);
             for (index, piece) in bytes.chunks(SECTOR_BYTES).enumerate() {
@@ -119,7 +122,7 @@ impl Oracle<'_> {
         // The failed writer got the error, unless a later sync call has succeeded.
         let is_suspect = |suspect: &Suspect| {
             let is_here = suspect.file == file.number && suspect.block == index / BLOCK_SECTORS;
-            is_here && suspect.state > file.bound
+            is_here && suspect.state > file.synced
         };
         if self.suspects.iter().any(is_suspect) {
             return true;
@@ -164,7 +167,7 @@ impl Oracle<'_> {
             is_changed && sector.is_some_and(|sector| sector.write == 0 && sector.allocated_in > 0)
         };
         self.suspects.iter().any(|suspect| suspect.file == NOBODY)
-            && (file.bound + 1..=most).any(is_zeroed)
+            && (file.synced + 1..=most).any(is_zeroed)
     }
 
     /// Returns true if a block that was allocated after the last sync call shows its older
