@@ -49,6 +49,8 @@ pub struct Bounds {
     pub(crate) ordered: OrderedScope,
     /// True if blocks are allocated when data is written back.
     pub(crate) is_delayed: bool,
+    /// True if device commands fail.
+    pub(crate) has_faults: bool,
     data: DataMode,
     /// Age in milliseconds at which a change is committed without a request; 0 for never.
     commit_ms: u64,
@@ -201,6 +203,7 @@ impl Bounds {
             has_times: true,
             ordered: setting.ordered,
             is_delayed: setting.is_delayed,
+            has_faults: setting.fault.is_some(),
             data: setting.cell.data,
             // On failing devices, commits fail as well.
             commit_ms: setting.fault.map_or(setting.commit_ms, |_| 0),

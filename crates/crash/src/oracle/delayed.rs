@@ -22,7 +22,9 @@ impl Oracle<'_> {
             true => view.bounds.files.get(&id).copied().unwrap_or(0),
             false => 0,
         };
-        if !self.bounds.is_delayed || self.data != DataMode::Ordered {
+        // A rename goes on if the blocks of its file cannot be allocated.
+        let has_failed = self.bounds.has_faults;
+        if !self.bounds.is_delayed || self.data != DataMode::Ordered || has_failed {
             return synced;
         }
         let ops = view.history.ops[..view.state].iter().enumerate();
@@ -35,7 +37,8 @@ impl Oracle<'_> {
                 &view.history.states[*number],
                 &view.history.states[number + 1],
             );
-            let replaced = before.find(to).and_then(|old| size_of(before, old));
+            let replaced = before.find(to).filter(|old| *old != id);
+            let replaced = replaced.and_then(|old| size_of(before, old));
             before.find(from) == Some(id) && replaced.is_some() && after.find(to) == Some(id)
         });
         last.map_or(synced, |(number, _)| number)
