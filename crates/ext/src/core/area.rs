@@ -88,7 +88,9 @@ impl Core {
         tid: Option<Tid>,
     ) {
         let released = self.pages.drop_range(inner, inode, from, to, tid);
-        self.space.unclaim_delayed(released);
+        if released > 0 {
+            self.space.unclaim_delayed(released);
+        }
     }
 
     /// Releases the rest of a window.

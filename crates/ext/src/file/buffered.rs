@@ -76,7 +76,8 @@ pub(super) fn buffered(
             },
             Ok(count) => {
                 done += count;
-                let is_enough = done < from.len() && memory::excess(core) > 0;
+                let has_more = done < from.len() && core.pages.counts.delayed() > 0;
+                let is_enough = has_more && memory::excess(core) > 0;
                 if is_enough && delayed::allocate(core, inode, state).is_err() {
                     break;
                 }
@@ -260,7 +261,9 @@ impl<'f> Chunk<'f> {
         let has_new = targets.iter().flatten().any(Target::is_new);
         let stored = state.stored_size();
         state.size = state.size.max(end);
-        delayed::publish(core, &inode.pages.lock(), state, stored);
+        if self.is_delayed || state.size_on_disk.is_some() {
+            delayed::publish(core, &inode.pages.lock(), state, stored);
+        }
         state.mtime = now();
         state.ctime = state.mtime;
         if has_grown {
