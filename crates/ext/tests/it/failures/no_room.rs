@@ -301,7 +301,8 @@ fn an_allocation_stops_when_nothing_can_be_written() {
     let allocated = host.volume.change_range(nr, 0, 12 << 20, whole, false);
     let used = host.volume.memory_used();
     assert_full(allocated);
-    assert!(used <= budget_bytes, "{used} bytes");
+    // While another thread evicts, one step may be in memory above the budget.
+    assert!(used <= budget_bytes + (1 << 20), "{used} bytes");
     host.device.set_armed(false);
     host.volume.sync().expect("there is room again");
     host.volume.close().expect("close");
