@@ -1,9 +1,9 @@
 //! The pages of one file, behind their leaf lock.
 
 mod delayed;
+mod dirty_folios;
 mod which;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use block::DeviceError;
@@ -15,6 +15,7 @@ use super::folio::{Backing, FOLIO_PAGES, Folios, Slot};
 use super::page_counts::PageCounts;
 use super::read_ahead::{Streams, Windows};
 pub(crate) use delayed::Delayed;
+use dirty_folios::DirtyFolios;
 pub(crate) use which::Which;
 
 /// The pages of one file.
@@ -28,8 +29,7 @@ pub(crate) struct FilePages {
 #[derive(Default)]
 pub(crate) struct Inner {
     folios: Folios,
-    /// Indices of the folios with dirty pages.
-    dirty_folios: BTreeSet<u64>,
+    dirty_folios: DirtyFolios,
     /// Number of pages with an image.
     resident: u64,
     /// Number of dirty pages.
@@ -240,13 +240,13 @@ impl Inner {
         let more = i64::from(slot.is_delayed()) - i64::from(was_delayed);
         self.delayed.count(counts, more);
         slot.has_masked_tail = false;
-        let mut is_newly_dirty = false;
+        let mut newly_dirty = None;
         if let Some(dirt) = dirt {
             slot.ordered = slot.ordered.or(dirt.ordered);
             if !slot.is_dirty {
                 slot.is_dirty = true;
                 slot.dirty_since = dirt.since;
-                is_newly_dirty = true;
+                newly_dirty = Some(dirt.since);
             }
         }
         if is_new {
@@ -254,12 +254,10 @@ impl Inner {
             self.resident += 1;
             counts.count_resident(1);
         }
-        if is_newly_dirty {
+        if let Some(since) = newly_dirty {
             self.dirty += 1;
             folio.dirty += 1;
-            if folio.dirty == 1 {
-                self.dirty_folios.insert(index);
-            }
+            self.dirty_folios.add(index, since);
             counts.count_dirty(1);
         }
         image
@@ -278,10 +276,10 @@ impl Inner {
         if self.dirty == self.delayed.pages() {
             return collected;
         }
-        let mut cleaned = Vec::new();
+        let mut changed = Vec::new();
         let mut count = 0;
         for index in self.dirty_folios.range(which.folios_from(from)) {
-            let folio = self.folios.get_mut(*index).expect("a dirty folio is there");
+            let folio = self.folios.get_mut(index).expect("a dirty folio is there");
             let (mut taken, mut is_full) = (0, false);
             let first = FileBlock::new(index * FOLIO_PAGES);
             for (place, slot) in folio.slots_mut(from.get().saturating_sub(first.get())) {
@@ -316,15 +314,15 @@ impl Inner {
             folio.dirty -= taken;
             folio.in_flight += taken;
             self.dirty -= u64::from(taken);
-            if folio.dirty == 0 {
-                cleaned.push(*index);
+            if taken > 0 {
+                changed.push((index, folio.oldest_dirt()));
             }
             if is_full {
                 break;
             }
         }
-        for index in cleaned {
-            self.dirty_folios.remove(&index);
+        for (index, oldest) in changed {
+            self.dirty_folios.set(index, oldest);
         }
         if count > 0 {
             self.batches.push(self.next_batch);
@@ -395,9 +393,10 @@ impl Inner {
             return true;
         }
         slot.is_dirty = true;
+        let since = slot.dirty_since;
         folio.dirty += 1;
         self.dirty += 1;
-        self.dirty_folios.insert(index);
+        self.dirty_folios.add(index, since);
         false
     }
 
@@ -423,9 +422,9 @@ impl Inner {
 
     /// Returns the time since which the oldest page is dirty, or was when the writes in flight
     /// started; none if no page is dirty or in flight.
-    pub(crate) fn oldest(&mut self) -> Option<Nanos> {
+    pub(crate) fn oldest(&self) -> Option<Nanos> {
         if self.dirty > 0 {
-            self.oldest_dirt()
+            self.dirty_folios.oldest()
         } else if self.batches.is_empty() {
             None
         } else {
@@ -437,18 +436,6 @@ impl Inner {
     pub(crate) fn dirty_end(&self) -> FileBlock {
         let last = self.dirty_folios.last();
         FileBlock::new(last.map_or(0, |index| (index + 1) * FOLIO_PAGES))
-    }
-
-    fn oldest_dirt(&mut self) -> Option<Nanos> {
-        let mut oldest = None;
-        for index in &self.dirty_folios {
-            let folio = self.folios.get_mut(*index).expect("a dirty folio is there");
-            for (_, slot) in folio.slots_mut(0).filter(|(_, slot)| slot.is_dirty) {
-                oldest =
-                    Some(oldest.map_or(slot.dirty_since, |old: Nanos| old.min(slot.dirty_since)));
-            }
-        }
-        oldest
     }
 
     /// Returns true if a page at or after a block is in flight.
@@ -508,8 +495,8 @@ impl Inner {
             folio.dirty -= folio_dirty;
             resident += i64::from(folio_resident);
             dirty += i64::from(folio_dirty);
-            if folio.dirty == 0 && folio_dirty > 0 {
-                self.dirty_folios.remove(&index);
+            if folio_dirty > 0 {
+                self.dirty_folios.set(index, folio.oldest_dirt());
             }
         }
         if to.is_none() {

@@ -108,7 +108,12 @@ impl Folio {
         &mut self.slots[index]
     }
 
-    /// Returns all slots from an index on.
+    /// Returns all slots.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter()
+    }
+
+    /// Returns all slots from an index on, for changes.
     pub(crate) fn slots_mut(&mut self, from: u64) -> impl Iterator<Item = (u64, &mut Slot)> {
         (from..).zip(self.slots.iter_mut().skip(from as usize))
     }

@@ -87,8 +87,8 @@ impl Inner {
         }
         let (first, place) = split(from);
         for index in self.dirty_folios.range(first..) {
-            let folio = self.folios.get(*index)?;
-            let start = if *index == first { place } else { 0 };
+            let folio = self.folios.get(index)?;
+            let start = if index == first { place } else { 0 };
             let is_delayed = |place: &u64| folio.get(*place).is_some_and(Slot::is_delayed);
             if let Some(place) = (start..FOLIO_PAGES).find(is_delayed) {
                 return Some(FileBlock::new(index * FOLIO_PAGES + place));

@@ -33,7 +33,7 @@ impl Which {
             Self::Range(first, last) => (split(first).0, split(last).0),
             _ => (0, u64::MAX),
         };
-        // `BTreeSet::range` panics if the start of a range lies after its end.
+        // `BTreeMap::range` panics if the start of a range lies after its end.
         first.max(split(block).0).min(last)..=last
     }
 
