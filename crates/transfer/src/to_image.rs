@@ -98,11 +98,11 @@ impl<'v> ImageSink<'v> {
         let parent = self.directory(parent)?;
         let nr = self.volume.create(parent, name, &NewInode::default())?;
         self.set_attributes(nr, node)?;
-        let restored = self.restored(nr, node);
+        let restored = self.restored(node);
         Ok(self.volume.lay_out(nr, node.size, &restored)?)
     }
 
-    fn restored(&self, nr: InodeNr, node: &Node) -> Restored {
+    fn restored(&self, node: &Node) -> Restored {
         let made = InodeTime::new(self.times.seconds, 0);
         Restored {
             permissions: node.permissions,
@@ -110,7 +110,6 @@ impl<'v> ImageSink<'v> {
             gid: node.gid,
             mtime: self.times.of(node.mtime),
             other_times: made,
-            generation: nr.get().wrapping_mul(0x9E37_79B9),
         }
     }
 
@@ -198,7 +197,7 @@ impl<'v> ImageSink<'v> {
     /// Sets a directory's attributes, and records those to restore when all its entries exist.
     fn describe(&mut self, nr: InodeNr, node: &Node) -> Result<InodeNr> {
         self.set_attributes(nr, node)?;
-        self.unfinished.insert(nr, self.restored(nr, node));
+        self.unfinished.insert(nr, self.restored(node));
         Ok(nr)
     }
 
@@ -273,7 +272,7 @@ impl<'v> ImageSink<'v> {
             kind => volume.make_node(parent, name, kind, node.device, &new)?,
         };
         self.set_attributes(nr, node)?;
-        let restored = self.restored(nr, node);
+        let restored = self.restored(node);
         if node.kind == FileKind::Regular && node.size > 0 {
             self.open = Some(Open {
                 text: node.text(),
@@ -297,7 +296,6 @@ impl<'v> ImageSink<'v> {
             gid: found.gid,
             mtime: found.mtime,
             other_times: InodeTime::new(self.times.seconds, 0),
-            generation: found.generation,
         };
         Ok(self.volume.restore(nr, &restored)?)
     }

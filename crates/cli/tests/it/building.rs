@@ -174,13 +174,13 @@ fn a_directory_becomes_an_image_and_comes_back() {
     }
     let folder = prepared();
     let from = folder.path().join("tree");
-    build(&folder, "one.img tree");
-    assert_same(&folder, "one.img", &from);
-    build(&folder, "two.img tree");
-    assert!(
-        folder.read("one.img") == folder.read("two.img"),
-        "the same bytes"
-    );
+    for kind in ["ext2", "ext3", "ext4"] {
+        build(&folder, &format!("-F -t {kind} one.img tree"));
+        assert_same(&folder, "one.img", &from);
+        build(&folder, &format!("-F -t {kind} two.img tree"));
+        let is_same = folder.read("one.img") == folder.read("two.img");
+        assert!(is_same, "{kind}: the same bytes");
+    }
     build(&folder, "-b 1024 -I 128 -t ext2 small.img tree");
     assert_same(&folder, "small.img", &from);
     folder.good("export one.img back");

@@ -36,6 +36,14 @@ impl Core {
         self.inodes.get(nr, self, || Inode::load(self, nr))
     }
 
+    /// Returns the generation of a new inode of a volume that is being made: it follows from the
+    /// number, so that the same tree gives the same bytes. None on other volumes, where it is
+    /// random.
+    pub(crate) fn made_generation(&self, nr: InodeNr) -> Option<u32> {
+        let is_being_made = self.options.is_being_made;
+        is_being_made.then(|| nr.get().wrapping_mul(0x9E37_79B9))
+    }
+
     /// Inserts a new inode into the cache.
     pub(crate) fn insert_inode(&self, inode: Arc<Inode>) {
         self.inodes.insert(inode, self);

@@ -17,8 +17,6 @@ pub struct Restored {
     pub mtime: InodeTime,
     /// Time of last access, of the last change of the inode, and of birth.
     pub other_times: InodeTime,
-    /// Generation.
-    pub generation: u32,
 }
 
 impl InodeState {
@@ -29,6 +27,5 @@ impl InodeState {
         self.mtime = restored.mtime;
         (self.atime, self.ctime) = (restored.other_times, restored.other_times);
         self.crtime = self.crtime.map(|_| restored.other_times);
-        self.generation = restored.generation;
     }
 }

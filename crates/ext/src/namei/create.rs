@@ -234,10 +234,13 @@ pub(super) fn allocate(
     core: &Core,
     handle: &mut Handle<'_>,
     directory: &Inode,
-    state: InodeState,
+    mut state: InodeState,
 ) -> Result<Arc<Inode>> {
     let is_directory = state.kind == FileKind::Directory;
     let nr = core.allocate_inode(handle, directory.nr, is_directory)?;
+    if let Some(generation) = core.made_generation(nr) {
+        state.generation = generation;
+    }
     Ok(Arc::new(Inode::new(nr, state)))
 }
 

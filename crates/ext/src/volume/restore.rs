@@ -1,5 +1,5 @@
-//! Operations for copying another tree into a new volume: setting all times and the generation, and
-//! writing the data of files past the page cache.
+//! Operations for copying another tree into a new volume: setting all times, and writing the data of
+//! files past the page cache.
 
 use jbd2::Credits;
 use layout::InodeNr;
@@ -44,7 +44,7 @@ impl Volume {
     }
 
     /// Sets the fields of an inode to those of its original, in one step. An access control list is
-    /// left as it is, and with `metadata_csum` the generation of an inode that has blocks.
+    /// left as it is.
     ///
     /// # Errors
     /// [`crate::Error::NotFound`] if the inode does not exist.
@@ -59,12 +59,7 @@ impl Volume {
             blocks: 1,
             revokes: 0,
         })?;
-        let generation = state.generation;
         state.restore(restored);
-        // The checksums of its blocks contain the generation.
-        if self.core.superblock.checksums.has_tails() && state.sectors > 0 {
-            state.generation = generation;
-        }
         state.store(&self.core, &mut handle, nr, false)?;
         handle.finish().map(drop)
     }

@@ -336,14 +336,11 @@ fn form_of_new(core: &Core) -> FileMap {
 /// Returns the state of a new inode without links. While a volume is made, it follows from the
 /// number and the time at which it is made.
 fn fresh_state(core: &Core, nr: InodeNr, owner: Owner) -> InodeState {
-    let is_being_made = core.options.is_being_made;
-    let generation = match is_being_made {
-        true => nr.get().wrapping_mul(0x9E37_79B9),
-        false => rt::random_u64() as u32,
-    };
+    let made = core.made_generation(nr);
+    let generation = made.unwrap_or_else(|| rt::random_u64() as u32);
     let (kind, uid, gid) = (FileKind::Regular, owner.uid, owner.gid);
     let mut state = InodeState::fresh(kind, PERMISSIONS, uid, gid, generation);
-    if is_being_made {
+    if made.is_some() {
         let seconds = core.superblock.raw.creation_time.get();
         state.mtime = InodeTime::new(i64::from(seconds), 0);
         state.crtime = Some(state.mtime);
