@@ -7,7 +7,7 @@ use crate::commands::{
     mkdir, mkfs, mount, mv, replay, rm, stat, trim, tune, umount,
 };
 
-/// ext2 and ext3 in user space (ext4 for reading), and a laboratory for their journals.
+/// ext2, ext3 and ext4 in user space, and a laboratory for their journals.
 ///
 /// A device is a path or a device text: mem:1GiB, sim:atlas-v-18, nvram:128MiB,
 /// slice(DEV,1GiB..2GiB), disk(DEV), raid5(DEV x4), fault(DEV,eio=1e-6). A path inside an image is

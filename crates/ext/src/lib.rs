@@ -1,4 +1,4 @@
-//! ext2 and ext3 on a block device and, if there is one, a journal; ext4 for reading.
+//! ext2, ext3 and ext4 on a block device and, if there is one, a journal.
 //!
 //! [`Volume`] is the entry: it opens an image (replaying its journal if needed), offers the
 //! operations of a VFS on inodes and conveniences on paths, and is closed explicitly. [`mkfs`]

@@ -1,4 +1,4 @@
-//! ext2 and ext3 in user space with the whole ext3 journal, on real devices and in a deterministic
+//! ext2, ext3 and ext4 in user space with the whole journal, on real devices and in a deterministic
 //! simulation.
 //!
 //! [`Volume`] is the file system: it opens a device, replays the journal if necessary, and offers

@@ -21,6 +21,7 @@ use block::text::Size;
 use clap::Args;
 use lab::system::tool::{self, Needed};
 
+use crate::compared_type::ComparedType;
 use crate::machine::Machine;
 use crate::output;
 use crate::program;
@@ -43,6 +44,9 @@ pub(crate) struct Arguments {
     /// size.
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
+    /// Type of both images.
+    #[arg(short = 't', value_name = "TYPE", default_value = "ext4")]
+    file_system: ComparedType,
     /// Number of files in the tree.
     #[arg(long, value_name = "COUNT", default_value_t = 65_000, value_parser = clap::value_parser!(u32).range(1..))]
     files: u32,
@@ -65,6 +69,7 @@ struct Figures {
 
 /// Figures of both programs, whose images were checked.
 struct Comparison {
+    file_system: ComparedType,
     shape: Shape,
     image_bytes: u64,
     mke2fs: Figures,
@@ -106,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     // Ctrl-C reaches the children too, and they exit; dropping `place` then removes the folder.
     ctrlc::set_handler(|| {}).context("Ctrl-C")?;
     tree::make(&place.at("tree"), shape)?;
-    let comparison = compare(&place, shape, arguments.runs)?;
+    let comparison = compare(&place, shape, arguments.file_system, arguments.runs)?;
     if arguments.json {
         output::print_json(&report::json(&machine, &comparison))?;
     } else {
@@ -115,14 +120,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn compare(place: &Place, shape: Shape, runs: u32) -> Result<Comparison> {
+fn compare(place: &Place, shape: Shape, kind: ComparedType, runs: u32) -> Result<Comparison> {
     let mut steps = Steps::new(u64::from(runs) * 2);
     let (ours, theirs) = (place.at("jext.img"), place.at("mke2fs.img"));
     let program = program::find()?;
-    let build = |image: &Path| build(&program, place, image);
+    let build = |image: &Path| build(&program, place, kind, image);
     run_fresh(&ours, &mut build(&ours))?;
     let image_bytes = fs::metadata(&ours).context("the image")?.len();
-    let mut mke2fs = mke2fs(place, &theirs, shape, image_bytes);
+    let mut mke2fs = mke2fs(place, &theirs, kind, shape, image_bytes);
     run_fresh(&theirs, &mut mke2fs)?;
     let (mut our_usages, mut their_usages) = (Vec::new(), Vec::new());
     for _ in 0..runs {
@@ -140,6 +145,7 @@ fn compare(place: &Place, shape: Shape, runs: u32) -> Result<Comparison> {
     run_fresh(&again, &mut build(&again))?;
     ensure!(are_equal(&ours, &again)?, "two builds of one tree differ");
     Ok(Comparison {
+        file_system: kind,
         shape,
         image_bytes,
         mke2fs: Figures::of(&their_usages),
@@ -157,22 +163,38 @@ impl Figures {
     }
 }
 
-fn build(program: &Path, place: &Place, image: &Path) -> Command {
+fn build(program: &Path, place: &Place, kind: ComparedType, image: &Path) -> Command {
     let mut command = Command::new(program);
     command.env("SOURCE_DATE_EPOCH", EPOCH);
-    command.args(["build", "-q", "-t", "ext3", "-b", "4096", "-U", UUID]);
+    command.args(["build", "-q", "-t", kind.name(), "-b", "4096", "-U", UUID]);
     command.arg(image).arg(place.at("tree"));
     command
 }
 
 /// Returns the command with the number of inodes that `jext build` chooses: those of the tree, a
 /// tenth more, and 64.
-fn mke2fs(place: &Place, image: &Path, shape: Shape, image_bytes: u64) -> Command {
+fn mke2fs(
+    place: &Place,
+    image: &Path,
+    kind: ComparedType,
+    shape: Shape,
+    image_bytes: u64,
+) -> Command {
     let mut command = Command::new(tool::find("mke2fs").unwrap_or_default());
     let inodes = u64::from(shape.files) + u64::from(shape.directories());
     let inodes = (inodes + inodes / 10 + 64).to_string();
     command.args([
-        "-q", "-F", "-t", "ext3", "-b", "4096", "-U", UUID, "-N", &inodes, "-d",
+        "-q",
+        "-F",
+        "-t",
+        kind.name(),
+        "-b",
+        "4096",
+        "-U",
+        UUID,
+        "-N",
+        &inodes,
+        "-d",
     ]);
     command.arg(place.at("tree")).arg(image);
     command.arg(format!("{}k", image_bytes >> 10));

@@ -1,6 +1,8 @@
-//! `compare-kernel`: compares PostMark in this process with Debian's PostMark on the kernel's ext3.
+//! `compare-kernel`: compares PostMark in this process with Debian's PostMark on the kernel's ext3
+//! or ext4.
 //!
-//! Both file systems are made anew for every run, with the same size, block size and log size. Both
+//! Both file systems are made anew for every run, with the same size, block size, log size and
+//! features. Both
 //! are mounted with `data=ordered,commit=5`, both have an unlimited cache, and both timings include
 //! a final sync of everything. The kernel's image is on a tmpfs and mounted through a loop device;
 //! jext's is memory of this process. Runs are interleaved, so that other load on the machine
@@ -25,6 +27,7 @@ use lab::system::{namespace, tool};
 use workload::Control;
 use workload::postmark::Parameters;
 
+use crate::compared_type::ComparedType;
 use crate::machine::Machine;
 use crate::output;
 use crate::progress::Steps;
@@ -33,7 +36,7 @@ use crate::spans::Spans;
 /// Mount options that both sides share.
 const MOUNT_OPTIONS: &str = "data=ordered,commit=5";
 
-/// Compare PostMark on this engine with PostMark on the kernel's ext3; needs root.
+/// Compare PostMark on this engine with PostMark on the kernel's ext3 or ext4; needs root.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Tests to run: 1 (4000 files of 1 to 100 kB), 2 (30000 of up to 1 kB), 3 (4000 of 1 to 300
@@ -44,6 +47,9 @@ pub(crate) struct Arguments {
     /// Number of runs of each test on each side.
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
+    /// Type of both file systems.
+    #[arg(short = 't', value_name = "TYPE", default_value = "ext4")]
+    file_system: ComparedType,
     /// Size of both file systems.
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]
     size: String,
@@ -73,6 +79,7 @@ struct Test {
 /// Geometry of both file systems.
 #[derive(Debug, Clone, Copy)]
 struct Form {
+    file_system: ComparedType,
     size_bytes: u64,
     block_bytes: u32,
     journal_megabytes: u32,
@@ -120,6 +127,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let size = Size::parse(&arguments.size)
         .map_err(|error| anyhow::anyhow!("--size {}: {error}", arguments.size))?;
     let form = Form {
+        file_system: arguments.file_system,
         size_bytes: size.bytes(),
         block_bytes: arguments.block,
         journal_megabytes: arguments.journal,

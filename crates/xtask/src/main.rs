@@ -16,6 +16,7 @@
 mod compare_build;
 mod compare_kernel;
 mod compare_programs;
+mod compared_type;
 mod machine;
 mod memory;
 mod mutants;
@@ -40,7 +41,7 @@ struct Line {
 enum Command {
     /// Compare jext build with mke2fs -d on a tree of many files.
     CompareBuild(compare_build::Arguments),
-    /// Compare PostMark on this engine with PostMark on the kernel's ext3; needs root.
+    /// Compare PostMark on this engine with PostMark on the kernel's ext3 or ext4; needs root.
     CompareKernel(compare_kernel::Arguments),
     /// Compare the benchmarks of jext bench with Debian's programs of the same name.
     ComparePrograms(compare_programs::Arguments),

@@ -12,10 +12,10 @@ pub(super) const JOURNAL_DEV: &str = "journal_dev";
 /// The settings of a new file system.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub(crate) struct FormatArguments {
-    /// ext2, ext3 or ext4.
+    /// ext2, ext3 or ext4; ext4 by default, ext3 with -j or the defaults of 2002.
     #[arg(short = 't', value_name = "TYPE", value_parser = parse_type)]
     file_system: Option<FileSystemType>,
-    /// Create a journal (the same as -t ext3).
+    /// Create a journal: ext3, if no other type with a journal is given.
     #[arg(short = 'j')]
     with_journal: bool,
     /// Block size in bytes: 1024, 2048 or 4096.
@@ -46,8 +46,8 @@ pub(crate) struct FormatArguments {
     /// external journal.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
-    /// System or program that will use the file system: with -t ext4, the features that its own
-    /// mke2fs would choose. `jext info --for` lists them.
+    /// System or program that will use the file system: for ext4, the features that its own mke2fs
+    /// would choose. `jext info --for` lists them.
     #[arg(long = "for", value_name = "TARGET", value_parser = parse_target)]
     target: Option<Target>,
     /// Journal: size=MEGABYTES, or device=DEV for an external one.
@@ -146,12 +146,11 @@ impl FormatArguments {
         } else {
             Options::default()
         };
-        let default_type = self.file_system.unwrap_or(defaults.file_system);
         let mut options = Options {
-            file_system: if self.with_journal {
-                FileSystemType::Ext3
-            } else {
-                default_type
+            file_system: match self.file_system {
+                None | Some(FileSystemType::Ext2) if self.with_journal => FileSystemType::Ext3,
+                None => defaults.file_system,
+                Some(given) => given,
             },
             usage: self.usage,
             block_bytes: self.block_bytes,

@@ -32,7 +32,7 @@ fn a_clean_image_is_clean_and_stays_as_it_is() {
 /// A command that meets damage reports in one line the fault, its place, and the next step.
 #[test]
 fn damage_that_a_command_meets_is_told_in_one_line() {
-    let folder = Folder::with_image();
+    let folder = Folder::with_image_of_ext3();
     let image = folder.path().join("disk.img");
     folder.write("letter", b"Dear all,");
     let request = "set_bg 0 free_inodes_count 5";
@@ -48,7 +48,7 @@ fn damage_that_a_command_meets_is_told_in_one_line() {
 
 #[test]
 fn problems_are_named_and_left() {
-    let folder = Folder::with_image();
+    let folder = Folder::with_image_of_ext3();
     let mut image = folder.read("disk.img");
     // The link count of the root, which is the second inode of the first group's table.
     let block_bytes = 1024 << image[SUPERBLOCK + 24];

@@ -269,7 +269,7 @@ fn names_may_hold_any_other_bytes() {
 
 #[test]
 fn directories_that_lead_in_a_circle_end() {
-    let folder = Folder::with_image();
+    let folder = Folder::with_image_of_ext3();
     folder.good("mkdir -p disk.img:/a/b");
     let image = folder.path().join("disk.img").display().to_string();
     tool::run_well("debugfs", &["-w", "-R", "link /a /a/b/again", &image]);

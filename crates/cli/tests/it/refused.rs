@@ -129,8 +129,12 @@ fn assert_none(faults: &[String]) {
 
 /// A folder with an image, `good.img`, and what commands take beside it.
 fn folder() -> Folder {
+    folder_with("ext4")
+}
+
+fn folder_with(file_system: &str) -> Folder {
     let folder = Folder::new();
-    folder.good("mkfs -q good.img 8M");
+    folder.good(&format!("mkfs -q -t {file_system} good.img 8M"));
     folder.write("file", b"contents");
     folder.good("cp file good.img:/f");
     folder.good("mkdir good.img:/d");
@@ -501,7 +505,8 @@ fn a_full_target_is_told_and_left_as_it_was() {
 /// listed.
 #[test]
 fn what_is_sound_in_a_damaged_directory_is_listed() {
-    let folder = folder();
+    // A block with a wrong checksum is not read at all.
+    let folder = folder_with("ext3");
     for number in 0..6 {
         folder.good(&format!("cp file good.img:/d/name-{number}"));
     }

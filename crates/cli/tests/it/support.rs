@@ -21,6 +21,13 @@ impl Folder {
         folder
     }
 
+    /// With a file system without checksums in `disk.img`, so that damage is not noticed at once.
+    pub(crate) fn with_image_of_ext3() -> Self {
+        let folder = Self::new();
+        folder.good("mkfs -q -t ext3 disk.img 16M");
+        folder
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }

@@ -102,7 +102,7 @@ fn with_external_journal() -> Folder {
     let folder = Folder::new();
     folder.write("hello", b"world");
     folder.good("journal create -q -b 1024 log.img 4M");
-    folder.good("mkfs -q -b 1024 -J device=log.img disk.img 16M");
+    folder.good("mkfs -q -t ext3 -b 1024 -J device=log.img disk.img 16M");
     folder.good("cp --journal log.img hello disk.img:/hello");
     folder
 }

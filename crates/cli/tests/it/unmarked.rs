@@ -169,7 +169,7 @@ fn it_is_the_same_with_an_external_journal() {
     folder.write("file", b"");
     let error = folder.bad("cp --journal log.img file disk.img:/file");
     assert!(error.contains("jext journal discard"), "{error}");
-    let error = folder.bad("tune -U random --journal log.img disk.img");
+    let error = folder.bad("tune -L name --journal log.img disk.img");
     assert!(error.contains("jext journal discard"), "{error}");
     assert_eq!(folder.good("ls --journal log.img disk.img"), "lost+found\n");
     folder.good("journal replay --journal log.img disk.img");

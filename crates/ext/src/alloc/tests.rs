@@ -205,7 +205,11 @@ fn freed_blocks_come_back_when_their_transaction_is_durable() {
 
 #[test]
 fn files_that_grow_in_turns_do_not_interleave() {
-    let volume = open(64 << 20, &mkfs::Options::default(), MountOptions::default());
+    let made = mkfs::Options {
+        file_system: FileSystemType::Ext3,
+        ..mkfs::Options::default()
+    };
+    let volume = open(64 << 20, &made, MountOptions::default());
     let core = volume.core();
     let windows: Vec<Mutex<Window>> = (0..3).map(|_| Mutex::default()).collect();
     let mut files: BTreeMap<usize, Vec<Run>> = BTreeMap::new();

@@ -56,9 +56,9 @@ pub enum FileSystemType {
     /// Without a journal.
     Ext2,
     /// With a journal.
-    #[default]
     Ext3,
     /// With a journal, extents, checksums of metadata, and block numbers of 64 bits.
+    #[default]
     Ext4,
 }
 
@@ -159,12 +159,13 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns the defaults of 2002: inodes of 128 bytes, one for each 8 KiB, blocks of 4 KiB above
-    /// 512 MiB, no directory index, no reserved GDT blocks, a journal of up to 8192 blocks after
-    /// the root directory.
+    /// Returns the defaults of 2002, for ext3: inodes of 128 bytes, one for each 8 KiB, blocks of
+    /// 4 KiB above 512 MiB, no directory index, no reserved GDT blocks, a journal of up to 8192
+    /// blocks after the root directory.
     pub fn classic2002() -> Self {
         Self {
             profile: Profile::Classic2002,
+            file_system: FileSystemType::Ext3,
             journal_place: JournalPlace::Start,
             ..Self::default()
         }

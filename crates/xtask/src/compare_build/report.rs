@@ -30,12 +30,13 @@ pub(super) fn text(machine: &Machine, comparison: &Comparison) -> String {
     }
     format!(
         "{table}\njext build takes {:.2} of the time. Medians, with the least and the greatest.\n{} files and {} directories, \
-         {} bytes; images of {} bytes. e2fsck finds both clean; two builds are the same to the byte.\n{}\n",
+         {} bytes; images of {} bytes, {}. e2fsck finds both clean; two builds are the same to the byte.\n{}\n",
         comparison.ratio(),
         comparison.shape.files,
         comparison.shape.directories(),
         comparison.shape.bytes,
         comparison.image_bytes,
+        comparison.file_system.name(),
         machine.text()
     )
 }
@@ -44,6 +45,7 @@ pub(super) fn json(machine: &Machine, comparison: &Comparison) -> Value {
     let figures = |figures: &Figures| json!({ "time": figures.wall.to_json(), "processor_time": figures.processor.to_json() });
     json!({
         "machine": machine.to_json(),
+        "type": comparison.file_system.name(),
         "files": comparison.shape.files,
         "directories": comparison.shape.directories(),
         "file_bytes": comparison.shape.bytes,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow};
 use block::{BlockDevice, MemoryDevice};
 use ext::Volume;
-use ext::mkfs::{self, FileSystemType, JournalOption, Options};
+use ext::mkfs::{self, JournalOption, Options};
 use jext::mount_options::ParsedOptions;
 use lab::targets::VolumeTarget;
 use workload::postmark::{self, FinalSync, NoObserver};
@@ -21,7 +21,7 @@ const BUDGET_FACTOR: u64 = 2;
 pub(super) fn run(test: Test, form: Form, control: &Arc<Control>) -> Result<Run> {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(form.size_bytes));
     let options = Options {
-        file_system: FileSystemType::Ext3,
+        file_system: form.file_system.to_mkfs(),
         journal: JournalOption::Megabytes(form.journal_megabytes),
         block_bytes: Some(form.block_bytes),
         ..Options::default()

@@ -1,4 +1,4 @@
-//! The kernel side: Debian's PostMark on ext3, mounted through a loop device from an image on a
+//! The kernel side: Debian's PostMark on ext3 or ext4, mounted through a loop device from an image on a
 //! tmpfs.
 
 use std::fs::{self, File};
@@ -60,7 +60,7 @@ impl Place {
         fs::write(&self.script, self.commands(test)).context("postmark's commands")?;
         let options = format!("loop,{MOUNT_OPTIONS}");
         let image = text(&self.image)?;
-        let mounted = Mounted::new("ext3", &options, image, &self.mounted)?;
+        let mounted = Mounted::new(self.form.file_system.name(), &options, image, &self.mounted)?;
         let root = File::open(&self.mounted).context("the mounted file system")?;
         let started = Instant::now();
         let output = tool::output("postmark", &[text(&self.script)?]);
@@ -78,6 +78,7 @@ impl Place {
 
     fn format(&self) -> Result<()> {
         let Form {
+            file_system,
             size_bytes,
             block_bytes,
             journal_megabytes,
@@ -87,10 +88,11 @@ impl Place {
         image.set_len(size_bytes).context("image")?;
         let (block, journal) = (block_bytes.to_string(), format!("size={journal_megabytes}"));
         let name = text(&self.image)?;
-        tool::call(
-            "mke2fs",
-            &["-q", "-F", "-t", "ext3", "-b", &block, "-J", &journal, name],
-        )
+        let (kind, now) = (file_system.name(), "lazy_itable_init=0,lazy_journal_init=0");
+        let options = [
+            "-q", "-F", "-t", kind, "-E", now, "-b", &block, "-J", &journal,
+        ];
+        tool::call("mke2fs", &[&options[..], &[name]].concat())
     }
 
     fn commands(&self, test: Test) -> String {

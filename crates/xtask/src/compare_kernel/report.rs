@@ -10,17 +10,11 @@ use super::{Comparison, Form, MOUNT_OPTIONS};
 use crate::machine::Machine;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
-const HEADS: [&str; 4] = [
-    "PostMark",
-    "kernel ext3 on tmpfs, s",
-    "jext in process, s",
-    "jext / kernel",
-];
-
 pub(super) fn text(machine: &Machine, form: Form, comparisons: &[Comparison]) -> String {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
-    table.set_header(HEADS);
+    let kernel = format!("kernel {} on tmpfs, s", form.file_system.name());
+    table.set_header(["PostMark", &kernel, "jext in process, s", "jext / kernel"]);
     for Comparison {
         test,
         kernel,
@@ -37,6 +31,7 @@ pub(super) fn text(machine: &Machine, form: Form, comparisons: &[Comparison]) ->
         size_bytes,
         block_bytes,
         journal_megabytes,
+        ..
     } = form;
     let mut text = format!("{table}\n");
     writeln!(
@@ -72,6 +67,7 @@ pub(super) fn json(machine: &Machine, form: Form, comparisons: &[Comparison]) ->
         .collect();
     json!({
         "machine": machine.to_json(),
+        "type": form.file_system.name(),
         "size_bytes": form.size_bytes,
         "block_bytes": form.block_bytes,
         "journal_megabytes": form.journal_megabytes,
