@@ -1,5 +1,5 @@
-//! Operations for copying another tree into a new volume: setting all times, and writing the data of
-//! files past the page cache.
+//! Operations for copying another tree into a new volume: setting all times, and writing the data
+//! of files past the page cache.
 
 use jbd2::Credits;
 use layout::InodeNr;

@@ -1,5 +1,5 @@
-//! The kernel side: Debian's PostMark on ext3 or ext4, mounted through a loop device from an image on a
-//! tmpfs.
+//! The kernel side: Debian's PostMark on ext3 or ext4, mounted through a loop device from an image
+//! on a tmpfs.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
