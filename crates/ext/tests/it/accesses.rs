@@ -31,7 +31,7 @@ use operations::{OPERATIONS, Operation, prepared};
 use trees::{Tree, has_shape, tree};
 
 /// Interval of failed runs that `e2fsck` checks, too.
-const FSCK_ONE_IN: usize = 40;
+const FSCK_ONE_IN: usize = 100;
 /// The file that takes free space after a failure.
 const TAKER: &str = "/taker";
 const TAKER_BYTES: usize = 200 << 10;
