@@ -12,6 +12,7 @@
 //! | [`slice`](mod@slice) | part of a device |
 //! | [`raid`] | arrays: RAID 0, 1, 5, 10 and 50 |
 //! | [`fault`] | a device that fails on purpose |
+//! | [`fence`] | a device whose changes can be stopped for good |
 //! | [`cache`] | a volatile cache and its power cuts |
 //! | [`trace`] | a record of requests, in memory or in a file; possible states after a power cut |
 //! | [`meter`] | counters |
@@ -21,6 +22,7 @@ pub mod cache;
 pub mod device;
 pub mod error;
 pub mod fault;
+pub mod fence;
 pub mod file;
 mod forward;
 pub mod memory;
@@ -37,6 +39,7 @@ pub use cache::CacheDevice;
 pub use device::{BlockDevice, Geometry, Request};
 pub use error::DeviceError;
 pub use fault::{FaultDevice, FaultPlan};
+pub use fence::{Fence, FenceDevice};
 pub use file::{FileDevice, OpenOptions};
 pub use memory::MemoryDevice;
 pub use meter::{MeterCounts, MeterDevice};

@@ -43,6 +43,10 @@ fn of_library(error: &Error) -> Option<String> {
         Error::CannotFlush { device } => format!(
             "{device} cannot flush, so that nothing would be durable; -o ro opens it all the same, and so does -o force"
         ),
+        Error::InUse(user) if user.is_checking => user.to_string().replace(
+            "tune::clear_multi_mount releases it",
+            "jext tune --clear-mmp releases it",
+        ),
         Error::NotClean => {
             "the volume was not closed cleanly: run jext journal replay, or e2fsck, and try again"
                 .to_owned()

@@ -308,12 +308,19 @@ fn open_on(
     options: MountOptions,
 ) -> Result<(Volume, OpenReport)> {
     let in_memory = options.read_only && !options.no_recovery && needs_recovery(&device);
+    let options = MountOptions {
+        is_private: in_memory,
+        ..options
+    };
     let (device, journal) = if in_memory {
         let over = |device| -> Arc<dyn BlockDevice> { Arc::new(Overlay::new(device)) };
         (over(device), journal.map(over))
     } else {
         (device, journal)
     };
+    if !options.read_only {
+        note_other_node(image, &device);
+    }
     let opened = Volume::open_with_report(Arc::clone(&device), journal, options);
     let (volume, report) = opened
         .map_err(|error| explain(error, &device))
@@ -327,6 +334,22 @@ fn open_on(
     }
     warn_of_errors(image, &report);
     Ok((volume, report))
+}
+
+/// Notes that opening a file system for writing will wait for another node, if it will.
+pub(crate) fn note_other_node(image: &str, device: &Arc<dyn BlockDevice>) {
+    let Ok(Some(status)) = ext::multi_mount::status(device) else {
+        return;
+    };
+    let (user, seconds) = (&status.user, status.wait_seconds);
+    if seconds > 0 && !user.is_checking {
+        output::note(&format!(
+            "{image}: was not released by node {}, device {}: waiting {seconds} to {} seconds to see if it is in use there",
+            user.node,
+            user.device,
+            2 * seconds
+        ));
+    }
 }
 
 /// Warns of errors noted in the superblock, and of a transaction lost by the journal.
@@ -375,6 +398,7 @@ pub(crate) fn replay_in_memory(
     let (device, journal) = (over(device), journal.map(over));
     let options = MountOptions {
         read_only: true,
+        is_private: true,
         ..MountOptions::default()
     };
     let opened = Volume::open_with_report(Arc::clone(&device), journal.clone(), options);

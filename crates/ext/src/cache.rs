@@ -11,6 +11,7 @@ pub(crate) mod flushes;
 pub(crate) mod folio;
 pub(crate) mod inode;
 pub(crate) mod inodes;
+pub mod multi_mount;
 pub(crate) mod names_index;
 pub(crate) mod ordered;
 pub(crate) mod orphan_slots;

@@ -61,6 +61,8 @@ pub enum BlockUse {
         /// The last inode in the block.
         last: InodeNr,
     },
+    /// Multiple mount protection.
+    MultiMount,
     /// Directory entries.
     Directory {
         /// The directory.
@@ -117,7 +119,7 @@ pub fn census(
     let bytes = device.read_block(disk::OFFSET, disk::SIZE as u32)?;
     let superblock = Superblock::decode(&bytes, device.geometry().size_bytes)?;
     let tables = Tables::open(device, &superblock)?;
-    let fixed = fixed::Fixed::of(&tables);
+    let fixed = fixed::Fixed::of(&tables, &superblock);
     let mut uses = BTreeMap::new();
     let mut wanted = BTreeSet::new();
     for block in blocks {

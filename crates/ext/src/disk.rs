@@ -10,6 +10,7 @@ pub(crate) mod inode;
 pub(crate) mod kind;
 pub(crate) mod log;
 pub(crate) mod metadata;
+pub(crate) mod multi_mount;
 pub(crate) mod new_inode;
 pub(crate) mod run;
 pub mod superblock;

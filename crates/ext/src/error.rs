@@ -5,12 +5,14 @@
 //! remedies instead.
 //! own messages for that.
 
+mod other_user;
 mod sealed;
 mod system;
 
 use block::DeviceError;
 use layout::{BlockNr, FileBlock, GroupNr, InodeNr};
 
+pub use other_user::OtherUser;
 pub use sealed::Sealed;
 
 /// Result of an operation on a volume.
@@ -61,6 +63,9 @@ pub enum Error {
         /// The device's name.
         device: String,
     },
+    /// Another node uses the volume, or has not released it (multiple mount protection).
+    #[error(transparent)]
+    InUse(#[from] OtherUser),
     /// The volume to be tuned was not closed cleanly.
     #[error(
         "the volume was not closed cleanly; open and close it, which replays its journal, and try again"
@@ -275,6 +280,14 @@ pub enum Corrupt {
         /// The kind of damage.
         why: &'static str,
     },
+    /// The block of multiple mount protection is damaged.
+    #[error("multiple mount protection: block {block}: {why}")]
+    MultiMount {
+        /// The block on the device.
+        block: BlockNr,
+        /// The kind of damage.
+        why: &'static str,
+    },
     /// A fast commit contradicts the volume.
     #[error("fast commit: inode {inode}: {why}")]
     FastCommit {
@@ -314,6 +327,7 @@ impl Corrupt {
             | Self::Truncated { .. }
             | Self::Superblock { .. }
             | Self::Group { .. }
+            | Self::MultiMount { .. }
             | Self::Bitmap { .. } => None,
         }
     }
@@ -321,7 +335,9 @@ impl Corrupt {
     /// Returns the block that the damage names, if there is one.
     pub(crate) fn block(&self) -> Option<BlockNr> {
         match self {
-            Self::Mapping { block, .. } | Self::MapCycle { block, .. } => Some(*block),
+            Self::Mapping { block, .. }
+            | Self::MapCycle { block, .. }
+            | Self::MultiMount { block, .. } => Some(*block),
             Self::Extents { block, .. } | Self::OrphanFile { block, .. } => *block,
             Self::Checksum(sealed) => sealed.block(),
             _ => None,

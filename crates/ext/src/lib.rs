@@ -49,9 +49,10 @@ pub mod volume;
 pub(crate) mod writeback;
 pub(crate) mod xattr;
 
+pub use cache::multi_mount;
 pub use cache::stalls::CacheStalls;
 pub use disk::{geometry, superblock};
-pub use error::{Corrupt, Error, Result, Sealed};
+pub use error::{Corrupt, Error, OtherUser, Result, Sealed};
 pub use format::{mkfs, tune};
 pub use options::MountOptions;
 pub use tuning::Tuning;

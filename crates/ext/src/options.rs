@@ -154,6 +154,9 @@ pub struct MountOptions {
     /// Number of blocks in a stripe of an array, to align large extents (`stripe=`); `None` takes
     /// the superblock's.
     pub stripe_blocks: Option<u32>,
+    /// True if nothing else sees the changes of the devices, as with a view in memory: multiple
+    /// mount protection is not heeded.
+    pub is_private: bool,
     /// True to open read-write even on a device that cannot flush.
     pub force: bool,
     /// The user that may use the reserved blocks besides root (`resuid=`); `None` takes the
@@ -193,6 +196,7 @@ impl Default for MountOptions {
             discard: false,
             host_space: HostSpace::default(),
             stripe_blocks: None,
+            is_private: false,
             force: false,
             reserved_uid: None,
             reserved_gid: None,

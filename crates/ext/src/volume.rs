@@ -10,6 +10,7 @@ mod extended;
 mod fast_commit;
 mod file_extent;
 mod files;
+mod guard;
 mod host_space;
 mod nodes;
 mod open;
@@ -71,6 +72,8 @@ pub struct Volume {
     core: Arc<Core>,
     open_files: files::OpenFiles,
     writer: Option<writer::Writer>,
+    /// Protection against other nodes, on a volume that has it.
+    guard: Option<guard::Guard>,
 }
 
 /// The events of an open.
@@ -124,6 +127,9 @@ impl Volume {
     /// - [`Error::NeedsRecovery`](crate::Error::NeedsRecovery) if the journal has to be replayed
     ///   and a device is read-only.
     /// - [`Error::UnmarkedLog`](crate::Error::UnmarkedLog) by [`MountOptions::unmarked_log`].
+    /// - [`Error::InUse`](crate::Error::InUse) if another node uses a volume with multiple mount
+    ///   protection. A volume that was not closed is waited for first: see
+    ///   [`multi_mount::status`](crate::multi_mount::status).
     /// - [`Error::CannotFlush`](crate::Error::CannotFlush) if the device cannot, and
     ///   [`MountOptions::force`] is not set.
     /// - [`Error::Device`](crate::Error::Device) if a device fails.
@@ -144,7 +150,7 @@ impl Volume {
         journal_device: Option<Arc<dyn BlockDevice>>,
         options: MountOptions,
     ) -> Result<(Self, OpenReport)> {
-        let (core, report) = open::open(device, journal_device, options)?;
+        let (core, report, guard) = open::open(device, journal_device, options)?;
         let writer = if core.is_read_only.load(Ordering::Acquire) {
             None
         } else {
@@ -155,6 +161,7 @@ impl Volume {
                 core,
                 open_files: files::OpenFiles::default(),
                 writer,
+                guard,
             },
             report,
         ))
@@ -171,7 +178,9 @@ impl Volume {
             writer.stop();
         }
         let released = self.release_all();
-        open::close(&self.core).and(released)
+        let closed = open::close(&self.core).and(released);
+        let guard = self.guard.take().map_or(Ok(()), guard::Guard::release);
+        closed.and(guard)
     }
 
     /// Makes everything durable.
@@ -313,6 +322,9 @@ impl Drop for Volume {
     fn drop(&mut self) {
         if let Some(writer) = &self.writer {
             writer.request_stop();
+        }
+        if let Some(guard) = &self.guard {
+            guard.request_stop();
         }
     }
 }

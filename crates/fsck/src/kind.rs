@@ -70,6 +70,10 @@ problem_kinds! {
     116 MinimumExtraSizeInvalid Error "minimum size of the extra part of inodes cannot be right"
     117 WantedExtraSizeInvalid Error "wanted size of the extra part of inodes cannot be right"
     118 ResizeInodeWithMetaGroups Error "features meta_bg and resize_inode are both set, and exclude each other"
+    119 MultiMountBlockInvalid Error "block of multiple mount protection cannot be where the superblock says"
+    120 MultiMountMagic Error "block of multiple mount protection does not begin as one"
+    121 MultiMountChecksum Error "checksum of multiple mount protection is wrong"
+    122 MultiMountInUse Note "file system is in use by a node, or was not released by it"
 
     201 BlockBitmapMisplaced Error "block bitmap lies outside its group"
     202 InodeBitmapMisplaced Error "inode bitmap lies outside its group"

@@ -6,6 +6,7 @@
 //! | module | checks |
 //! |---|---|
 //! | `superblock`, `groups`, `backups` | sizes, features, group descriptors; their backups |
+//! | `multi_mount` | the block of multiple mount protection |
 //! | `journal` | its location, its superblock, the log as far as it would be replayed |
 //! | `inodes`, `map`, `extents`, `attributes` | every inode, its map and its attributes |
 //! | `orphans` | the orphan list |
@@ -46,6 +47,7 @@ mod inodes;
 mod journal;
 mod kind;
 mod map;
+mod multi_mount;
 mod orphans;
 mod problem;
 mod report;
@@ -120,6 +122,7 @@ fn run<'a>(
     }
     if has_tables {
         backups::check(&mut state)?;
+        multi_mount::check(&mut state)?;
         journal::check(&mut state, journal)?;
         state.map_visits = 0;
         inodes::check(&mut state)?;

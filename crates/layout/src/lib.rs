@@ -31,6 +31,7 @@ pub mod inode_flags;
 pub mod journal;
 pub mod map;
 pub mod mode;
+pub mod multi_mount;
 pub mod orphan;
 pub mod revoke;
 pub mod superblock;

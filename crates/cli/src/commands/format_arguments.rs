@@ -54,7 +54,8 @@ pub(crate) struct FormatArguments {
     #[arg(short = 'J', value_name = "OPTIONS")]
     journal: Vec<String>,
     /// Extended options: root_owner[=UID:GID], the owner of the root directory (root by default,
-    /// the caller if no numbers are given); hash_seed=UUID, resize=BLOCKS.
+    /// the caller if no numbers are given); hash_seed=UUID, resize=BLOCKS,
+    /// mmp_update_interval=SECONDS.
     #[arg(short = 'E', value_name = "OPTIONS")]
     pub(super) extended: Vec<String>,
     /// Intended use: floppy, small, default, big, huge, news, largefile, largefile4.
@@ -215,7 +216,8 @@ fn extend(options: &mut Options, name: &str, value: &str) -> Result<()> {
         }
         "hash_seed" => options.hash_seed = Some(parse_uuid(value).map_err(anyhow::Error::msg)?),
         "resize" => options.resize_blocks_max = Some(value.parse()?),
-        _ => bail!("expected root_owner, hash_seed or resize"),
+        "mmp_update_interval" => options.mmp_update_seconds = Some(value.parse()?),
+        _ => bail!("expected root_owner, hash_seed, resize or mmp_update_interval"),
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ mod descriptors;
 mod facts;
 mod groups;
 mod journal;
+mod multi_mount;
 mod words;
 
 use std::fmt::Write;
@@ -75,6 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (replayed, superblock) = replayed(&arguments.device, &device, log.as_ref(), lying);
     let mut facts = facts::facts(&superblock);
     facts.extend(journal::facts(&device, &lying));
+    facts.extend(multi_mount::facts(&device, &lying));
     let device = replayed.unwrap_or(device);
     let groups = if arguments.groups {
         groups::groups(&device, &superblock).with_context(context)?

@@ -21,8 +21,8 @@ use fuse::{Mount, Unmounter};
 
 use crate::advice;
 use crate::image::{
-    Access, MountArguments, explain, has_replayed, open_device, parse_device, replayed,
-    take_defaults, warn_of_errors,
+    Access, MountArguments, explain, has_replayed, note_other_node, open_device, parse_device,
+    replayed, take_defaults, warn_of_errors,
 };
 use crate::output;
 use options::Options;
@@ -125,6 +125,9 @@ fn open(image: &str, options: &Options) -> Result<(Volume, OpenReport)> {
         let mut parsed = options.engine.clone();
         parsed.options = engine.clone();
         take_defaults(image, &mut parsed, &device);
+        if access == Access::Write {
+            note_other_node(image, &device);
+        }
         let journal = parsed.journal_path.as_deref();
         let journal = journal.map(|text| open_device(text, access)).transpose()?;
         let opened = Volume::open_with_report(Arc::clone(&device), journal, parsed.options);

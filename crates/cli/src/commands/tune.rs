@@ -12,7 +12,7 @@ use layout::superblock::{DefaultMountOptions, ErrorPolicy, MOUNT_COUNT_UNLIMITED
 use uuid::Uuid;
 
 use super::format_arguments::{megabytes, pairs, parse_uuid, random_uuid};
-use crate::image::{Access, open_device};
+use crate::image::{Access, note_other_node, open_device};
 use crate::output;
 
 /// Name of the journal among the features.
@@ -20,6 +20,8 @@ const HAS_JOURNAL: &str = "has_journal";
 /// Value of -U for a random UUID.
 const RANDOM: &str = "random";
 
+/// Option of -E that clears multiple mount protection.
+const CLEAR_MMP: &str = "clear_mmp";
 /// Value of -T for the present time.
 const NOW: &str = "now";
 
@@ -77,17 +79,22 @@ pub(crate) struct Arguments {
     /// Directory of the last mount.
     #[arg(short = 'M', value_name = "DIRECTORY")]
     last_mounted: Option<String>,
-    /// Extended options: stride=BLOCKS, stripe_width=BLOCKS, hash_alg=legacy|half_md4|tea.
+    /// Extended options: stride=BLOCKS, stripe_width=BLOCKS, hash_alg=legacy|half_md4|tea,
+    /// mmp_update_interval=SECONDS, clear_mmp (with -f, as --clear-mmp).
     #[arg(short = 'E', value_name = "OPTIONS")]
     extended: Vec<String>,
     /// Default mount options to set, or with ^ to clear: acl,^user_xattr,journal_data_writeback.
     #[arg(short = 'o', value_name = "OPTIONS", allow_hyphen_values = true)]
     mount_options: Vec<String>,
     /// Features to set: dir_index, ext_attr, fast_commit, large_file, extent, huge_file, dir_nlink,
-    /// large_dir, metadata_csum_seed, has_journal; with ^ they are cleared, if nothing uses them,
+    /// large_dir, metadata_csum_seed, mmp, has_journal; with ^ they are cleared, if nothing uses them,
     /// but for large_dir, and so is orphan_file.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
+    /// Release a file system with multiple mount protection that a node has left as in use or being
+    /// checked. Only if it is certain that no node uses it.
+    #[arg(long)]
+    clear_mmp: bool,
     /// Create an internal journal.
     #[arg(short = 'j')]
     with_journal: bool,
@@ -99,7 +106,7 @@ pub(crate) struct Arguments {
     #[arg(long = "journal", value_name = "DEV", conflicts_with = "journal")]
     journal_path: Option<String>,
     /// Remove an external journal even if its device is missing; the journal keeps listing the file
-    /// system as its user.
+    /// system as its user. With -E clear_mmp: do it.
     #[arg(short = 'f', long)]
     force: bool,
 }
@@ -163,7 +170,11 @@ fn read_extended(lists: &[String], changes: &mut Changes) -> Result<()> {
                 })?;
                 changes.hash = Some(*hash);
             }
-            _ => bail!("-E {name}: expected stride, stripe_width or hash_alg"),
+            "mmp_update_interval" => changes.mmp_update_seconds = Some(number(name, value)?),
+            CLEAR_MMP => {}
+            _ => bail!(
+                "-E {name}: expected stride, stripe_width, hash_alg, mmp_update_interval or {CLEAR_MMP}"
+            ),
         }
     }
     Ok(())
@@ -171,7 +182,7 @@ fn read_extended(lists: &[String], changes: &mut Changes) -> Result<()> {
 
 fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T> {
     let number = value.parse().ok();
-    number.with_context(|| format!("-E {name}={value}: expected a number of blocks"))
+    number.with_context(|| format!("-E {name}={value}: expected a number"))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -222,9 +233,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     wish.read(arguments, &raw)?;
     let external = raw.journal_uuid;
     let journal = wish.decide(external, &mut changes, arguments.force)?;
+    let is_cleared = clears_multi_mount(arguments)?;
+    if is_cleared {
+        tune::clear_multi_mount(&device).with_context(|| arguments.device.clone())?;
+    }
     if changes == Changes::default() {
+        if is_cleared {
+            return Ok(ExitCode::SUCCESS);
+        }
         bail!("nothing to change; see jext tune --help");
     }
+    note_other_node(&arguments.device, &device);
     let tuned = tune::apply(&device, journal.as_ref(), &changes);
     tuned.with_context(|| arguments.device.clone())?;
     if changes.journal == JournalChange::Abandon && external != [0; 16] {
@@ -234,6 +253,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns true if multiple mount protection is to be cleared.
+fn clears_multi_mount(arguments: &Arguments) -> Result<bool> {
+    let is_extended = pairs(&arguments.extended).any(|(name, _)| name == CLEAR_MMP);
+    if is_extended && !arguments.force {
+        bail!(
+            "-E {CLEAR_MMP}: only if it is certain that no node uses the file system; -f does it"
+        );
+    }
+    Ok(is_extended || arguments.clear_mmp)
 }
 
 impl Wish {

@@ -183,6 +183,8 @@ named! {
     "inherit/while-being-made": "a volume that is being made restores a tree, and nothing is inherited", by "ext/tests/it/made.rs",
     "inode/generation-kept": "an inode that is used again has another generation", by "ext/tests/it/ext4/pitfalls.rs",
     "map/parent-not-held": "a map block that gets a pointer is in memory when blocks are allocated for it", by "ext/src/file/tests/evicted.rs",
+    "multi-mount/not-rechecked": "a node whose sequence number was replaced stops writing", by "ext/tests/it/multi_mount.rs",
+    "multi-mount/taken-at-once": "a volume that another node may use is waited for", by "ext/tests/it/multi_mount.rs",
     "names/damaged-links-reach-zero": "a directory that has a name keeps its links, whatever its count was", by "ext/tests/it/damage/changes.rs",
     "names/links-counted-on": "the links of a directory with too many subdirectories are 1", by "ext/tests/it/ext4/pitfalls.rs",
     "names/not-deleted-unless-durable": "what has no name is deleted, also if the removal could not be made durable", by "ext/tests/it/failures/no_room.rs",

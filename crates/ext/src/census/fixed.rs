@@ -6,6 +6,8 @@ use layout::{BlockNr, GroupNr, InodeNr};
 
 use super::BlockUse;
 use crate::disk::geometry::Geometry;
+use crate::disk::multi_mount::Place;
+use crate::disk::superblock::Superblock;
 use crate::disk::tables::Tables;
 
 /// The fixed places of a volume.
@@ -14,10 +16,12 @@ pub(super) struct Fixed<'g> {
     bitmaps: BTreeMap<BlockNr, BlockUse>,
     /// The first block of each inode table.
     tables: BTreeMap<BlockNr, GroupNr>,
+    /// The block of multiple mount protection.
+    multi_mount: Option<BlockNr>,
 }
 
 impl<'g> Fixed<'g> {
-    pub(super) fn of(tables: &Tables<'g>) -> Self {
+    pub(super) fn of(tables: &Tables<'g>, superblock: &Superblock) -> Self {
         let bitmaps = tables.groups.iter().flat_map(|places| {
             let group = places.group;
             [
@@ -30,11 +34,18 @@ impl<'g> Fixed<'g> {
             geometry: tables.geometry,
             bitmaps: bitmaps.collect(),
             tables: tables.groups.iter().map(first).collect(),
+            multi_mount: Place::of(superblock)
+                .ok()
+                .flatten()
+                .map(|place| place.block),
         }
     }
 
     /// Returns the use of a block, if it lies at a fixed place.
     pub(super) fn find(&self, block: BlockNr) -> Option<BlockUse> {
+        if self.multi_mount == Some(block) {
+            return Some(BlockUse::MultiMount);
+        }
         let bitmap = self.bitmaps.get(&block).copied();
         bitmap
             .or_else(|| self.in_table(block))

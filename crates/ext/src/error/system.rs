@@ -9,6 +9,7 @@
 //! | on-disk state that is not supported | EOPNOTSUPP | POSIX |
 //! | a journal that cannot be replayed, a device that cannot flush | EROFS | ext4 |
 //! | features that can only be read | EROFS | ext4 |
+//! | a volume that another node uses | EBUSY | ext4 |
 //! | outcomes that POSIX defines | their number | POSIX |
 
 use std::io::{self, ErrorKind};
@@ -50,6 +51,7 @@ impl Error {
             | Self::NoJournalDevice
             | Self::NotClean => Errno::OPNOTSUPP,
             Self::NeedsRecovery { .. } | Self::CannotFlush { .. } | Self::ReadOnly => Errno::ROFS,
+            Self::InUse(_) => Errno::BUSY,
             Self::NotFound => Errno::NOENT,
             Self::Exists => Errno::EXIST,
             Self::NotDirectory => Errno::NOTDIR,

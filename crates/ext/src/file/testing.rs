@@ -106,7 +106,7 @@ impl Bench {
         device: Arc<dyn BlockDevice>,
         options: MountOptions,
     ) -> (Self, OpenReport) {
-        let (core, report) = open_core(device, None, options).expect("the volume opens");
+        let (core, report, _) = open_core(device, None, options).expect("the volume opens");
         (Self { core }, report)
     }
 

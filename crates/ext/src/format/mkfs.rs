@@ -24,6 +24,7 @@ mod hidden_file;
 mod image;
 mod journal;
 mod map;
+mod multi_mount;
 mod orphan_file;
 mod place;
 mod plan;
@@ -47,6 +48,7 @@ pub use journal::{
     JournalDevice, JournalDeviceOptions, format_journal_device, format_journal_device_as,
     journal_device,
 };
+pub(crate) use multi_mount::interval as mmp_interval;
 pub use seal::seal;
 pub(crate) use write::superblock_block;
 
@@ -126,6 +128,9 @@ pub struct Options {
     pub resize_blocks_max: Option<u64>,
     /// User and group of the root directory (`-E root_owner=`).
     pub root_owner: (u32, u32),
+    /// Seconds between two renewals of multiple mount protection (`-E mmp_update_interval=`); 0 and
+    /// none are the default.
+    pub mmp_update_seconds: Option<u16>,
     /// Seed of directory hashes (`-E hash_seed=`).
     pub hash_seed: Option<[u8; 16]>,
     /// Creation time to record in the image, in seconds since 1970.
@@ -152,6 +157,7 @@ impl Default for Options {
             journal_place: JournalPlace::default(),
             resize_blocks_max: None,
             root_owner: (0, 0),
+            mmp_update_seconds: None,
             hash_seed: None,
             seconds: None,
         }

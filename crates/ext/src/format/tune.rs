@@ -12,9 +12,15 @@
 //! | attach, external | the device, with its user | a journal that this volume can attach again |
 //! | external, new volume UUID | the device, with the new UUID | the same command completes it |
 //! | remove the orphan file | the superblock without it | blocks that only e2fsck frees |
+//! | make the block of `mmp` | the block | a block that only e2fsck frees |
+//! | remove the block of `mmp` | the superblock without it | a block that only e2fsck frees |
+//!
+//! A volume with multiple mount protection is taken first, as a checker takes it: no node can open
+//! it meanwhile.
 
 mod features;
 mod journal;
+mod multi_mount;
 
 use std::sync::Arc;
 
@@ -32,6 +38,7 @@ pub use features::{free_feature, removable_feature};
 pub use layout::feature::Word;
 pub use layout::hash::HashVersion;
 pub use layout::superblock::{DefaultMountOptions, ErrorPolicy};
+pub use multi_mount::clear_multi_mount;
 
 /// Largest percentage of a volume that can be reserved.
 const RESERVED_PERCENT_MAX: f64 = 50.0;
@@ -65,6 +72,8 @@ pub struct Changes {
     pub raid_stride: Option<u16>,
     /// Number of blocks in a stripe of an array.
     pub raid_stripe_width: Option<u32>,
+    /// Seconds between two renewals of multiple mount protection; 0 for the default.
+    pub mmp_update_seconds: Option<u16>,
     /// Hash of new indexes of directories.
     pub hash: Option<HashVersion>,
     /// The directory in which the volume was mounted last.
@@ -103,8 +112,22 @@ pub enum JournalChange {
 /// # Errors
 /// - [`Error::NotClean`] if it was not closed cleanly; [`Error::Unsupported`] if it has features
 ///   that allow only reading.
+/// - [`Error::InUse`] if another node uses it.
 /// - [`Error::Invalid`] for an invalid change; nothing has changed then.
 pub fn apply(
+    device: &Arc<dyn BlockDevice>,
+    journal: Option<&Arc<dyn BlockDevice>>,
+    changes: &Changes,
+) -> Result<()> {
+    let Some(held) = multi_mount::hold(device, &read(device)?)? else {
+        return apply_held(device, journal, changes);
+    };
+    let applied = apply_held(device, journal, changes);
+    applied.and(multi_mount::release(device, &held))
+}
+
+/// Changes a volume that no other node can open.
+fn apply_held(
     device: &Arc<dyn BlockDevice>,
     journal: Option<&Arc<dyn BlockDevice>>,
     changes: &Changes,
@@ -122,6 +145,7 @@ pub fn apply(
     };
     let old_uuid = superblock.raw.uuid;
     let orphan_file = features::removed_orphan_file(&superblock, changes)?;
+    let multi_mount = multi_mount::change_fields(&mut superblock, changes)?;
     change_fields(&mut superblock, changes);
     // Another device is the first to change, and refuses what it has to.
     match (changes.journal, journal) {
@@ -132,6 +156,13 @@ pub fn apply(
         _ => {}
     }
     clear_indexes(device, &superblock, &indexed)?;
+    match multi_mount {
+        multi_mount::Change::Keep => {}
+        multi_mount::Change::Make(seconds) => {
+            multi_mount::make(device, &mut superblock, seconds)?;
+        }
+        multi_mount::Change::Free(block) => multi_mount::free(device, &mut superblock, block)?,
+    }
     if let Some(nr) = orphan_file {
         superblock.raw.orphan_file_inode.set(0);
         journal::free_file(device, &mut superblock, nr)?;

@@ -1,7 +1,7 @@
 //! Opening and closing.
 //!
-//! The order matters: decode the superblock, decide if the volume will be changed at all, find the
-//! log, replay it, read the superblock again (recovery may have changed it), give the log the
+//! The order matters: decode the superblock, decide if the volume will be changed at all, take it
+//! if other nodes may use it (`mmp`), find the log, replay it, read the superblock again (recovery may have changed it), give the log the
 //! features that Linux gives it (64-bit numbers with `64bit`, checksums v3 with `metadata_csum`),
 //! mark the volume as in use on the device (`needs_recovery`, durable, before the first commit can
 //! be acknowledged), open the journal, and complete the operations on the orphan list. The orphan
@@ -13,32 +13,91 @@
 use std::sync::Arc;
 
 use block::BlockDevice;
-use jbd2::{Config, Journal, Location};
+use jbd2::{Config, Journal, Location, LogExtent};
 use layout::superblock::State;
 use layout::{BlockNr, SectorNr};
 use rt::atomic::Ordering;
 
 use super::OpenReport;
 use super::client::Client;
+use super::guard::Guard;
 use super::own_files::{OrphanFile, log_of_inode, probe};
 use super::replay::replay;
 use crate::cache::space::zones::Holder;
 use crate::core::Core;
 use crate::core::handle::{CREDITS_MAX, CREDITS_MAX_EXTENTS};
 use crate::disk::metadata::Checks;
+use crate::disk::multi_mount::Place;
 use crate::disk::superblock::{self, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
 use crate::disk::tables::Tables;
 use crate::error::{Error, Result};
 use crate::options::MountOptions;
+
+/// The core of an open volume, the events of the open, and the protection against other nodes.
+pub(crate) type Opened = (Arc<Core>, OpenReport, Option<Guard>);
 
 /// Opens the core of a volume.
 pub(crate) fn open(
     device: Arc<dyn BlockDevice>,
     journal_device: Option<Arc<dyn BlockDevice>>,
     options: MountOptions,
+) -> Result<Opened> {
+    let superblock = superblock::read_before_replay(&device)?;
+    let Some(guard) = take(&device, &superblock, &options)? else {
+        let (core, report) = open_taken(device, journal_device, options, superblock)?;
+        return Ok((core, report, None));
+    };
+    let (inner, journal_device) = (
+        guard.fenced(Arc::clone(&device)),
+        journal_device.map(|device| guard.fenced(device)),
+    );
+    // Another node may have changed it until now.
+    let opened = superblock::read_before_replay(&device)
+        .and_then(|superblock| open_taken(inner, journal_device, options, superblock));
+    match opened {
+        Ok((core, report)) if !core.is_opened_read_only => {
+            guard.attach(&core);
+            Ok((core, report, Some(guard)))
+        }
+        // It was taken to replay the journal.
+        Ok((core, report)) => {
+            guard.release()?;
+            Ok((core, report, None))
+        }
+        Err(error) => {
+            if let Err(error) = guard.release() {
+                tracing::warn!(%error, "the volume stays marked as in use");
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Takes a volume with multiple mount protection, if the open will change it. The maker of a volume
+/// has taken it already.
+fn take(
+    device: &Arc<dyn BlockDevice>,
+    superblock: &Superblock,
+    options: &MountOptions,
+) -> Result<Option<Guard>> {
+    let is_replayed = superblock.needs_recovery && !options.no_recovery;
+    let is_fixed = device.geometry().is_read_only;
+    let is_read_only = options.read_only || superblock.unknown_read_only_features.is_some();
+    let is_unseen = options.is_being_made || options.is_private;
+    if is_fixed || is_unseen || is_read_only && !is_replayed {
+        return Ok(None);
+    }
+    Guard::take(device, superblock)
+}
+
+/// Opens the core of a volume that no other node uses.
+fn open_taken(
+    device: Arc<dyn BlockDevice>,
+    journal_device: Option<Arc<dyn BlockDevice>>,
+    options: MountOptions,
+    mut superblock: Superblock,
 ) -> Result<(Arc<Core>, OpenReport)> {
     let mut report = OpenReport::default();
-    let mut superblock = superblock::read_before_replay(&device)?;
     let is_read_only = decide_read_only(&device, &superblock, &options, &mut report)?;
     let log = locate_log(&device, &superblock, &options, journal_device)?;
     let has_changed = match &log {
@@ -97,9 +156,7 @@ pub(crate) fn open(
     };
     let mut core = Core::assemble(device, superblock, options, journal, false)?;
     super::host_space::reserve_metadata(&core, &orphan_file.extents)?;
-    core.space.protect(Holder::Log, &log_extents)?;
-    core.space
-        .protect(Holder::OrphanFile, &orphan_file.extents)?;
+    protect(&mut core, &log_extents, &orphan_file.extents)?;
     let core = Arc::new(core);
     client.attach(&core);
     if core.superblock.is_marked_alone() {
@@ -118,6 +175,19 @@ pub(crate) fn open(
         report.read_only_because = Some("an orphan is damaged".to_owned());
     }
     Ok((core, report))
+}
+
+/// Marks the blocks that no file may have besides the metadata of groups.
+fn protect(core: &mut Core, log: &[LogExtent], orphan_file: &[LogExtent]) -> Result<()> {
+    let multi_mount = Place::of(&core.superblock)?;
+    let multi_mount = multi_mount.map(|place| LogExtent {
+        first: place.block,
+        count: 1,
+    });
+    core.space.protect(Holder::Log, log)?;
+    core.space.protect(Holder::OrphanFile, orphan_file)?;
+    core.space
+        .protect(Holder::MultiMount, multi_mount.as_slice())
 }
 
 /// Writes everything and marks the volume clean.

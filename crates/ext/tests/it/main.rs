@@ -34,6 +34,7 @@ mod image;
 mod locking;
 mod made;
 mod model;
+mod multi_mount;
 mod mutations;
 mod oracle;
 mod pins;

@@ -4,7 +4,7 @@
 //! ```text
 //! super | group G | inode N | block B | file N F (block F of inode N) | entry N NAME (directory N)
 //!       | attributes N | node N I/J/... (in the extent tree of inode N: below entry J of the
-//!         node below entry I of the root)
+//!         node below entry I of the root) | mmp (the block of multiple mount protection)
 //! then an offset, and u8 | u16 | u32 | be32 VALUE, hex BYTES, or fill BYTE COUNT
 //! ```
 //! `seal` and one of the places above computes the checksums of what lies there; `seal bitmaps G`
@@ -153,6 +153,7 @@ impl Bytes {
             "entry" => (self.entry(number(words[1]), words[2]), &words[3..]),
             "node" => (self.node(number(words[1]), words[2]), &words[3..]),
             "attributes" => (self.attributes(number(words[1])), &words[2..]),
+            "mmp" => (self.word(1024 + 0x168) * self.block_bytes, &words[1..]),
             other => panic!("no such place: {other}"),
         }
     }
@@ -245,6 +246,10 @@ impl Bytes {
                 self.put(at, crc, 4);
             }
             "file" => self.seal_directory(self.owner(seed, number(words[1])), start),
+            "mmp" => {
+                let crc = crc32c(seed, &self.bytes[start..start + 1020]);
+                self.put(start + 1020, crc, 4);
+            }
             "attributes" => {
                 self.put(start + 16, 0, 4);
                 let nr = (start / self.block_bytes) as u64;

@@ -14,13 +14,14 @@
 //! | extent block | [`crate::extent::Tail`] | the owner, the block before the tail |
 //! | attribute block | `h_checksum` | the block number, the block |
 //! | orphan file block | [`crate::orphan::Tail`] | the owner, the block number, the slots |
+//! | multiple mount protection | `mmp_checksum` | the structure before the checksum |
 //!
 //! With descriptors of 32 bytes bitmap checksums have 16 bits, as have those of inodes without an
 //! extra part: the lower half of the value.
 
 use core::mem::offset_of;
 
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::{START, crc32c, crc32c_with_hole};
 use crate::attribute::BlockHeader;
@@ -30,6 +31,7 @@ use crate::feature::Incompatible;
 use crate::group::GroupDescriptor;
 use crate::htree::{CountLimit, Entry, Tail};
 use crate::inode::{BASE_SIZE, Inode, InodeExtra, has_checksum_high};
+use crate::multi_mount::MultiMountBlock;
 use crate::orphan;
 use crate::superblock::Superblock;
 
@@ -162,4 +164,13 @@ pub fn attribute_block(seed: u32, number: u64, block: &[u8]) -> u32 {
 pub fn orphan_block(owner: u32, number: u64, block: &[u8]) -> u32 {
     let crc = crc32c(owner, &number.to_le_bytes());
     crc32c(crc, &block[..block.len() - orphan::TAIL_SIZE])
+}
+
+/// Returns the `mmp_checksum` of the block of multiple mount protection: crc32c of the structure's
+/// bytes before it.
+pub fn multi_mount(seed: u32, block: &MultiMountBlock) -> u32 {
+    crc32c(
+        seed,
+        &block.as_bytes()[..offset_of!(MultiMountBlock, checksum)],
+    )
 }

@@ -6,6 +6,7 @@ use layout::directory::{EntryHeader, EntryTail};
 use layout::group::{GroupDescriptor, GroupDescriptor64};
 use layout::inode::{Inode, InodeExtra};
 use layout::journal::{BlockTail, CommitBlock, Header, JournalSuperblock, RevokeHeader};
+use layout::multi_mount::MultiMountBlock;
 use layout::superblock::Superblock;
 use layout::tag::{BlockTag, BlockTag3};
 use layout::{acl, attribute, extent, fast_commit, htree, orphan};
@@ -241,6 +242,21 @@ fn directories() {
     check!(htree::Tail as T {
         dt_reserved reserved: 0,
         dt_checksum checksum: 4,
+    });
+}
+
+#[test]
+fn multiple_mount_protection() {
+    check!(MultiMountBlock as T {
+        mmp_magic magic: 0x000,
+        mmp_seq sequence: 0x004,
+        mmp_time seconds: 0x008,
+        mmp_nodename node: 0x010,
+        mmp_bdevname device: 0x050,
+        mmp_check_interval check_seconds: 0x070,
+        mmp_pad1 pad: 0x072,
+        mmp_pad2 padding: 0x074,
+        mmp_checksum checksum: 0x3FC,
     });
 }
 

@@ -32,6 +32,11 @@ pub(super) const SORTS: &[(&str, &str, &str)] = &[
     ("block_bitmap", "block bitmap", "block bitmaps"),
     ("inode_bitmap", "inode bitmap", "inode bitmaps"),
     ("inode_table", "inode table block", "inode table blocks"),
+    (
+        "multi_mount",
+        "block of multiple mount protection",
+        "blocks of multiple mount protection",
+    ),
     ("directory", "directory block", "directory blocks"),
     ("map", "map block", "map blocks"),
     ("attributes", "attribute block", "attribute blocks"),
@@ -114,13 +119,14 @@ pub(super) fn sort(block: BlockUse) -> usize {
         BlockUse::BlockBitmap { .. } => 3,
         BlockUse::InodeBitmap { .. } => 4,
         BlockUse::InodeTable { .. } => 5,
-        BlockUse::Directory { .. } => 6,
-        BlockUse::Map { .. } | BlockUse::ExtentNode { .. } => 7,
-        BlockUse::Attributes { .. } => 8,
-        BlockUse::LinkTarget { .. } => 9,
-        BlockUse::Data { .. } => 10,
-        BlockUse::Free => 11,
-        BlockUse::Unknown => 12,
+        BlockUse::MultiMount => 6,
+        BlockUse::Directory { .. } => 7,
+        BlockUse::Map { .. } | BlockUse::ExtentNode { .. } => 8,
+        BlockUse::Attributes { .. } => 9,
+        BlockUse::LinkTarget { .. } => 10,
+        BlockUse::Data { .. } => 11,
+        BlockUse::Free => 12,
+        BlockUse::Unknown => 13,
     }
 }
 

@@ -163,6 +163,7 @@ fn what(blocks: &Blocks, block: BlockNr) -> String {
         BlockUse::Attributes { inode } => format!("attributes of inode {inode}"),
         BlockUse::LinkTarget { inode } => format!("target of link {inode}"),
         BlockUse::Data { inode, file_block } => format!("block {file_block} of file {inode}"),
+        BlockUse::MultiMount => "multiple mount protection".to_owned(),
         BlockUse::Free => "free now".to_owned(),
         BlockUse::Unknown => "not known now".to_owned(),
     };
@@ -265,7 +266,7 @@ fn use_json(what: BlockUse, known: &Blocks) -> Value {
             "inode": inode.get(),
             "file_block": file_block.get(),
         }),
-        BlockUse::Free | BlockUse::Unknown => json!({}),
+        BlockUse::MultiMount | BlockUse::Free | BlockUse::Unknown => json!({}),
     };
     let (key, ..) = SORTS[sort(what)];
     object["kind"] = json!(key);

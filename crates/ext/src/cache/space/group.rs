@@ -197,6 +197,10 @@ impl Group {
                 (Holder::Metadata, "the group's own metadata is marked free"),
                 (Holder::Log, "the journal is marked free"),
                 (Holder::OrphanFile, "the orphan file is marked free"),
+                (
+                    Holder::MultiMount,
+                    "the block of multiple mount protection is marked free",
+                ),
             ] {
                 let mut own = zones.among(self.nr, self.run());
                 if !own.all(|zone| zone.holder != holder || self.is_marked(bytes, zone.run)) {

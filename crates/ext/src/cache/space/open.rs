@@ -92,7 +92,7 @@ impl Space {
         Ok(space)
     }
 
-    /// Marks the blocks of the log or the orphan file as system zones, so that no file claims them.
+    /// Marks the blocks of a holder as system zones, so that no file claims them.
     ///
     /// # Errors
     /// - [`Corrupt::Group`] names a block that is also in another zone.
@@ -107,6 +107,7 @@ impl Space {
         let added = zones.add(geometry, holder, runs);
         let why = match holder {
             Holder::OrphanFile => "where the orphan file and other metadata overlap",
+            Holder::MultiMount => "where multiple mount protection and other metadata overlap",
             _ => "where the journal and metadata overlap",
         };
         added.map_err(|block| shared(geometry, block, why))

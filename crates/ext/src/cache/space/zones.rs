@@ -6,6 +6,7 @@
 //! | metadata | superblock copies, descriptors and reserved GDT blocks; bitmaps; inode tables |
 //! | log | the blocks of an internal journal |
 //! | orphan file | its blocks, without those of its block map |
+//! | multiple mount protection | its block |
 //!
 //! The zones are built from the descriptors when a volume is opened. They are checked when a block
 //! is freed, and when a block map or an inode refers to one. The allocator trusts the bitmaps; a
@@ -41,6 +42,8 @@ pub(crate) enum Holder {
     Log,
     /// The orphan file.
     OrphanFile,
+    /// Multiple mount protection.
+    MultiMount,
 }
 
 impl SystemZones {

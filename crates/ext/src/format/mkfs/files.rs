@@ -1,5 +1,5 @@
 //! The files of a new volume: the root directory, `lost+found`, the inode of the reserved GDT
-//! blocks, the internal journal, and the orphan file.
+//! blocks, the internal journal, and the orphan file; and the block of multiple mount protection.
 
 use layout::directory::EntryHeader;
 use layout::feature::{Compatible, Incompatible};
@@ -12,7 +12,7 @@ use zerocopy::little_endian::{U16, U32};
 use super::extents::Tree;
 use super::image::{Image, NewInode};
 use super::plan::{LOST_FOUND, Plan};
-use super::{Options, descriptor_room, journal, orphan_file};
+use super::{Options, descriptor_room, journal, multi_mount, orphan_file};
 use crate::disk::run::Run;
 use crate::error::Result;
 
@@ -29,6 +29,9 @@ pub(super) fn populate(plan: &mut Plan, options: &Options) -> Result<Image> {
     }
     if plan.features.compatible.contains(Compatible::HAS_JOURNAL) {
         journal::make(plan, options, &mut image)?;
+    }
+    if plan.features.incompatible.contains(Incompatible::MMP) {
+        multi_mount::make(plan, options, &mut image)?;
     }
     if plan.features.compatible.contains(Compatible::ORPHAN_FILE) {
         orphan_file::make(plan, &mut image)?;

@@ -31,6 +31,8 @@ pub(super) struct Image {
     pub(super) journal: Vec<Run>,
     /// Number of blocks of the journal that are for fast commits.
     pub(super) fast_commit_blocks: u32,
+    /// The block of multiple mount protection, and the interval of its renewal in seconds.
+    pub(super) multi_mount: Option<(BlockNr, u16)>,
     /// The block map of the journal inode, then the two halves of its size: the copy in the
     /// superblock.
     pub(super) journal_backup: Option<[u32; 17]>,

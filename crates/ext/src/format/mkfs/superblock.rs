@@ -53,6 +53,10 @@ pub(super) fn superblock(plan: &Plan, options: &Options, image: &Image) -> Super
         raw.wanted_extra_inode_size.set(EXTRA_SIZE as u16);
     }
     extended(&mut raw, plan);
+    if let Some((block, seconds)) = image.multi_mount {
+        raw.mmp_block.set(block.get());
+        raw.mmp_update_interval.set(seconds);
+    }
     journal(&mut raw, options, image);
     raw
 }

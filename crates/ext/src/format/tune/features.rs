@@ -12,6 +12,7 @@
 //! | `metadata_csum_seed` | the seed is that of the UUID |
 //! | `orphan_file` | no slot of it is in use |
 //! | `fast_commit` | none: the log of a volume that can be tuned is empty |
+//! | `mmp` | none: a volume is taken while it is tuned, and the block becomes free |
 //!
 //! One pass over the inode tables checks the conditions. Features whose removal would leave work
 //! for e2fsck are refused by name.

@@ -26,12 +26,15 @@ use crate::volume::{close_core, log_of_inode, open_core};
 const PERMISSIONS: u16 = 0o600;
 
 /// Opens the volume without its journal, which is empty, does the work, and closes it.
-fn with_core<T>(device: &Arc<dyn BlockDevice>, work: impl FnOnce(&Core) -> Result<T>) -> Result<T> {
+pub(super) fn with_core<T>(
+    device: &Arc<dyn BlockDevice>,
+    work: impl FnOnce(&Core) -> Result<T>,
+) -> Result<T> {
     let options = MountOptions {
         is_being_made: true,
         ..MountOptions::default()
     };
-    let (core, _) = open_core(Arc::clone(device), None, options)?;
+    let (core, ..) = open_core(Arc::clone(device), None, options)?;
     let done = work(&core)?;
     close_core(&core)?;
     Ok(done)

@@ -49,6 +49,8 @@ fn features_are_edited_as_by_mke2fs() {
         "ea_inode,orphan_file,^metadata_csum",
         "fast_commit",
         "fast_commit,^has_journal,^resize_inode",
+        "mmp",
+        "mmp,orphan_file,^metadata_csum",
     ] {
         let features = FeatureEdits::parse(list).expect("known features");
         let options = Options { features, ..ext4() };
@@ -62,6 +64,7 @@ fn features_are_edited_as_by_mke2fs() {
         "orphan_file",
         "ea_inode",
         "fast_commit",
+        "mmp",
     ] {
         let features = FeatureEdits::parse(list).expect("known features");
         let options = Options { features, ..ext3() };
