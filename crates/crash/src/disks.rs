@@ -133,6 +133,9 @@ impl Disks {
             if setting.cell.has_journal() {
                 options.features.add("orphan_file")?;
             }
+            if setting.cell.is_fast {
+                options.features.add("fast_commit")?;
+            }
         }
         let mut log = None;
         match setting.cell.place {
@@ -196,8 +199,14 @@ impl Disks {
         let mut block = Block::clone(image.block(self.journal_block));
         let (superblock, _) = JournalSuperblock::mut_from_prefix(&mut block)
             .expect("a block holds the journal's superblock");
-        let first = superblock.first_block.get();
-        superblock.length = (first + setting.log_blocks).into();
+        if setting.cell.is_fast {
+            // Their area lies behind the shortest log.
+            let first = log_end(superblock) - setting.log_blocks;
+            superblock.first_block = first.into();
+        } else {
+            let first = superblock.first_block.get();
+            superblock.length = (first + setting.log_blocks).into();
+        }
         superblock.sequence = setting.tid.into();
         let mut compatible = superblock.compatible();
         compatible.set(
@@ -346,6 +355,11 @@ pub(crate) fn journal_superblock(block: &Block) -> &JournalSuperblock {
     let (superblock, _) =
         JournalSuperblock::ref_from_prefix(block).expect("a block holds the journal's superblock");
     superblock
+}
+
+/// Returns the block after the last one of the log: behind it there may be fast commits.
+pub(crate) fn log_end(superblock: &JournalSuperblock) -> u32 {
+    superblock.length.get() - superblock.fast_commit_blocks.get()
 }
 
 /// Returns true if the superblock of a volume records an error.

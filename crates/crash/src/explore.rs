@@ -353,14 +353,16 @@ impl<'r> Explorer<'r> {
             self.tally.e2fsck += 1;
             e2fsck::check(&checked.after).map_err(|broken| found(broken, vec![cut.clone()]))?;
         }
-        if self.is_chosen(hash, self.limits.damage_one_in, 5) {
+        // Damage among fast commits looks like their end.
+        let is_whole = !self.recording.workload.setting.cell.is_fast;
+        if is_whole && self.is_chosen(hash, self.limits.damage_one_in, 5) {
             self.damage(&disks, hash)
                 .map_err(|broken| found(broken, vec![cut.clone()]))?;
         }
-        if self.is_chosen(hash, self.limits.silent_one_in, 8) {
+        if is_whole && self.is_chosen(hash, self.limits.silent_one_in, 8) {
             self.to_be_damaged.push((cut.clone(), disks.clone()));
         }
-        if self.is_chosen(hash, self.limits.fail_one_in, 7) {
+        if is_whole && self.is_chosen(hash, self.limits.fail_one_in, 7) {
             self.fail(&disks, &checked.recovered, hash)
                 .map_err(|broken| found(broken, vec![cut.clone()]))?;
         }

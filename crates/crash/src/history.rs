@@ -49,6 +49,8 @@ pub struct Bounds {
     pub(crate) ordered: OrderedScope,
     /// True if blocks are allocated when data is written back.
     pub(crate) is_delayed: bool,
+    /// True if there may be fast commits.
+    pub(crate) is_fast: bool,
     /// True if device commands fail.
     pub(crate) has_faults: bool,
     data: DataMode,
@@ -203,6 +205,7 @@ impl Bounds {
             has_times: true,
             ordered: setting.ordered,
             is_delayed: setting.is_delayed,
+            is_fast: setting.cell.is_fast,
             has_faults: setting.fault.is_some(),
             data: setting.cell.data,
             // On failing devices, commits fail as well.

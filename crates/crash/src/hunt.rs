@@ -9,7 +9,7 @@ use crate::generator::{Generator, Kind};
 use crate::mode::Structures;
 use crate::mutant::{Mutant, Prey};
 use crate::rule::Broken;
-use crate::setting::{CELLS, CELLS_EXT4, Cell};
+use crate::setting::{CELLS, CELLS_EXT4, CELLS_FAST, Cell};
 use crate::sweep::try_all;
 use crate::volumes::Volumes;
 
@@ -65,6 +65,7 @@ impl Prey {
             Self::Names => &[Kind::Crowd(crowd::Kind::Names)],
             Self::Listings => &[Kind::Crowd(crowd::Kind::Listings)],
             Self::Numbers => &[Kind::Crowd(crowd::Kind::Numbers)],
+            Self::Fast => &[Kind::Exhaustive { length: 3 }, Kind::Stress, Kind::Tight],
             Self::Passing => &[Kind::Passing],
             Self::Full => &[Kind::Full],
             Self::Faults => &[Kind::Faults],
@@ -84,9 +85,10 @@ impl Hunt {
 pub fn hunt(mutant: &'static Mutant, seed: u64, states_max: u64) -> Hunt {
     let began = Instant::now();
     let generators = mutant.prey.kinds().iter();
-    let cells = match mutant.structures {
-        Structures::Ext3 => CELLS,
-        Structures::Ext4 => CELLS_EXT4,
+    let cells: &[Cell] = match mutant.structures {
+        _ if mutant.prey == Prey::Fast => &CELLS_FAST,
+        Structures::Ext3 => &CELLS,
+        Structures::Ext4 => &CELLS_EXT4,
     };
     let generators = generators.map(|kind| (*kind, Generator::new(*kind, cells.to_vec(), seed)));
     let generators: Vec<(Kind, Generator)> = generators.collect();

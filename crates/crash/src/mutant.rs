@@ -40,6 +40,8 @@ pub enum Prey {
     Listings,
     /// Workloads beside a crowd that uses paths and numbers of files that are created and removed.
     Numbers,
+    /// Short and random workloads on volumes with fast commits.
+    Fast,
     /// Workloads with a failing device command.
     Faults,
     /// Workloads with one failing write beside a background writer.

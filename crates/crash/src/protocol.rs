@@ -25,7 +25,7 @@ use block::versions::Version;
 use block::{Replay, Request};
 use layout::feature::Incompatible;
 use layout::journal::JournalSuperblock;
-use layout::{Block, Tid, superblock};
+use layout::{Block, Tid, fast_commit, superblock};
 use zerocopy::FromBytes;
 
 use crate::disks::SUPERBLOCK;
@@ -231,6 +231,9 @@ impl Watcher {
             self.has_gone_on = true;
             return self.tail_written(write, replays, counts);
         }
+        if at >= self.reader.end() {
+            return self.fast_commit_written(write);
+        }
         counts.note(Rule::T6);
         if self.is_live(at, replays) {
             let what = format!("log block {at} is written before the tail has durably passed it");
@@ -244,13 +247,25 @@ impl Watcher {
         Ok(())
     }
 
+    /// Checks a written block of a fast commit.
+    fn fast_commit_written(&self, write: &Write<'_>) -> Check {
+        let is_tail = fast_commit::tags(write.image)
+            .map_while(Result::ok)
+            .any(|tag| matches!(tag.record, fast_commit::Record::Tail(_)));
+        if is_tail && self.setting.can_force && !write.is_forced {
+            let what = "the tail of a fast commit is not forced";
+            return Err(Broken::new(Rule::T1, what));
+        }
+        Ok(())
+    }
+
     /// Returns true if a block of the log belongs to a transaction that a recovery would need.
     fn is_live(&self, at: u32, replays: &[Replay<Image>]) -> bool {
         let durable = self.superblock(replays);
         let start = durable.start.get();
         let (head, first) = (self.reader.head(), self.reader.first());
         start != 0 && start != head && {
-            let length = durable.length.get() - first;
+            let length = self.reader.end() - first;
             let from = |block: u32| (block + length - start) % length;
             from(at) < from(head)
         }

@@ -32,6 +32,8 @@ pub struct Cell {
     pub data: DataMode,
     /// Location of the journal.
     pub place: JournalPlace,
+    /// True if sync calls are served by fast commits.
+    pub is_fast: bool,
 }
 
 /// All cells of ext3.
@@ -54,10 +56,13 @@ pub const CELLS_EXT4: [Cell; 6] = [
     CELLS[5].ext4(),
 ];
 
+/// All cells with fast commits.
+pub const CELLS_FAST: [Cell; 2] = [CELLS_EXT4[0].fast(), CELLS_EXT4[2].fast()];
+
 /// A volume without a journal, on which only sync calls order writes.
 pub const NO_JOURNAL: Cell = Cell::new(DataMode::Writeback, JournalPlace::None);
 
-/// Returns all cells with a journal.
+/// Returns all cells with a journal in which every commit is a whole one.
 pub fn journaled_cells() -> Vec<Cell> {
     [CELLS, CELLS_EXT4].concat()
 }
@@ -65,6 +70,7 @@ pub fn journaled_cells() -> Vec<Cell> {
 /// Returns all cells.
 pub fn all_cells() -> Vec<Cell> {
     let mut cells = journaled_cells();
+    cells.extend(CELLS_FAST);
     cells.extend([NO_JOURNAL, NO_JOURNAL.ext4()]);
     cells
 }
@@ -189,6 +195,16 @@ impl Cell {
             structures: Structures::Ext3,
             data,
             place,
+            is_fast: false,
+        }
+    }
+
+    /// Returns the same cell with fast commits.
+    #[must_use]
+    pub const fn fast(self) -> Self {
+        Self {
+            is_fast: true,
+            ..self
         }
     }
 
@@ -277,7 +293,8 @@ impl fmt::Display for Cell {
             Structures::Ext3 => "",
             Structures::Ext4 => "ext4,",
         };
-        write!(out, "{structures}{data},{place}")
+        let fast = if self.is_fast { ",fast" } else { "" };
+        write!(out, "{structures}{data},{place}{fast}")
     }
 }
 
@@ -436,6 +453,7 @@ mod tests {
             "journal,internal,csum=3,wide=1,restart=2,abort=1,dirty=1,discard=1",
             "writeback,none,free=30,lanes=2,random=4",
             "ext4,journal,external",
+            "ext4,ordered,internal,fast,delalloc=0,fua=0",
             "ext4,writeback,none,free=30,pct=4",
             "ordered,external,allocated=1,fua=0",
             "journal,internal,lanes=2,crowd=names.7.12,pct=3",
@@ -458,6 +476,8 @@ mod tests {
             "ordered,internal,mutant=nothing",
             "ordered,internal,lanes=9",
             "ext4,internal",
+            "ext4,ordered,external,fast",
+            "ordered,internal,fast",
             "ext3,ordered,internal",
             "ext4,ordered,internal,",
         ] {

@@ -6,6 +6,7 @@ pub(crate) mod attribute_blocks;
 pub(crate) mod buffers;
 pub(crate) mod damage_log;
 pub(crate) mod dirty_list;
+pub(crate) mod fast_changes;
 pub(crate) mod file_pages;
 pub(crate) mod flushes;
 pub(crate) mod folio;

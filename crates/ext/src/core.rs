@@ -20,6 +20,7 @@ use crate::cache::absent_names::AbsentNames;
 use crate::cache::attribute_blocks::SharedBlocks;
 use crate::cache::buffers::BufferCache;
 use crate::cache::damage_log::DamageLog;
+use crate::cache::fast_changes::FastChanges;
 use crate::cache::inodes::InodeCache;
 use crate::cache::orphans::OrphanList;
 use crate::cache::pages::Pages;
@@ -64,6 +65,8 @@ pub(crate) struct Core {
     pub(crate) uncounted_mount: Mutex<Option<i64>>,
     /// Damage found so far, for the superblock.
     pub(crate) damage: DamageLog,
+    /// Changes of the running transaction for its next fast commit; none if none are made.
+    pub(crate) fast_changes: Option<FastChanges>,
     /// True if the volume is read-only: set at mount, or later by an error; never cleared.
     pub(crate) is_read_only: AtomicBool,
     /// True if the volume was opened read-only, so that there is nothing to write.
@@ -134,6 +137,9 @@ impl Core {
             group.note_goal(options.tuning.allocation_start % group.block_count);
         }
         let pages = Pages::new(&options, superblock.geometry.block_bytes);
+        let has_fast_commits = journal
+            .as_ref()
+            .is_some_and(|journal| journal.has_fast_commits());
         Ok(Self {
             device,
             tuning: options.tuning.resolve(superblock.has_extents()),
@@ -150,6 +156,7 @@ impl Core {
             orphans: Mutex::default(),
             uncounted_mount: Mutex::default(),
             damage: DamageLog::default(),
+            fast_changes: has_fast_commits.then(FastChanges::default),
             is_read_only: AtomicBool::new(is_read_only),
             is_opened_read_only: is_read_only,
             is_aborted: AtomicBool::new(false),

@@ -166,14 +166,18 @@ impl FileMap {
         from: FileBlock,
         count_max: u32,
     ) -> Result<(Run, Before)> {
-        match self {
+        let (run, before) = match self {
             Self::Indirect => {
-                indirect::find_or_allocate(core, handle, inode, state, from, count_max)
+                indirect::find_or_allocate(core, handle, inode, state, from, count_max)?
             }
             Self::Extents { .. } => {
-                extents::find_or_allocate(core, handle, inode, state, from, count_max)
+                extents::find_or_allocate(core, handle, inode, state, from, count_max)?
             }
+        };
+        if before != Before::Mapped {
+            handle.note_blocks(inode.nr, from, run.count.into());
         }
+        Ok((run, before))
     }
 
     /// Returns true if the block map can have unwritten extents.
@@ -199,7 +203,10 @@ impl FileMap {
         match self {
             Self::Indirect => Err(none_unwritten()),
             Self::Extents { .. } => {
-                extents::allocate_unwritten(core, handle, inode, state, from, count_max)
+                let count =
+                    extents::allocate_unwritten(core, handle, inode, state, from, count_max)?;
+                handle.note_blocks(inode.nr, from, count.into());
+                Ok(count)
             }
         }
     }
@@ -215,6 +222,7 @@ impl FileMap {
         from: FileBlock,
         run: Run,
     ) -> Result<()> {
+        handle.note_blocks(inode.nr, from, run.count.into());
         match self {
             Self::Indirect => Err(none_unwritten()),
             Self::Extents { .. } => extents::mark_unwritten(core, handle, inode, state, from, run),
@@ -235,6 +243,7 @@ impl FileMap {
         from: FileBlock,
         count: u64,
     ) -> Result<Vec<BlockNr>> {
+        handle.note_blocks(inode.nr, from, count);
         match self {
             Self::Indirect => indirect::allocate_each(core, handle, inode, state, from, count),
             Self::Extents { .. } => extents::allocate_each(core, handle, inode, state, from, count),
@@ -291,6 +300,7 @@ impl FileMap {
         spare: Spare,
     ) -> Result<()> {
         let Spare { from, run, nodes } = spare;
+        handle.note_blocks(inode.nr, from, run.count.into());
         match self {
             Self::Indirect => indirect::unmap(core, handle, inode, state, from, run),
             Self::Extents { .. } => extents::unmap(core, handle, inode, state, from, run, nodes),
@@ -329,6 +339,7 @@ impl FileMap {
         state: &mut InodeState,
         from: FileBlock,
     ) -> Result<()> {
+        handle.note_blocks(inode.nr, from, u64::MAX);
         match self {
             Self::Indirect => indirect::free_from(core, handle, inode, state, from),
             Self::Extents { .. } => extents::free_from(core, handle, inode, state, from),

@@ -125,6 +125,9 @@ pub struct MountOptions {
     /// True to allocate the delayed blocks of a file that replaces another: by a rename, or by
     /// truncation to nothing before it is written and closed (`auto_da_alloc`).
     pub auto_da_alloc: bool,
+    /// True to make fsync durable by fast commits, on a volume with the feature `fast_commit` and
+    /// an internal journal. Has no effect with `data=journal`.
+    pub fast_commits: bool,
     /// Age at which a transaction is committed (`commit=`).
     pub commit_interval: Nanos,
     /// True to flush the device for commits (`barrier=`).
@@ -183,6 +186,7 @@ impl Default for MountOptions {
             ordered: OrderedScope::All,
             delayed_allocation: true,
             auto_da_alloc: true,
+            fast_commits: true,
             commit_interval: Nanos::from_secs(5),
             barrier: true,
             sync: false,

@@ -66,6 +66,7 @@ pub(crate) fn add(
         set_next(core, handle, nr, &table, 0)?;
         list.slots.take(nr, slot);
         state.is_orphan = true;
+        handle.note_listed(nr);
         return Ok(());
     }
     let next = list.newest().map_or(0, InodeNr::get);
@@ -74,6 +75,7 @@ pub(crate) fn add(
     core.with_superblock(handle, |raw| raw.first_orphan.set(nr.get()))?;
     list.push(nr, table);
     state.is_orphan = true;
+    handle.note_listed(nr);
     Ok(())
 }
 
@@ -88,6 +90,7 @@ pub(crate) fn remove(
     if !state.is_orphan {
         return Ok(());
     }
+    handle.note_unlisted(nr);
     let mut list = core.orphans.lock();
     if let Some(slot) = list.slots.find(nr) {
         if !rt::mutant!("orphan/slot-not-cleared") {

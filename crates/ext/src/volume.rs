@@ -6,6 +6,7 @@
 
 pub mod attributes;
 mod client;
+mod describe;
 mod extended;
 mod fast_commit;
 mod file_extent;

@@ -29,6 +29,6 @@ mod tests;
 
 pub(crate) use background::{flush_until_stop, write_metadata};
 pub(crate) use limits::used;
-pub(crate) use ordered::write_ordered;
+pub(crate) use ordered::{write_data_so_far, write_ordered};
 pub(crate) use round::write_back_round;
 pub(crate) use sync::{sync, sync_all, sync_operation};

@@ -30,6 +30,21 @@ pub trait Client: Send + Sync {
     /// An error aborts the journal.
     fn write_ordered_data(&self, tid: Tid) -> Result<bool, DeviceError>;
 
+    /// Writes the ordered data that the running transaction has so far, and waits. Returns true as
+    /// [`write_ordered_data`](Self::write_ordered_data) does.
+    ///
+    /// # Errors
+    /// After an error the transaction is committed as a whole.
+    fn write_data_so_far(&self, _tid: Tid) -> Result<bool, DeviceError> {
+        Ok(true)
+    }
+
+    /// Returns the changes of the running transaction since its last fast commit, as tags, or none
+    /// if tags cannot describe them. No handle is open, and none starts meanwhile.
+    fn collect_changes(&self, _tid: Tid) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Releases the blocks that a transaction freed: its commit block is durable, and nothing will
     /// write these blocks any more.
     fn committed(&self, tid: Tid);

@@ -22,6 +22,8 @@
 //! The first thread that needs a commit leads it: a caller that waits for it, or the daemon. See
 //! [`group`].
 
+mod fast;
+mod fast_records;
 pub(crate) mod group;
 pub(crate) mod records;
 
@@ -58,7 +60,11 @@ impl Shared {
         if let Err(error) = done {
             self.abort(error);
         }
-        let mut state = self.state.lock();
+        self.end_leading(self.state.lock())
+    }
+
+    /// Lets another thread commit. Wakes one if there is something to commit.
+    fn end_leading<'a>(&'a self, mut state: StateGuard<'a>) -> StateGuard<'a> {
         state.has_committer = false;
         let Some(running) = &state.running else {
             return state;
@@ -159,21 +165,26 @@ impl Shared {
             .expect("there is something to commit");
         running.is_closing = true;
         let transaction = std::sync::Arc::clone(&running.transaction);
-        while state
-            .running
-            .as_ref()
-            .is_some_and(|running| running.updates > 0)
-        {
-            self.check_open(&state)?;
-            let deadline = rt::monotonic() + HANDLE_PATIENCE;
-            self.handles_done.wait_until(&mut state, deadline);
-        }
-        self.check_open(&state)?;
+        self.wait_for_handles(&mut state)?;
         drop(state);
         let waited = rt::monotonic().saturating_sub(began);
         self.counters.waited_for_handles.add_time(waited);
         self.client.commit_begins(transaction.tid);
         Ok(transaction.freeze(|label, nr, image| self.client.seal(label, nr, image)))
+    }
+
+    /// Waits for the open handles of the running transaction; no other can start.
+    fn wait_for_handles(&self, state: &mut StateGuard<'_>) -> Result<()> {
+        while state
+            .running
+            .as_ref()
+            .is_some_and(|running| running.updates > 0)
+        {
+            self.check_open(state)?;
+            let deadline = rt::monotonic() + HANDLE_PATIENCE;
+            self.handles_done.wait_until(state, deadline);
+        }
+        self.check_open(state)
     }
 
     fn check_open(&self, state: &StateGuard<'_>) -> Result<()> {
@@ -202,6 +213,7 @@ impl Shared {
         );
         assert!(state.fits(blocks), "what was reserved is free");
         let start = state.head;
+        state.fast.reset();
         state.committing = Some(Committing {
             tid: contents.tid,
             start,
@@ -295,9 +307,15 @@ impl Shared {
             (start, first_part),
             (self.limits.ring.first(), count - first_part),
         ];
+        self.requests_at(&parts, blocks)
+    }
+
+    /// Returns the requests that write blocks to parts of the journal, each given by its first block
+    /// and its number of blocks.
+    fn requests_at(&self, parts: &[(u32, u32)], blocks: block::Payload) -> Vec<Request> {
         let mut blocks = blocks.into_iter();
         let mut requests = Vec::new();
-        for (first, count) in parts {
+        for (first, count) in parts.iter().copied() {
             for piece in self.log.pieces(first, count) {
                 let (mut sector, mut left) = (piece.sector, piece.count as usize);
                 while left > 0 {

@@ -16,6 +16,8 @@ pub struct Config {
     /// True if the log is on another device than the file system, so that each has a separate cache
     /// to flush.
     pub is_external: bool,
+    /// True to make fast commits, if the journal has blocks for them and is not external.
+    pub fast_commits: bool,
     /// Longest time that a commit waits for other callers to join it.
     pub batch_wait_max: Nanos,
 }
@@ -27,6 +29,7 @@ impl Default for Config {
             barrier: true,
             policy: LogPolicy::DEFAULT,
             is_external: false,
+            fast_commits: false,
             batch_wait_max: Nanos::from_millis(15),
         }
     }

@@ -28,7 +28,7 @@ pub struct LogOptions {
     pub features: Features,
     /// The number in the superblock. The journal continues with the next one.
     pub sequence: Tid,
-    /// Number of blocks at the end of the journal that Linux may use for fast commits; 0 for its
+    /// Number of blocks at the end of the journal that may be used for fast commits; 0 for Linux's
     /// default. Ignored in version 1.
     pub fast_commit_blocks: u32,
 }

@@ -136,6 +136,11 @@ impl Handle {
         self.credits.blocks
     }
 
+    /// Returns true if the handle has changed anything since it started or restarted.
+    pub fn has_changed(&self) -> bool {
+        self.has_changed
+    }
+
     /// Returns the number of revokes that the handle may still add.
     pub fn revokes_left(&self) -> u32 {
         self.credits.revokes

@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::credits::Credits;
 use crate::daemon;
 use crate::error::{Error, Result};
+use crate::fast_state::FastState;
 use crate::handle::Handle;
 use crate::hold::Hold;
 use crate::location::Location;
@@ -107,6 +108,21 @@ impl Journal {
     /// - [`Error::Aborted`] if the journal has aborted before the transaction was durable.
     pub fn commit(&self, tid: Tid) -> Result<()> {
         self.shared.commit(tid)
+    }
+
+    /// Makes a transaction durable like [`commit`](Self::commit), by a fast commit if its changes
+    /// allow that: then only the changes so far are durable. `has_changes` is true unless an earlier
+    /// [`Client::collect_changes`] has all changes of the caller.
+    ///
+    /// # Errors
+    /// - Errors of [`Journal::commit`].
+    pub fn commit_fast(&self, tid: Tid, has_changes: bool) -> Result<()> {
+        self.shared.commit_fast(tid, has_changes)
+    }
+
+    /// Returns true if there may be fast commits.
+    pub fn has_fast_commits(&self) -> bool {
+        self.shared.state.lock().fast.is_possible()
     }
 
     /// Commits the running transaction, and waits for the committing one. Returns the last
@@ -274,7 +290,13 @@ fn open_shared(
             "block numbers beyond 32 bits in its log".to_owned(),
         ));
     }
+    let area = superblock.possible_fast_commit_area();
+    let area = area.filter(|_| config.fast_commits && !config.is_external);
     let limits = Limits::new(&superblock, &format);
+    let limits = match &area {
+        Some(area) => limits.before_fast_commits(area),
+        None => limits,
+    };
     let state = JournalState {
         limits,
         running: None,
@@ -290,6 +312,7 @@ fn open_shared(
         is_log_empty: true,
         can_revoke: superblock.has_revoke(),
         commit_wanted: None,
+        fast: FastState::new(area.unwrap_or_default()),
         space_waiters: 0,
         has_checkpointer: false,
         groups: [0; 2],

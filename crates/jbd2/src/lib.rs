@@ -23,7 +23,8 @@
 //! | `transaction` | the running transaction, and the contents of a closed one |
 //! | `state`, `shared` | running and committing transactions, waiting threads; locks and order |
 //! | `space` | the ring of log blocks, and the space that a transaction may take of it |
-//! | `commit` | closing, logging, the commit block, group commit |
+//! | `commit` | closing, logging, the commit block, group commit, fast commits |
+//! | `fast_state` | the area of fast commits, and the callers that wait for them |
 //! | [`lifecycle`] | the places of a block, and the events there |
 //! | `checkpoint_list` | the committed transactions in the log, and their blocks to write |
 //! | `home_batch` | one such write while it is on its way |
@@ -62,6 +63,7 @@ pub mod config;
 pub mod credits;
 mod daemon;
 pub mod error;
+mod fast_state;
 pub mod format;
 pub mod handle;
 mod hold;

@@ -57,9 +57,10 @@ pub(crate) struct Shared {
     /// Writes of blocks to their final location in flight, with `home=wait`. A leaf. // Invariant:
     /// while `[checkpoint]` is free, the results of none of them have been recorded.
     pub(crate) home_batches: Mutex<Vec<Arc<HomeBatch>>>,
-    /// With `[state]`: the running transaction has been replaced, or the journal has aborted.
+    /// With `[state]`: the running transaction has been replaced, or its changes were collected, or
+    /// the journal has aborted.
     pub(crate) closed: Condvar,
-    /// With `[state]`: the last open handle of a closing transaction has ended.
+    /// With `[state]`: the last open handle of a closing or paused transaction has ended.
     pub(crate) handles_done: Condvar,
     /// With `[state]`: a transaction is durable, or no thread is committing any more. Transactions
     /// with even numbers use the first condition, so that threads that wait for the next
@@ -156,6 +157,9 @@ impl Shared {
                     }
                     self.timed_wait(&self.closed, &mut state, &self.counters.stalled_closing);
                 }
+                Admission::Paused => {
+                    self.timed_wait(&self.closed, &mut state, &self.counters.stalled_closing);
+                }
                 Admission::Full => {
                     state.commit_hold.check(seen[0])?;
                     state.checkpoint_hold.check(seen[1])?;
@@ -174,7 +178,7 @@ impl Shared {
                 self.counters.handles.add(1);
                 Ok(Some(transaction))
             }
-            Ok(Admission::Closing | Admission::Full) => Ok(None),
+            Ok(Admission::Closing | Admission::Full | Admission::Paused) => Ok(None),
             Err(error) => {
                 drop(state);
                 Err(self.settle_abandoned(error))

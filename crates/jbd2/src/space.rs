@@ -92,6 +92,12 @@ impl Limits {
         limits.with_length(superblock.log_end())
     }
 
+    /// Returns the limits of a journal whose end is kept for fast commits.
+    pub(crate) fn before_fast_commits(self, area: &core::ops::Range<u32>) -> Self {
+        // The block before the area is not used.
+        self.with_length(area.start - 1)
+    }
+
     /// Returns the limits of a journal of another length that starts at the same block.
     fn with_length(self, length: u32) -> Self {
         let ring = Ring {

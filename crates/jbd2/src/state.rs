@@ -8,6 +8,7 @@ use rt::Nanos;
 
 use crate::credits::Credits;
 use crate::error::{Error, Result};
+use crate::fast_state::FastState;
 use crate::hold::Hold;
 use crate::space::Limits;
 use crate::transaction::{Contents, Transaction};
@@ -42,6 +43,8 @@ pub(crate) struct JournalState {
     pub(crate) can_revoke: bool,
     /// The running transaction, if a commit of it was requested without waiting for it.
     pub(crate) commit_wanted: Option<Tid>,
+    /// The fast commits of the running transaction.
+    pub(crate) fast: FastState,
     /// Number of callers that wait for log space.
     pub(crate) space_waiters: u32,
     /// True if a caller checkpoints (`checkpointer=caller`).
@@ -117,6 +120,8 @@ pub(crate) enum Admission {
     Closing,
     /// The log has no room for the requested credits.
     Full,
+    /// The changes of the transaction are collected for a fast commit.
+    Paused,
 }
 
 impl JournalState {
@@ -176,6 +181,9 @@ impl JournalState {
     /// Lets a handle join the running transaction, or start the next one, if there is room for it.
     pub(crate) fn admit(&mut self, credits: Credits, needs_headroom: bool) -> Result<Admission> {
         self.check()?;
+        if self.fast.is_paused {
+            return Ok(Admission::Paused);
+        }
         let limits = self.limits;
         let asked = limits.charge(credits);
         if asked > limits.transaction_max {
@@ -253,7 +261,7 @@ impl JournalState {
             Some(running) if running.transaction.tid == tid => {
                 running.updates -= 1;
                 running.reserved = running.reserved.minus(unused);
-                running.is_closing && running.updates == 0
+                (running.is_closing || self.fast.is_paused) && running.updates == 0
             }
             _ => false,
         }
@@ -300,6 +308,7 @@ mod tests {
             is_log_empty: true,
             can_revoke: true,
             commit_wanted: None,
+            fast: FastState::default(),
             space_waiters: 0,
             has_checkpointer: false,
             groups: [0; 2],
@@ -319,6 +328,7 @@ mod tests {
             Ok(Admission::In(_)) => "in",
             Ok(Admission::Closing) => "closing",
             Ok(Admission::Full) => "full",
+            Ok(Admission::Paused) => "paused",
             Err(_) => "error",
         }
     }
@@ -346,6 +356,18 @@ mod tests {
         assert_eq!(kind(state.admit(blocks(9), false)), "in");
         assert_eq!(kind(state.admit(blocks(1), false)), "full");
         assert_eq!(state.tail(), 8);
+    }
+
+    #[test]
+    fn handles_wait_while_changes_are_collected() {
+        let mut state = state();
+        assert_eq!(kind(state.admit(blocks(2), false)), "in");
+        state.fast.is_paused = true;
+        assert_eq!(kind(state.admit(blocks(1), false)), "paused");
+        assert!(state.extend(blocks(1)), "an open handle goes on");
+        assert!(state.leave(Tid::new(0xFFFF_FFFF), blocks(0)));
+        state.fast.is_paused = false;
+        assert_eq!(kind(state.admit(blocks(1), false)), "in");
     }
 
     #[test]

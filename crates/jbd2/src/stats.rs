@@ -61,6 +61,10 @@ stats! {
     handles,
     /// Number of transactions committed.
     commits,
+    /// Number of fast commits.
+    fast_commits,
+    /// Number of blocks written for them.
+    fast_commit_blocks,
     /// Number of callers that waited for a commit.
     sync_callers,
     /// Number of block images written to the log.

@@ -23,7 +23,7 @@ use rt::split_mix::SplitMix;
 use zerocopy::FromBytes;
 
 use super::Explorer;
-use crate::disks::{Disks, quiet};
+use crate::disks::{Disks, log_end, quiet};
 use crate::protocol::log::LogMap;
 use crate::recover::{Examination, recover};
 use crate::rule::{Broken, Rule};
@@ -70,7 +70,7 @@ impl<'d> Log<'d> {
     }
 
     fn next(&self, at: u32) -> u32 {
-        if at + 1 == self.superblock.length.get() {
+        if at + 1 == log_end(&self.superblock) {
             self.superblock.first_block.get()
         } else {
             at + 1

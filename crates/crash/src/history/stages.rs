@@ -25,8 +25,13 @@ pub struct Stage {
 
 impl History {
     /// Returns the possible states if a transaction was the last committed one, earliest first.
-    /// There is one state, unless an operation was in progress while a transaction was closed.
-    pub fn stages_at(&self, last: Tid) -> Vec<Stage> {
+    /// There is one state, unless an operation was in progress while a transaction was closed, or
+    /// fast commits may have brought a part of the transaction.
+    pub fn stages_at(&self, last: Tid, is_fast: bool) -> Vec<Stage> {
+        let whole = match is_fast {
+            true => Tid::new(last.get().wrapping_sub(1)),
+            false => last,
+        };
         let reach = |is_in: &dyn Fn(&Done) -> bool| {
             let done = self.done.iter().zip(&self.ops[self.base..]);
             // An operation without effect belongs to no transaction.
@@ -44,7 +49,7 @@ impl History {
             self.base + done.take_while(is_in).count()
         };
         // A failed operation need not be in any transaction.
-        let least = reach(&|done| done.outcome != Outcome::Failed && !done.last.is_after(last));
+        let least = reach(&|done| done.outcome != Outcome::Failed && !done.last.is_after(whole));
         let most = reach(&|done| !done.first.is_after(last)).max(least);
         let mut stages = Vec::new();
         for state in least..=most {

@@ -8,7 +8,7 @@ use layout::tag::{TagFlags, TagFormat};
 use layout::{Block, Tid, revoke};
 use zerocopy::FromBytes;
 
-use crate::disks::Disks;
+use crate::disks::{Disks, log_end};
 
 /// The locations of the blocks of the log.
 pub(crate) struct LogMap {
@@ -91,7 +91,7 @@ impl LogReader {
         let first = superblock.first_block.get();
         Self {
             first,
-            end: superblock.length.get(),
+            end: log_end(superblock),
             head: first,
             tags: TagFormat::from_features(superblock.incompatible()),
             blocks: BTreeMap::new(),
@@ -105,6 +105,10 @@ impl LogReader {
 
     pub(super) fn first(&self) -> u32 {
         self.first
+    }
+
+    pub(super) fn end(&self) -> u32 {
+        self.end
     }
 
     /// Returns true if a transaction whose commit block is not submitted yet revokes a block.

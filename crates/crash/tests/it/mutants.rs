@@ -57,7 +57,7 @@ fn named_tests_name_their_mutants() {
 /// Mutants that are caught within a second: of each generator, and of most families of rules.
 /// `cargo run -p xtask -- mutants` hunts all.
 #[cfg(debug_assertions)]
-const A_FEW: [&str; 24] = [
+const A_FEW: [&str; 29] = [
     "abort/log-error-ignored",
     "checkpoint/error-ignored",
     "checksums/bitmap-not-stored",
@@ -68,6 +68,11 @@ const A_FEW: [&str; 24] = [
     "discard/before-commit",
     "error/failed-page-marked-clean",
     "error/ordered-pin-lost",
+    "fast-commit/area-not-reset",
+    "fast-commit/data-not-written",
+    "fast-commit/ineligible-change-taken",
+    "fast-commit/no-flush-before-tail",
+    "fast-commit/tail-not-forced",
     "fdatasync/size-not-committed",
     "free/metadata-not-forgotten",
     "fsync/transaction-not-committed",

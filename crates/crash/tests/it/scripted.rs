@@ -8,7 +8,7 @@ use crash::findings::Tally;
 use crash::mode::DataMode;
 use crash::op::Op;
 use crash::run::{prepare, record};
-use crash::setting::{Cell, JournalPlace, Setting, journaled_cells};
+use crash::setting::{CELLS_FAST, Cell, JournalPlace, Setting, journaled_cells};
 use crash::workload::Workload;
 
 fn ops(text: &str) -> Vec<Op> {
@@ -51,6 +51,24 @@ fn a_short_workload_in_every_cell() {
              create(d1/f1); append(d1/f1,6)",
         );
         assert!(tally.recovered > 300, "{cell}: {} images", tally.recovered);
+    }
+}
+
+/// Names that other files get, ranges that go, and steps that tags do not describe, each between two
+/// fast commits.
+#[test]
+fn fast_commits_between_steps_of_all_kinds() {
+    for cell in CELLS_FAST {
+        let tally = explored(
+            cell,
+            3,
+            "mkdir(d0); mkdir(d1); create(d0/f0); append(d0/f0,8); fsync(d0/f0); append(d0/f0,3); fsync(d0/f0); \
+             unlink(d0/f0); create(d0/f0); append(d0/f0,2); fsync(d0/f0); truncate(d0/f0,100); fsync(d0/f0); \
+             create(d0/f1); append(d0/f1,9); rename(d0/f1,d0/f0); fsync(d0/f0); create(d1/f1); fsync(d1/f1); \
+             sync; append(d0/f0,4); fdatasync(d0/f0); unlink(d1/f1); syncdir(d1); mkdir(d1/d2); syncdir(d1); \
+             create(d0/f2); fsync(d0/f2)",
+        );
+        assert!(tally.recovered > 200, "{cell}: {} images", tally.recovered);
     }
 }
 

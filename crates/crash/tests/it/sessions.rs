@@ -12,7 +12,8 @@ use crash::rule::Rule::{C2, C3, E0, E1, E2, E3, E4, E5, E6, E9, E10};
 use crash::rule::{RULES, Rule, RuleCounts};
 use crash::session::{Report, Session, Stop};
 use crash::setting::{
-    CELLS, CELLS_EXT4, Cell, LOG_BLOCKS_EXT4_MIN, NO_JOURNAL, Setting, all_cells, journaled_cells,
+    CELLS, CELLS_EXT4, CELLS_FAST, Cell, LOG_BLOCKS_EXT4_MIN, NO_JOURNAL, Setting, all_cells,
+    journaled_cells,
 };
 use ext::Volume;
 
@@ -81,6 +82,23 @@ fn shards_find_together_what_one_run_finds() {
             sum += &report.total();
         }
         assert_eq!(sum, whole, "{kind}");
+    }
+}
+
+/// Sync calls that fast commits serve.
+#[test]
+fn fast_commits() {
+    let report = run_in(&CELLS_FAST, Kind::Exhaustive { length: 1 }, 17, None);
+    assert!(report.is_complete);
+    for (kind, count) in [
+        (Kind::Exhaustive { length: 2 }, 60),
+        (Kind::Exhaustive { length: 3 }, 30),
+        (Kind::Stress, 8),
+        (Kind::Tight, 4),
+        (Kind::Reuse, 2),
+        (Kind::Races, 2),
+    ] {
+        run_in(&CELLS_FAST, kind, 18, Some(count));
     }
 }
 

@@ -187,7 +187,11 @@ fn sizes(history: &History, name: &str, last: Tid) -> BTreeSet<Option<u64>> {
             _ => panic!("/{name} is a file"),
         })
     };
-    history.stages_at(last).into_iter().map(size).collect()
+    history
+        .stages_at(last, false)
+        .into_iter()
+        .map(size)
+        .collect()
 }
 
 /// An append of 15 blocks in two transactions: with the first of them there is the file up to the

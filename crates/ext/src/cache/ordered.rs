@@ -27,6 +27,17 @@ pub(crate) struct OrderedSet {
     pub(crate) loose: Vec<(BlockNr, Arc<Block>)>,
 }
 
+impl OrderedSet {
+    /// Takes the data, and leaves an empty set.
+    fn split_off(&mut self) -> Self {
+        Self {
+            tid: self.tid,
+            files: std::mem::take(&mut self.files),
+            loose: std::mem::take(&mut self.loose),
+        }
+    }
+}
+
 impl OrderedSets {
     /// Adds a file to the ordered set of a transaction.
     pub(crate) fn join(&self, tid: Tid, inode: &Arc<Inode>) {
@@ -72,11 +83,14 @@ impl OrderedSets {
             sets.swap_remove(place);
             return None;
         }
-        let (files, loose) = (
-            std::mem::take(&mut set.files),
-            std::mem::take(&mut set.loose),
-        );
-        Some(OrderedSet { tid, files, loose })
+        Some(set.split_off())
+    }
+
+    /// Takes the data that a running transaction has so far.
+    pub(crate) fn take(&self, tid: Tid) -> Option<OrderedSet> {
+        let mut sets = self.sets.lock();
+        let set = sets.iter_mut().find(|set| set.tid == tid)?;
+        Some(set.split_off())
     }
 
     /// Puts back a set that could not be written.

@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use jbd2::{Buffer, BufferWrite, Credits};
-use layout::{Block, BlockNr, Tid};
+use layout::{Block, BlockNr, FileBlock, InodeNr, Tid};
 use rt::atomic::Ordering;
 
 use super::Core;
+use crate::cache::fast_changes::{ChangedName, FastChanges, NameChange};
+use crate::disk::extents::FILE_BLOCKS;
 use crate::disk::inode::Unstored;
 use crate::error::Result;
 use crate::options::DataMode;
@@ -31,6 +33,8 @@ pub(crate) struct Handle<'c> {
     unstored: Unstored,
     /// Number of blocks claimed for pages without a block that the step may allocate.
     lent: u64,
+    /// True if tags of a fast commit describe the step.
+    is_described: bool,
 }
 
 impl<'c> Handle<'c> {
@@ -48,6 +52,7 @@ impl<'c> Handle<'c> {
             handle,
             unstored: Unstored::default(),
             lent: 0,
+            is_described: false,
         })
     }
 
@@ -67,6 +72,7 @@ impl<'c> Handle<'c> {
             handle,
             unstored: Unstored::default(),
             lent: 0,
+            is_described: false,
         })
     }
 
@@ -190,6 +196,7 @@ impl<'c> Handle<'c> {
     /// - [`jbd2::Error::Stopped`] if an inode was changed and not stored: the journal is aborted.
     pub(crate) fn restart(&mut self, credits: Credits) -> Result<()> {
         self.check_stored()?;
+        self.check_described();
         match &mut self.handle {
             Some(handle) => Ok(handle.restart(credits)?),
             None => Ok(()),
@@ -213,9 +220,89 @@ impl<'c> Handle<'c> {
     /// - [`jbd2::Error::Stopped`] if an inode was changed and not stored: the journal is aborted.
     pub(crate) fn finish(self) -> Result<Option<Tid>> {
         self.check_stored()?;
+        self.check_described();
         match self.handle {
             Some(handle) => Ok(Some(handle.finish()?)),
             None => Ok(None),
+        }
+    }
+}
+
+/// Fast commits.
+impl Handle<'_> {
+    /// Says that tags of a fast commit describe all changes of the step. Otherwise the transaction
+    /// is committed as a whole.
+    pub(crate) fn describe(&mut self) {
+        self.is_described = true;
+    }
+
+    /// Returns the tracked changes, and the transaction; none if no fast commits are made.
+    fn tracked(&self) -> Option<(&FastChanges, Tid)> {
+        Some((self.core.fast_changes.as_ref()?, self.tid()?))
+    }
+
+    /// Ends the fast commits of the transaction if no tags describe the step.
+    fn check_described(&self) {
+        if let Some((changes, tid)) = self.tracked()
+            && !self.is_described
+            && self.handle.as_ref().is_some_and(jbd2::Handle::has_changed)
+        {
+            changes.refuse(tid, "a step that tags do not describe");
+        }
+    }
+
+    /// Ends the fast commits of the transaction, in a step that tags describe otherwise.
+    pub(crate) fn refuse(&self, why: &'static str) {
+        if let Some((changes, tid)) = self.tracked() {
+            changes.refuse(tid, why);
+        }
+    }
+
+    /// Notes that an inode was stored.
+    pub(super) fn note_inode(&self, nr: InodeNr, is_data: bool) {
+        if let Some((changes, tid)) = self.tracked() {
+            changes.note_inode(tid, nr, is_data);
+        }
+    }
+
+    /// Notes that the mapping of blocks of a file has changed, or may have.
+    pub(crate) fn note_blocks(&self, nr: InodeNr, from: FileBlock, count: u64) {
+        if let Some((changes, tid)) = self.tracked() {
+            let end = from.get().saturating_add(count).min(FILE_BLOCKS);
+            changes.note_blocks(tid, nr, from.get()..end);
+        }
+    }
+
+    /// Notes a change of a name. `is_gone` is true if the inode has no name left.
+    pub(crate) fn note_name(
+        &self,
+        change: NameChange,
+        (parent, name): (InodeNr, &[u8]),
+        inode: InodeNr,
+        is_gone: bool,
+    ) {
+        if let Some((changes, tid)) = self.tracked() {
+            let name = ChangedName {
+                change,
+                parent,
+                name: name.into(),
+                inode,
+            };
+            changes.note_name(tid, name, is_gone);
+        }
+    }
+
+    /// Notes that an inode was put onto the orphan list.
+    pub(crate) fn note_listed(&self, nr: InodeNr) {
+        if let Some((changes, tid)) = self.tracked() {
+            changes.note_listed(tid, nr);
+        }
+    }
+
+    /// Notes that an inode was removed from the orphan list.
+    pub(crate) fn note_unlisted(&self, nr: InodeNr) {
+        if let Some((changes, tid)) = self.tracked() {
+            changes.note_unlisted(tid, nr);
         }
     }
 }

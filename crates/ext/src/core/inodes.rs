@@ -178,6 +178,7 @@ impl InodeState {
         })?;
         self.is_fresh = false;
         self.discard(handle);
+        handle.note_inode(nr, is_data);
         if let Some(tid) = handle.tid() {
             self.last_tid = Some(tid);
             if is_data {

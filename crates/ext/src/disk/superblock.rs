@@ -150,6 +150,11 @@ impl Superblock {
         self.has_orphan_file().then_some(nr)
     }
 
+    /// Returns true if commits may be fast ones.
+    pub(crate) fn has_fast_commit(&self) -> bool {
+        self.features.compatible.contains(Compatible::FAST_COMMIT)
+    }
+
     /// Returns true if directories may be indexed.
     pub fn has_dir_index(&self) -> bool {
         self.features.compatible.contains(Compatible::DIR_INDEX)

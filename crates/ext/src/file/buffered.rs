@@ -246,6 +246,7 @@ impl<'f> Chunk<'f> {
         let _superblock = hold_for_large_file(core, end_max)?;
         let credits = self.credits(inode, state);
         let mut handle = core.begin(core.credits(Step::Write, credits))?;
+        handle.describe();
         let mut targets = [const { None }; CHUNK_RUNS];
         if let Err(error) = self.map(core, &mut handle, inode, state, &mut targets) {
             handle.finish()?;

@@ -152,6 +152,7 @@ fn allocate_extent(
         blocks: map.credits_to_map() + CREDITS_BASE,
         revokes: 0,
     })?;
+    handle.describe();
     handle.lend(inode.pages.lock().delayed().take_claim());
     let found = map.find_or_allocate(core, &mut handle, inode, state, first, count);
     let mut inner = inode.pages.lock();

@@ -30,6 +30,7 @@ pub(super) fn note_large_file(core: &Core, handle: &mut Handle<'_>, size: u64) -
         features.read_only_compatible |= ReadOnlyCompatible::LARGE_FILE;
         raw.set_features(features);
     })?;
+    handle.refuse("the volume gets the feature large_file");
     core.pages.has_large_file.store(true, Ordering::Relaxed);
     Ok(())
 }

@@ -16,6 +16,7 @@ use crate::cache::read_ahead::{ReadAhead, Span};
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::{InodeState, now};
+use crate::disk::kind::FileKind;
 use crate::disk::run::Run;
 use crate::error::Result;
 use crate::map::{FileMap, Mapped};
@@ -355,6 +356,9 @@ fn touch_access(core: &Core, inode: &Arc<Inode>) {
     let Some(mut handle) = Handle::begin_at_once(core, CREDITS_ACCESS) else {
         return;
     };
+    if state.kind == FileKind::Regular {
+        handle.describe();
+    }
     let before = state.atime;
     state.atime = now();
     let stored = state.store(core, &mut handle, inode.nr, false);

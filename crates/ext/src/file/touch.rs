@@ -14,6 +14,7 @@ pub(super) fn touch(core: &Core, inode: &Inode, state: &mut InodeState) -> Resul
         blocks: 1,
         revokes: 0,
     })?;
+    handle.describe();
     state.mtime = now();
     state.ctime = state.mtime;
     state.store(core, &mut handle, inode.nr, false)?;

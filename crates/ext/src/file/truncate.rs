@@ -109,6 +109,7 @@ pub(super) fn grow(
         blocks: 2,
         revokes: 0,
     })?;
+    handle.describe();
     let has_grown = size > state.size;
     state.size = size;
     state.mtime = now();
@@ -212,7 +213,8 @@ fn drop_pages<'c>(
     let credits = core.credits(Step::Free(state.sectors), credits);
     loop {
         wait_written(core, inode);
-        let handle = core.begin(credits)?;
+        let mut handle = core.begin(credits)?;
+        handle.describe();
         let mut inner = inode.pages.lock();
         if !inner.is_busy(from) {
             let tid = handle.tid();

@@ -12,6 +12,7 @@ use super::{
     check_new_name, check_takes_names, check_takes_subdirectory, delete_if_unused,
     gain_subdirectory,
 };
+use crate::cache::fast_changes::NameChange;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::credits::Step;
@@ -199,8 +200,13 @@ fn make_within(
         handle.finish()?;
         return Err(error);
     }
-    if kind == FileKind::Directory {
-        gain_subdirectory(core, &mut handle, parent_state);
+    match kind {
+        FileKind::Directory => gain_subdirectory(core, &mut handle, parent_state),
+        FileKind::Regular if change.is_none() => {
+            handle.describe();
+            handle.note_name(NameChange::Created, (parent, name), inode.nr, false);
+        }
+        _ => {}
     }
     parent_state.mtime = now();
     parent_state.ctime = parent_state.mtime;

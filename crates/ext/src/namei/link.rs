@@ -5,6 +5,7 @@ use layout::InodeNr;
 
 use super::create::credits_to_name;
 use super::{check_name_changes, check_new_name, check_takes_link, check_takes_names};
+use crate::cache::fast_changes::NameChange;
 use crate::core::Core;
 use crate::disk::inode::now;
 use crate::disk::kind::FileKind;
@@ -61,6 +62,8 @@ pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Re
         if rt::mutant!("names/link-in-two-steps") {
             handle.tear(credits)?;
         }
+        handle.describe();
+        handle.note_name(NameChange::Linked, (parent, name), nr, false);
         state.claims(&mut handle).links += 1;
         state.ctime = now();
         state.store(core, &mut handle, nr, false)?;

@@ -18,6 +18,7 @@
 //! The lock order is that of [`super`].
 
 mod credits;
+mod described;
 mod settle;
 
 use std::sync::Arc;
@@ -387,6 +388,12 @@ fn replace(
         } else {
             drop_link(core, t, existing.nr, existing_state)?;
         }
+    }
+    if !is_directory && left.is_none() {
+        let replaced = existing
+            .map(|existing| existing.nr)
+            .zip(existing_state.as_deref());
+        described::describe(t, source, target, moved.nr, replaced);
     }
     state.ctime = now();
     state.store(core, t, moved.nr, is_directory)?;

@@ -8,6 +8,7 @@ use layout::{FileBlock, InodeNr};
 use super::{
     check_loses_names, check_name_changes, check_old_name, delete_if_unused, lose_subdirectory,
 };
+use crate::cache::fast_changes::NameChange;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::credits::Step;
@@ -36,12 +37,15 @@ pub(crate) fn unlink(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
         check_name_changes(&state)?;
         let _held = core.hold_for_names(&[parent, inode.nr])?;
         let mut handle = core.begin(core.credits(Step::Unlink, Credits::blocks(CREDITS_UNLINK)))?;
+        handle.describe();
         dir::remove(core, &mut handle, &directory, &mut parent_state, name)?;
         if rt::mutant!("names/unlink-in-two-steps") {
             let blocks = handle.credits_left();
             handle.restart(Credits { blocks, revokes: 0 })?;
         }
         drop_link(core, &mut handle, inode.nr, &mut state)?;
+        let place = (parent, name);
+        handle.note_name(NameChange::Unlinked, place, inode.nr, state.links == 0);
         parent_state.mtime = state.ctime;
         parent_state.ctime = state.ctime;
         parent_state.store(core, &mut handle, parent, true)?;

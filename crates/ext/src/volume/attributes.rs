@@ -173,6 +173,9 @@ fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttribut
         blocks: 1,
         revokes: 0,
     })?;
+    if state.kind == FileKind::Regular && change.flags.is_none() {
+        handle.describe();
+    }
     apply(&mut state, change);
     state.store(core, &mut handle, inode.nr, false)?;
     let tid = handle.finish()?;

@@ -9,9 +9,10 @@ use layout::{Block, BlockNr, Tid};
 use rt::atomic::Ordering;
 use rt::{Mutex, Nanos};
 
+use super::describe::describe;
 use crate::core::Core;
 use crate::disk::metadata::Checks;
-use crate::writeback::write_ordered;
+use crate::writeback::{write_data_so_far, write_ordered};
 
 /// The journal's client. It gets the core after the journal has been opened, because each needs the
 /// other.
@@ -51,6 +52,19 @@ impl jbd2::Client for Client {
             Some(core) => write_ordered(&core, tid),
             None => Ok(false),
         }
+    }
+
+    fn write_data_so_far(&self, tid: Tid) -> Result<bool, DeviceError> {
+        match self.core() {
+            Some(core) if !rt::mutant!("fast-commit/data-not-written") => {
+                write_data_so_far(&core, tid)
+            }
+            _ => Ok(true),
+        }
+    }
+
+    fn collect_changes(&self, tid: Tid) -> Option<Vec<u8>> {
+        self.core().and_then(|core| describe(&core, tid))
     }
 
     fn committed(&self, tid: Tid) {

@@ -87,8 +87,10 @@ pub(super) fn apply(
     orphan::load(&core, &orphan_file.blocks)?;
     let mut replay = Replay::new(&core, found);
     replay.reserve(found)?;
-    for (_, tag) in found.tags() {
-        replay.apply(&tag.record)?;
+    let records: Vec<Record<'_>> = found.tags().map(|(_, tag)| tag.record).collect();
+    for (index, record) in records.iter().enumerate() {
+        replay.bring_forward(record, &records[index + 1..])?;
+        replay.apply(record)?;
     }
     replay.finish()?;
     crate::writeback::sync_all(&core)?;
@@ -203,6 +205,34 @@ impl<'c> Replay<'c> {
             Record::Create(entry, name) => self.create(entry, name),
             Record::Link(entry, name) => self.link(entry, name),
             Record::Unlink(entry, name) => self.unlink(entry, name),
+        }
+    }
+
+    /// Applies the fields of an inode that is not in use before a tag that needs it, if they follow
+    /// in the same fast commit: Linux writes those of a file that was created without a name after
+    /// its ranges and its name.
+    fn bring_forward(&mut self, record: &Record<'_>, rest: &[Record<'_>]) -> Result<()> {
+        let raw = match record {
+            Record::AddRange(range) => range.inode.get(),
+            Record::DelRange(range) => range.inode.get(),
+            Record::Link(entry, _) => entry.inode.get(),
+            _ => return Ok(()),
+        };
+        let nr = self.check_nr(raw)?;
+        let is_known = self.files.contains_key(&nr) || self.directories.contains_key(&nr);
+        if is_known || self.load(nr)?.is_some() {
+            return Ok(());
+        }
+        let mut same = rest
+            .iter()
+            .take_while(|record| !matches!(record, Record::Tail(_)));
+        let found = same.find_map(|record| match record {
+            Record::Inode(header, bytes) if header.inode.get() == raw => Some(*bytes),
+            _ => None,
+        });
+        match found {
+            Some(bytes) if base_of_tag(bytes).links_count.get() > 0 => self.apply_inode(raw, bytes),
+            _ => Ok(()),
         }
     }
 

@@ -13,6 +13,7 @@
 use std::sync::Arc;
 
 use block::BlockDevice;
+use jbd2::policy::Committer;
 use jbd2::{Config, Journal, Location, LogExtent};
 use layout::superblock::State;
 use layout::{BlockNr, SectorNr};
@@ -31,7 +32,7 @@ use crate::disk::multi_mount::Place;
 use crate::disk::superblock::{self, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
 use crate::disk::tables::Tables;
 use crate::error::{Error, Result};
-use crate::options::MountOptions;
+use crate::options::{DataMode, MountOptions};
 
 /// The core of an open volume, the events of the open, and the protection against other nodes.
 pub(crate) type Opened = (Arc<Core>, OpenReport, Option<Guard>);
@@ -329,6 +330,10 @@ fn open_journal(
         barrier: options.barrier,
         policy: options.tuning.log_policy,
         is_external: superblock.journal_uuid.is_some(),
+        fast_commits: superblock.has_fast_commit()
+            && options.fast_commits
+            && options.data != DataMode::Journal
+            && options.tuning.log_policy.committer == Committer::Caller,
         ..Config::default()
     };
     let client: Arc<dyn jbd2::Client> = Arc::<Client>::clone(client);

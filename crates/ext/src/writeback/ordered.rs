@@ -35,6 +35,26 @@ pub(crate) fn write_ordered(core: &Core, tid: Tid) -> Result<bool, DeviceError> 
     Ok(core.pages.flushes.is_owed())
 }
 
+/// Writes the ordered data that a running transaction has so far, and waits. Returns true as
+/// [`write_ordered`] does.
+///
+/// # Errors
+/// Returns the first failed write. The set stays: the transaction has to be committed as a whole.
+pub(crate) fn write_data_so_far(core: &Core, tid: Tid) -> Result<bool, DeviceError> {
+    if let Some(set) = core.pages.ordered.take(tid) {
+        for file in &set.files {
+            // A page that changes from now on adds its file again; others are written below.
+            let mut inner = file.pages.lock();
+            inner.ordered_in = inner.ordered_in.filter(|newest| *newest != tid);
+        }
+        if let Err(error) = write(core, &set) {
+            core.pages.ordered.put_back(set);
+            return Err(error);
+        }
+    }
+    Ok(core.pages.flushes.is_owed())
+}
+
 /// Writes the data that the transaction waits for. A device that fails once may work the next time,
 /// and a commit without the data would expose the old contents of its blocks.
 fn write(core: &Core, set: &OrderedSet) -> Result<(), DeviceError> {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | data | dirty pages are written and waited for |
 //! | metadata, with a journal | the inode's last transaction becomes durable; see below |
+//! | the same, with fast commits | the changes of that transaction so far |
 //! | metadata, without one | all dirty metadata of the volume is written |
 //! | the device's cache | flushed, unless a flush since the file's last write has completed |
 //!
@@ -18,6 +19,7 @@ use rt::atomic::Ordering;
 
 use super::flush::flush;
 use super::pages::{write_everything, write_file};
+use crate::cache::fast_changes::FastChanges;
 use crate::cache::file_pages::Which;
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -51,12 +53,20 @@ pub(crate) fn sync(core: &Core, inode: &Arc<Inode>, data_only: bool) -> Result<(
             state.last_tid
         }
     };
-    make_durable(core, tid)?;
+    make_durable(core, tid, |tid, changes| {
+        changes.has_changes(tid, inode.nr, data_only)
+    })?;
     flush_file(core, inode)
 }
 
-/// Makes a transaction durable; without a journal, all metadata.
-fn make_durable(core: &Core, tid: Option<Tid>) -> Result<()> {
+/// Makes a transaction durable, or with fast commits its changes so far; without a journal, all
+/// metadata. `has_changes` returns false if a fast commit has been started with all that the caller
+/// needs.
+fn make_durable(
+    core: &Core,
+    tid: Option<Tid>,
+    has_changes: impl FnOnce(Tid, &FastChanges) -> bool,
+) -> Result<()> {
     if rt::mutant!("fsync/transaction-not-committed") {
         return Ok(());
     }
@@ -64,7 +74,10 @@ fn make_durable(core: &Core, tid: Option<Tid>) -> Result<()> {
         return write_metadata(core);
     };
     match tid {
-        Some(tid) if !journal.is_durable(tid) => Ok(journal.commit(tid)?),
+        Some(tid) if !journal.is_durable(tid) => match &core.fast_changes {
+            Some(changes) => Ok(journal.commit_fast(tid, has_changes(tid, changes))?),
+            None => Ok(journal.commit(tid)?),
+        },
         _ => match journal.error() {
             Some(error) => Err(error.into()),
             None => Ok(()),
@@ -149,7 +162,7 @@ pub(crate) fn sync_operation(core: &Core, state: &InodeState, tid: Option<Tid>) 
     if is_ignored || !(is_synchronous || is_directory && has_directory_sync) {
         return Ok(());
     }
-    make_durable(core, tid)?;
+    make_durable(core, tid, |_, _| true)?;
     if core.journal.is_none() {
         flush(core)?;
     }

@@ -15,6 +15,7 @@
 mod compare;
 mod content;
 mod fast_commits;
+mod fast_writes;
 mod log_format;
 mod lost_headers;
 mod lost_images;

@@ -23,6 +23,7 @@ mod discard;
 mod durability;
 mod ext4;
 mod failures;
+mod fast_commits;
 mod faults;
 mod features;
 mod foreign_writes;

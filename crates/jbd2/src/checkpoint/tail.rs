@@ -10,6 +10,7 @@
 //!   the commit block's flush. The same holds for the feature bit of revokes.
 //! - `s_sequence` never decreases. An empty log carries the number that the next transaction would
 //!   have had; the next open continues one later.
+//! - The log is not marked as empty while the area of fast commits is in use.
 //! - A move costs a flush of the file-system device and a forced write, so it is done when it frees
 //!   a quarter of the log, or when the space is needed.
 
@@ -73,6 +74,10 @@ impl Shared {
             if state.is_log_empty || !is_idle || state.used > 0 {
                 return Ok(());
             }
+            if state.fast.is_used() {
+                // An empty log has no fast commits.
+                return Ok(());
+            }
             state.is_log_empty = true;
             if rt::mutant!("sequence/starts-again-when-empty") {
                 Tid::new(1)
@@ -93,12 +98,13 @@ impl Shared {
         written
     }
 
-    /// Prepares the superblock before a transaction is logged: it shows the start of the log, and
-    /// allows revokes. A change is durable after the flush before the commit block.
+    /// Prepares the superblock before a transaction, or a fast commit of it, is logged: it shows
+    /// the start of the log, and allows revokes and fast commits. A change is durable after the flush before the commit block.
     pub(crate) fn prepare_superblock(&self, tid: Tid, start: u32, has_revokes: bool) -> Result<()> {
-        let (is_log_empty, needs_revoke) = {
+        let (is_log_empty, needs_revoke, has_area) = {
             let state = self.state.lock();
-            (state.is_log_empty, has_revokes && !state.can_revoke)
+            let needs_revoke = has_revokes && !state.can_revoke;
+            (state.is_log_empty, needs_revoke, state.fast.is_possible())
         };
         if !is_log_empty && !needs_revoke {
             return Ok(());
@@ -106,6 +112,9 @@ impl Shared {
         let mut superblock = self.superblock.lock();
         if is_log_empty && !rt::mutant!("log-start/not-noted") {
             superblock.set_tail(Some(start), tid);
+            if has_area {
+                superblock.enable_fast_commits();
+            }
         }
         if needs_revoke {
             superblock.enable_revoke();

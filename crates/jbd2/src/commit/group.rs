@@ -23,6 +23,8 @@ use crate::shared::{Shared, StateGuard};
 enum Membership {
     /// Is counted. Its commit may wait for others.
     Caller,
+    /// Is counted. A fast commit of this collection of changes, or a later one, suffices.
+    Fast(u64),
     /// Is not counted. Its commit starts at once.
     Checkpoint,
 }
@@ -34,10 +36,34 @@ impl Shared {
         if state.durable.is_at_or_after(tid) {
             return Ok(());
         }
+        self.join_group(&mut state, tid);
+        self.commit_for_caller(state, tid, Membership::Caller)
+    }
+
+    /// Makes the changes that a caller has made so far in a transaction durable, and waits.
+    pub(crate) fn commit_fast(&self, tid: Tid, has_changes: bool) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.durable.is_at_or_after(tid) {
+            return Ok(());
+        }
+        let may_be_fast = state.fast.is_possible() && state.running_tid() == Some(tid);
+        let membership = match may_be_fast {
+            true => Membership::Fast(state.fast.join(has_changes)),
+            false => Membership::Caller,
+        };
+        self.join_group(&mut state, tid);
+        self.commit_for_caller(state, tid, membership)
+    }
+
+    fn commit_for_caller(
+        &self,
+        state: StateGuard<'_>,
+        tid: Tid,
+        membership: Membership,
+    ) -> Result<()> {
         let began = rt::monotonic();
         self.counters.sync_callers.add(1);
-        self.join_group(&mut state, tid);
-        let result = self.commit_or_wait(state, tid, Membership::Caller);
+        let result = self.commit_or_wait(state, tid, membership);
         self.counters
             .stalled_commit
             .add_time(rt::monotonic().saturating_sub(began));
@@ -66,6 +92,11 @@ impl Shared {
             if state.durable.is_at_or_after(tid) {
                 break Ok(());
             }
+            if let Membership::Fast(number) = membership
+                && state.fast.completed >= number
+            {
+                break Ok(());
+            }
             if let Err(error) = state.check() {
                 drop(state);
                 break Err(self.settle_abandoned(error));
@@ -84,10 +115,13 @@ impl Shared {
             match self.config.policy.committer {
                 Committer::Caller if (is_running || is_held) && !state.has_committer => {
                     state.has_committer = true;
-                    if !is_held && membership == Membership::Caller {
+                    if !is_held && membership != Membership::Checkpoint {
                         self.gather_group(&mut state, tid);
                     }
-                    state = self.lead_commit(state);
+                    state = match membership {
+                        Membership::Fast(_) => self.lead_fast_commit(state),
+                        _ => self.lead_commit(state),
+                    };
                     continue;
                 }
                 Committer::Daemon if is_running => self.request(&mut state, tid),

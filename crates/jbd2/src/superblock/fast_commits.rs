@@ -1,7 +1,7 @@
 //! The part of the journal that holds fast commits, and the end of the log before it.
 //!
-//! The area exists while the log is not empty and the feature is set: Linux clears the feature
-//! when it empties the log, and sets it again with its next commit. So a log that was written
+//! The area exists while the log is not empty and the feature is set: the feature is cleared when
+//! the log is emptied, and set again with the next commit, as Linux does. So a log that was written
 //! without fast commits uses all blocks.
 //!
 //! | `s_num_fc_blks` | area |
@@ -37,6 +37,23 @@ impl Superblock {
                 .raw
                 .incompatible()
                 .contains(JournalIncompatible::FAST_COMMIT);
+        self.possible_count().filter(|_| has_feature)
+    }
+
+    /// Returns the blocks that fast commits get when the log is used with them; none if the journal
+    /// has no features, or too few blocks.
+    pub(crate) fn possible_fast_commit_area(&self) -> Option<Range<u32>> {
+        let count = self.possible_count().filter(|_| self.version() == 2)?;
+        Some(self.length() - count + 1..self.length()).filter(|area| !area.is_empty())
+    }
+
+    /// Sets the feature, for a log that is not empty any more and may get fast commits.
+    pub(crate) fn enable_fast_commits(&mut self) {
+        let features = self.raw.incompatible() | JournalIncompatible::FAST_COMMIT;
+        self.raw.incompatible_bits = features.bits().into();
+    }
+
+    fn possible_count(&self) -> Option<u32> {
         let count = match self.raw.fast_commit_blocks.get() {
             0 => FAST_COMMIT_BLOCKS_DEFAULT,
             count => count,
@@ -45,7 +62,7 @@ impl Superblock {
             .length()
             .checked_sub(count)
             .is_some_and(|left| left >= BLOCK_COUNT_MIN && left > self.first());
-        (has_feature && leaves_log).then_some(count)
+        leaves_log.then_some(count)
     }
 
     /// Sets the number of blocks that fast commits may use.

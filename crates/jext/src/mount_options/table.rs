@@ -85,7 +85,7 @@ rows! {
     Refused ["max_dir_size_kb=N"] "directories have no limit of their own";
     Refused ["debug_want_extra_isize=N"] "new inodes have the size that the superblock wants";
     Refused ["test_dummy_encryption" "test_dummy_encryption=TEXT"] "encryption is not supported";
-    Refused ["fc_debug_force" "fc_debug_max_replay=N"] "fast commits are not written";
+    Refused ["fc_debug_force" "fc_debug_max_replay=N"] "fast commits are made wherever tags describe the changes, and replayed as a whole";
 }
 
 /// The mount options of the bits of `s_default_mount_opts`, by the names of tune2fs; none for an

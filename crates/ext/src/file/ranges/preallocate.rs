@@ -182,6 +182,7 @@ impl Step {
             blocks: map.credits_to_map() + 2,
             revokes,
         })?;
+        handle.describe();
         let marked = map.mark_unwritten(core, &mut handle, inode, state, self.first, run);
         if marked.is_ok() {
             if size > state.size {
@@ -216,6 +217,7 @@ impl Step {
             blocks: map.credits_to_map() + 2,
             revokes: 0,
         })?;
+        handle.describe();
         let (first, count, sectors) = (self.first, self.count, state.sectors);
         let allocated = map.allocate_unwritten(core, &mut handle, inode, state, first, count);
         let count = match allocated {

@@ -119,6 +119,7 @@ fn drop_pages<'c>(
     loop {
         wait_written(core, inode);
         let mut handle = core.begin(credits)?;
+        handle.describe();
         let map = FileMap::of(state);
         let spare = match map.prepare_unmap(core, &mut handle, inode, state, block, run) {
             Ok(spare) => spare,

@@ -46,8 +46,7 @@ pub(super) fn make(plan: &mut Plan, options: &Options, image: &mut Image) -> Res
     Ok(())
 }
 
-/// Returns the number of blocks that a journal gets for fast commits, which this program does not
-/// write.
+/// Returns the number of blocks that a journal gets for fast commits.
 fn fast_commit_blocks(plan: &Plan) -> u32 {
     if !plan.features.compatible.contains(Compatible::FAST_COMMIT) {
         return 0;

@@ -230,6 +230,19 @@ fn numbers_are_used_again() {
     assert!(file(&tree, "/file").is_none());
 }
 
+/// A file that was made without a name and got one: Linux writes the name and the ranges before the
+/// fields.
+#[test]
+fn a_name_may_come_before_its_inode() {
+    let tags = [
+        name(TagType::Link, 2, FREE, "named"),
+        range(FREE, 0, 2, FREE_BLOCK),
+        inode(FREE, 0o100_600, 2000, 1, 1),
+    ];
+    let tree = replay(FEATURES[0], &tags);
+    assert_eq!(file(&tree, "/named"), Some((2000, 1)));
+}
+
 /// Another generation, as that of `chattr -v`, makes no other file.
 #[test]
 fn a_new_generation_leaves_the_contents_alone() {
