@@ -16,9 +16,9 @@ use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::file::Restored;
 use crate::file::large_file::{hold_for_large_file, note_large_file};
 use crate::file::live::check_live;
+use crate::file::{Restored, inline};
 use crate::map::FileMap;
 
 /// Sets the size of an empty file, allocates all of its blocks and restores its other fields.
@@ -50,6 +50,9 @@ pub(crate) fn lay_out(
     let mut handle = core.begin(Credits::default())?;
     // The checksums of the block map's blocks include it.
     state.generation = restored.generation;
+    if state.is_inline() && size > 0 {
+        inline::leave_empty(core, &mut handle, inode, &mut state)?;
+    }
     let laid_out = allocate(core, &mut handle, inode, &mut state, size);
     core.discard_window(&inode.window);
     if laid_out.is_ok() {
