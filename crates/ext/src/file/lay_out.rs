@@ -120,8 +120,12 @@ mod tests {
 
     #[test]
     fn data_that_goes_past_the_cache_is_the_files() {
-        for kind in ["ext2", "ext3"] {
-            let device = image(32 << 20, &["-t", kind, "-b", "1024"]);
+        for (kind, features) in [
+            ("ext2", "filetype"),
+            ("ext3", "filetype"),
+            ("ext4", "inline_data"),
+        ] {
+            let device = image(32 << 20, &["-t", kind, "-b", "1024", "-O", features]);
             let bench = Bench::open(device.clone(), being_made());
             // Sizes on both sides of each boundary of the block map.
             for (number, blocks) in [0, 1, 11, 12, 13, 268, 269, 3000].into_iter().enumerate() {

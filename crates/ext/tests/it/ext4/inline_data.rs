@@ -201,6 +201,9 @@ fn the_kernel_and_the_engine_write_in_turn() {
             let own = image.own_tree(&volume);
             volume.close().unwrap();
             oracle::assert_fsck_clean(&image, "after the engine");
+            if let Some(newer) = oracle::newer_e2fsck() {
+                tool::run_well(&newer, &["-fn", image.path.to_str().unwrap()]);
+            }
             assert!(is_inline(&image, &format!("/engine-{round}/file-64")));
             assert!(is_inline(&image, &format!("/engine-{round}/directory-4")));
             let expected = oracle::kernel_tree(&image).expect("it was mounted before");
