@@ -108,11 +108,12 @@ impl Disks {
         let home_device: Arc<dyn BlockDevice> = Arc::<ImageDevice>::clone(&home);
         let (file_system, inode_bytes) = match (setting.cell.structures, setting.cell.place) {
             (Structures::Ext4, _) => (FileSystemType::Ext4, 256),
+            (Structures::Inline, _) => (FileSystemType::Ext4, BLOCK_BYTES as u16),
             (Structures::Ext3, JournalPlace::None) => (FileSystemType::Ext2, 128),
             (Structures::Ext3, _) => (FileSystemType::Ext3, 128),
         };
         let inode_count = match setting.cell.structures {
-            Structures::Ext4 => INODE_COUNT_EXT4,
+            Structures::Ext4 | Structures::Inline => INODE_COUNT_EXT4,
             Structures::Ext3 => INODE_COUNT,
         };
         let mut options = mkfs::Options {
@@ -126,7 +127,7 @@ impl Disks {
             seconds: Some(MADE_AT),
             ..mkfs::Options::default()
         };
-        if setting.cell.structures == Structures::Ext4 {
+        if setting.cell.structures.is_ext4() {
             options.blocks_per_group = Some(GROUP_BLOCKS);
             // It would take most of the volume.
             options.features.add("^resize_inode,ea_inode")?;
@@ -135,6 +136,9 @@ impl Disks {
             }
             if setting.cell.is_fast {
                 options.features.add("fast_commit")?;
+            }
+            if setting.cell.structures == Structures::Inline {
+                options.features.add("inline_data")?;
             }
         }
         let mut log = None;
@@ -162,7 +166,7 @@ impl Disks {
             journal_block: EXTERNAL_SUPERBLOCK,
             journal_blocks: Arc::default(),
         };
-        if setting.cell.structures == Structures::Ext4 {
+        if setting.cell.structures.is_ext4() {
             let made = *superblock(disks.home.block(SUPERBLOCK));
             unused::fill(&mut disks.home, &made);
         }

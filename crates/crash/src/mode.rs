@@ -9,6 +9,15 @@ pub enum Structures {
     /// Extents, checksums, groups without initialised bitmaps and, with a journal, an orphan file:
     /// the defaults of ext4. And large values of attributes in inodes of their own.
     Ext4,
+    /// The same, with files and directories in inodes that are as large as a block.
+    Inline,
+}
+
+impl Structures {
+    /// Returns true for structures of ext4.
+    pub const fn is_ext4(self) -> bool {
+        matches!(self, Self::Ext4 | Self::Inline)
+    }
 }
 
 /// The relation between file data and the journal: `data=`.

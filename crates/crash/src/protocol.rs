@@ -19,7 +19,7 @@ mod writers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::mode::{DataMode, Structures};
+use crate::mode::DataMode;
 use block::trace::Event;
 use block::versions::Version;
 use block::{Replay, Request};
@@ -223,7 +223,7 @@ impl Watcher {
     ) -> Check {
         let Some(at) = self.map.log_block(write.device, write.block) else {
             // Without a checksum, half of a superblock is as good as a whole one.
-            let is_checked = self.setting.cell.structures == Structures::Ext4;
+            let is_checked = self.setting.cell.structures.is_ext4();
             self.has_gone_on |= is_checked || write.block != SUPERBLOCK;
             return self.written_home(write, replays, counts);
         };

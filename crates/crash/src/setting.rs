@@ -1,7 +1,8 @@
 //! Settings: the environment of a workload. A cell of the matrix, and the properties of its world.
 //!
-//! In text: `ordered,internal`, on ext4 `ext4,ordered,internal`, followed by the values that differ
-//! from the default, as in `journal,external,fua=0,log=64,tid=4294967280,pct=3`.
+//! In text: `ordered,internal`, on ext4 `ext4,ordered,internal` or `inline,ordered,internal`,
+//! followed by the values that differ from the default, as in
+//! `journal,external,fua=0,log=64,tid=4294967280,pct=3`.
 
 use core::fmt;
 use core::str::FromStr;
@@ -59,12 +60,22 @@ pub const CELLS_EXT4: [Cell; 6] = [
 /// All cells with fast commits.
 pub const CELLS_FAST: [Cell; 2] = [CELLS_EXT4[0].fast(), CELLS_EXT4[2].fast()];
 
+/// All cells of ext4 with a journal and with files and directories within their inodes.
+pub const CELLS_INLINE: [Cell; 6] = [
+    CELLS[0].inline(),
+    CELLS[1].inline(),
+    CELLS[2].inline(),
+    CELLS[3].inline(),
+    CELLS[4].inline(),
+    CELLS[5].inline(),
+];
+
 /// A volume without a journal, on which only sync calls order writes.
 pub const NO_JOURNAL: Cell = Cell::new(DataMode::Writeback, JournalPlace::None);
 
 /// Returns all cells with a journal in which every commit is a whole one.
 pub fn journaled_cells() -> Vec<Cell> {
-    [CELLS, CELLS_EXT4].concat()
+    [CELLS, CELLS_EXT4, CELLS_INLINE].concat()
 }
 
 /// Returns all cells.
@@ -217,9 +228,18 @@ impl Cell {
         }
     }
 
+    /// Returns the same cell of ext4 with files and directories within their inodes.
+    #[must_use]
+    pub const fn inline(self) -> Self {
+        Self {
+            structures: Structures::Inline,
+            ..self
+        }
+    }
+
     /// Returns true if the blocks of files may be allocated when their data is written back.
     pub const fn may_delay(self) -> bool {
-        matches!(self.structures, Structures::Ext4) && !matches!(self.data, DataMode::Journal)
+        self.structures.is_ext4() && !matches!(self.data, DataMode::Journal)
     }
 
     /// Returns true if there is a journal.
@@ -233,7 +253,7 @@ impl Setting {
     pub const fn new(cell: Cell) -> Self {
         let (log_blocks, checksums, is_wide) = match cell.structures {
             Structures::Ext3 => (LOG_BLOCKS, Checksums::None, false),
-            Structures::Ext4 => (LOG_BLOCKS_EXT4, Checksums::V3, true),
+            Structures::Ext4 | Structures::Inline => (LOG_BLOCKS_EXT4, Checksums::V3, true),
         };
         Self {
             cell,
@@ -269,7 +289,7 @@ impl Setting {
             is_dirty: self.is_dirty && self.cell.has_journal(),
             ..self
         };
-        if self.cell.structures == Structures::Ext4 {
+        if self.cell.structures.is_ext4() {
             fitting.log_blocks = self.log_blocks.max(LOG_BLOCKS_EXT4_MIN);
             (fitting.checksums, fitting.is_wide) = (usual.checksums, usual.is_wide);
         }
@@ -292,6 +312,7 @@ impl fmt::Display for Cell {
         let structures = match self.structures {
             Structures::Ext3 => "",
             Structures::Ext4 => "ext4,",
+            Structures::Inline => "inline,",
         };
         let fast = if self.is_fast { ",fast" } else { "" };
         write!(out, "{structures}{data},{place}{fast}")

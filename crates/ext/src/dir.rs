@@ -6,6 +6,7 @@
 //!
 //! | directory | superblock has `dir_index` | inode has the index flag | treated as |
 //! |---|---|---|---|
+//! | within its inode | any | no | as the block that it becomes; see `inline` |
 //! | one block | no | no | always linear |
 //! | one block | yes | no | linear, read in hash order; see below |
 //! | any | yes | yes, with a known hash | htree |
@@ -31,6 +32,7 @@ mod cookie;
 mod growth;
 mod htree;
 mod index;
+mod inline;
 mod leaf;
 mod linear;
 mod search;
@@ -136,6 +138,28 @@ pub(crate) fn hold_parent(
         .ok_or_else(|| Bad { offset, why }.at(core, directory.nr, FileBlock::new(0)))
 }
 
+/// Makes room for an entry in a directory that lies within its inode, in a step of its own: it
+/// moves into a block if it is full. Other directories get their blocks when the entry is added.
+///
+/// # Errors
+/// - [`Error::NoSpace`] if no block is left; nothing has changed.
+pub(crate) fn make_room(
+    core: &Core,
+    directory: &Inode,
+    state: &mut InodeState,
+    name: &[u8],
+) -> Result<()> {
+    if !state.is_inline() {
+        return Ok(());
+    }
+    let new = NewEntry {
+        name,
+        inode: directory.nr,
+        type_byte: 0,
+    };
+    inline::make_room(core, directory, state, new)
+}
+
 /// Adds an entry for a new name. Changes `state` (size, block map, flags), which the caller stores.
 ///
 /// # Errors
@@ -155,6 +179,12 @@ pub(crate) fn add(
         inode,
         type_byte: type_byte(core, kind),
     };
+    if state.is_inline() {
+        if inline::add(core, handle, directory, state, new)? {
+            return Ok(());
+        }
+        inline::move_out(core, handle, directory, state)?;
+    }
     if let Some(tree) = htree::open(core, directory, state)? {
         if rt::mutant!("directory/linear-into-indexed")
             && linear::add_in_place(core, handle, directory, state, new)?
@@ -184,6 +214,11 @@ pub(crate) fn remove(
 ) -> Result<InodeNr> {
     let mut search = Search::default();
     let place = place_of(core, directory, state, name, &mut search)?.ok_or(Error::NotFound)?;
+    if state.is_inline() {
+        search.charge(&directory.names_index);
+        inline::remove(core, handle, directory, state, place)?;
+        return Ok(place.inode);
+    }
     drop_unusable_index(core, directory, state)?;
     let buffer = block(core, directory, state, place.file_block)?;
     let previous = entry::previous_of(&buffer.read(), place.offset, &mut search.entries);
@@ -209,13 +244,17 @@ pub(crate) fn set(
     let mut search = Search::default();
     let place = place_of(core, directory, state, name, &mut search)?.ok_or(Error::NotFound)?;
     search.charge(&directory.names_index);
-    let buffer = block(core, directory, state, place.file_block)?;
     let type_byte = type_byte(core, kind);
+    if state.is_inline() {
+        inline::set(core, handle, directory, state, (place, inode, type_byte))?;
+        return Ok(place.inode);
+    }
+    let buffer = block(core, directory, state, place.file_block)?;
     entry::point_to(&mut handle.write(&buffer)?, place.offset, inode, type_byte);
     Ok(place.inode)
 }
 
-/// Creates the first block of a new directory, with `.` and `..`.
+/// Creates the first block of a new directory, with `.` and `..`, or the contents of its inode.
 pub(crate) fn initialise(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -223,6 +262,10 @@ pub(crate) fn initialise(
     state: &mut InodeState,
     parent: InodeNr,
 ) -> Result<()> {
+    if state.is_inline() {
+        inline::initialise(handle, state, parent);
+        return Ok(());
+    }
     let start = FileBlock::new(0);
     let (run, _) = FileMap::of(state).find_or_allocate(core, handle, directory, state, start, 1)?;
     let type_byte = type_byte(core, FileKind::Directory);
@@ -298,7 +341,7 @@ pub(crate) fn read(
 /// Returns the hash of the htree that a directory of one block becomes when it is full; none if it
 /// stays linear.
 fn future_hash(core: &Core, state: &InodeState) -> Option<HashVersion> {
-    let is_one_block = state.size == core.block_bytes() as u64;
+    let is_one_block = state.is_inline() || state.size == core.block_bytes() as u64;
     if !is_one_block || !core.superblock.has_dir_index() {
         return None;
     }
@@ -362,6 +405,9 @@ fn block_form(core: &Core) -> BlockForm {
 }
 
 fn block_count(core: &Core, state: &InodeState) -> u64 {
+    if state.is_inline() {
+        return 1;
+    }
     state.size / core.block_bytes() as u64
 }
 
@@ -398,6 +444,9 @@ fn readable(
     if file_block.get() >= block_count(core, state) {
         let bad = bad("the block lies beyond the directory's end");
         return Err(bad.at(core, directory.nr, file_block));
+    }
+    if state.is_inline() {
+        return inline::readable(core, directory, state);
     }
     let Mapped::Run(run) = FileMap::of(state).find(core, directory, state, file_block, 1)? else {
         let bad = bad("a directory has no holes");

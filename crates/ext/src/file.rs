@@ -6,6 +6,7 @@
 //! | `read`, `ahead` | reading, and readahead |
 //! | `write`, `direct` | writing through the cache, and past it |
 //! | `delayed` | blocks for pages that were written into holes; the sync calls |
+//! | `inline` | files within their inodes |
 //! | `lay_out` | all blocks of a new file at once, past the cache |
 //! | `truncate` | setting the size, deleting |
 //! | `ranges` | allocating, punching and zeroing parts of a file |
@@ -42,6 +43,7 @@ mod ahead;
 mod buffered;
 mod delayed;
 mod direct;
+mod inline;
 mod journaled;
 mod large_file;
 mod lay_out;

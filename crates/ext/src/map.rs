@@ -84,6 +84,8 @@ pub(crate) enum FileMap {
         /// Number of levels below the root, which credits depend on.
         depth: u16,
     },
+    /// None: the contents lie within the inode. Nothing can be mapped before they have moved out.
+    Inline,
 }
 
 /// An extent that can be unmapped: with blocks that are allocated for the block map, and not yet
@@ -114,7 +116,11 @@ impl FileMap {
     pub(crate) fn size_max(self, core: &Core) -> u64 {
         let block_bytes = core.geometry().block_bytes;
         match self {
-            Self::Indirect => file_size::size_max(block_bytes),
+            // It gets a block map when it grows.
+            Self::Inline if core.superblock.has_extents() => {
+                Self::Extents { depth: 0 }.size_max(core)
+            }
+            Self::Indirect | Self::Inline => file_size::size_max(block_bytes),
             Self::Extents { .. } => {
                 file_size::size_max_of_extents(block_bytes, core.superblock.has_huge_file())
             }
@@ -126,6 +132,9 @@ impl FileMap {
 impl FileMap {
     /// Returns the form of an inode's block map.
     pub(crate) fn of(state: &InodeState) -> Self {
+        if state.is_inline() {
+            return Self::Inline;
+        }
         match state.flags.contains(InodeFlags::EXTENTS) {
             true => Self::Extents {
                 depth: extents::depth_of(state),
@@ -144,6 +153,7 @@ impl FileMap {
         count_max: u32,
     ) -> Result<Mapped> {
         match self {
+            Self::Inline => Ok(Mapped::Hole(count_max.into())),
             Self::Indirect => indirect::find(core, inode, state, from, count_max),
             Self::Extents { .. } => extents::find(core, inode, state, from, count_max),
         }
@@ -167,6 +177,7 @@ impl FileMap {
         count_max: u32,
     ) -> Result<(Run, Before)> {
         let (run, before) = match self {
+            Self::Inline => return Err(within_inode(core, inode, state)),
             Self::Indirect => {
                 indirect::find_or_allocate(core, handle, inode, state, from, count_max)?
             }
@@ -183,7 +194,7 @@ impl FileMap {
     /// Returns true if the block map can have unwritten extents.
     pub(crate) fn has_unwritten(self) -> bool {
         match self {
-            Self::Indirect => false,
+            Self::Indirect | Self::Inline => false,
             Self::Extents { .. } => true,
         }
     }
@@ -201,6 +212,7 @@ impl FileMap {
         count_max: u32,
     ) -> Result<u32> {
         match self {
+            Self::Inline => Err(within_inode(core, inode, state)),
             Self::Indirect => Err(none_unwritten()),
             Self::Extents { .. } => {
                 let count =
@@ -224,6 +236,7 @@ impl FileMap {
     ) -> Result<()> {
         handle.note_blocks(inode.nr, from, run.count.into());
         match self {
+            Self::Inline => Err(within_inode(core, inode, state)),
             Self::Indirect => Err(none_unwritten()),
             Self::Extents { .. } => extents::mark_unwritten(core, handle, inode, state, from, run),
         }
@@ -245,6 +258,7 @@ impl FileMap {
     ) -> Result<Vec<BlockNr>> {
         handle.note_blocks(inode.nr, from, count);
         match self {
+            Self::Inline => Err(within_inode(core, inode, state)),
             Self::Indirect => indirect::allocate_each(core, handle, inode, state, from, count),
             Self::Extents { .. } => extents::allocate_each(core, handle, inode, state, from, count),
         }
@@ -262,6 +276,7 @@ impl FileMap {
         run: Run,
     ) -> Result<Vec<Arc<Buffer>>> {
         match self {
+            Self::Inline => Ok(Vec::new()),
             Self::Indirect => indirect::hold_for_unmap(core, inode, state, from, run),
             Self::Extents { .. } => extents::hold_for_unmap(core, inode, state, from, run),
         }
@@ -282,7 +297,7 @@ impl FileMap {
         run: Run,
     ) -> Result<Spare> {
         let nodes = match self {
-            Self::Indirect => Vec::new(),
+            Self::Indirect | Self::Inline => Vec::new(),
             Self::Extents { .. } => extents::prepare_unmap(core, handle, inode, state, from, run)?,
         };
         Ok(Spare { from, run, nodes })
@@ -302,6 +317,7 @@ impl FileMap {
         let Spare { from, run, nodes } = spare;
         handle.note_blocks(inode.nr, from, run.count.into());
         match self {
+            Self::Inline => Ok(()),
             Self::Indirect => indirect::unmap(core, handle, inode, state, from, run),
             Self::Extents { .. } => extents::unmap(core, handle, inode, state, from, run, nodes),
         }
@@ -322,6 +338,7 @@ impl FileMap {
         from: FileBlock,
     ) -> Result<()> {
         match self {
+            Self::Inline => Ok(()),
             Self::Indirect => indirect::free_empty_maps(core, handle, inode, state, from),
             Self::Extents { .. } => Ok(()),
         }
@@ -341,6 +358,7 @@ impl FileMap {
     ) -> Result<()> {
         handle.note_blocks(inode.nr, from, u64::MAX);
         match self {
+            Self::Inline => Ok(()),
             Self::Indirect => indirect::free_from(core, handle, inode, state, from),
             Self::Extents { .. } => extents::free_from(core, handle, inode, state, from),
         }
@@ -356,7 +374,7 @@ impl FileMap {
         from: FileBlock,
     ) -> Result<bool> {
         match self {
-            Self::Indirect => Ok(false),
+            Self::Indirect | Self::Inline => Ok(false),
             Self::Extents { .. } => extents::has_blocks_from(core, inode, state, from),
         }
     }
@@ -372,6 +390,7 @@ impl FileMap {
         state: &mut InodeState,
     ) -> Result<()> {
         match self {
+            Self::Inline => Ok(()),
             Self::Indirect => indirect::free_first(core, handle, state),
             Self::Extents { .. } => extents::free_first(core, handle, inode, state),
         }
@@ -391,6 +410,7 @@ impl FileMap {
         visit: &mut dyn FnMut(Visited, Run) -> Result<()>,
     ) -> Result<()> {
         match self {
+            Self::Inline => Ok(()),
             Self::Indirect => indirect::walk(core, inode, state, visit),
             Self::Extents { .. } => extents::walk(core, inode, state, visit),
         }
@@ -403,7 +423,7 @@ impl FileMap {
     /// and the inode included.
     pub(crate) const fn credits_to_map(self) -> u32 {
         match self {
-            Self::Indirect => indirect::CREDITS_MAP,
+            Self::Indirect | Self::Inline => indirect::CREDITS_MAP,
             Self::Extents { depth } => extents::credits_to_map(depth),
         }
     }
@@ -412,7 +432,7 @@ impl FileMap {
     /// a leaf, and a block of the index. Includes those of the allocator and the inode.
     pub(crate) const fn credits_to_map_entry(self) -> u32 {
         match self {
-            Self::Indirect => indirect::CREDITS_ENTRY,
+            Self::Indirect | Self::Inline => indirect::CREDITS_ENTRY,
             Self::Extents { depth } => extents::credits_to_map_entry(depth),
         }
     }
@@ -421,7 +441,7 @@ impl FileMap {
     /// [`free_empty_maps`](Self::free_empty_maps) after it.
     pub(crate) const fn credits_to_unmap(self, count: u32) -> Credits {
         match self {
-            Self::Indirect => indirect::credits_to_unmap(count),
+            Self::Indirect | Self::Inline => indirect::credits_to_unmap(count),
             Self::Extents { depth } => extents::credits_to_unmap(depth, count),
         }
     }
@@ -430,7 +450,7 @@ impl FileMap {
     /// [`free_from`](Self::free_from): for its first part, and for finishing a deletion.
     pub(crate) const fn credits_to_free(self) -> Credits {
         match self {
-            Self::Indirect => indirect::CREDITS_FREE,
+            Self::Indirect | Self::Inline => indirect::CREDITS_FREE,
             Self::Extents { depth } => extents::credits_to_free(depth),
         }
     }
@@ -498,6 +518,16 @@ pub(crate) fn build_map(
         true => extents::build(core, handle, owner, extents, blocks),
         false => indirect::build(core, handle, owner, extents, blocks),
     }
+}
+
+/// Returns the error for blocks of an inode that holds its contents itself, as no inode of the
+/// volume's own does.
+fn within_inode(core: &Core, inode: &Inode, state: &InodeState) -> Error {
+    core.damaged(Corrupt::Inode {
+        inode: inode.nr,
+        field: "i_flags",
+        value: u64::from(state.flags.bits()),
+    })
 }
 
 fn none_unwritten() -> Error {

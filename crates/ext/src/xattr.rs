@@ -11,6 +11,7 @@
 //! | `change` | a change, decided before its transaction and made within it |
 //! | `list` | access control lists: their two forms, and their relation to modes |
 //! | `inherit` | attributes that a new inode gets from the default ACL of its directory |
+//! | `contents` | the attribute that holds the contents of the inode itself (`inline_data`) |
 //!
 //! # Rules
 //!
@@ -27,6 +28,7 @@
 
 mod block;
 mod change;
+pub(crate) mod contents;
 mod inherit;
 mod list;
 mod name;

@@ -83,6 +83,29 @@ pub(crate) fn read(entries: &[u8], skipped: usize, has_ea_inode: bool) -> Option
     None
 }
 
+/// Returns the value of an attribute within an inode, whose attributes are valid.
+pub(crate) fn value_within<'e>(entries: &'e [u8], index: u8, name: &[u8]) -> Option<&'e [u8]> {
+    let mut at = 0;
+    for _ in 0..ENTRIES_MAX {
+        let rest = entries.get(at..)?;
+        if rest.get(..4)? == [0; 4] {
+            return None;
+        }
+        let (entry, rest) = Entry::ref_from_prefix(rest).ok()?;
+        let length = usize::from(entry.name_length);
+        let is_found = entry.name_index == index && rest.get(..length)? == name;
+        if is_found && entry.value_inode.get() == 0 {
+            let start = match entry.value_size.get() {
+                0 => 0,
+                _ => usize::from(entry.value_offset.get()),
+            };
+            return entries.get(start..start + entry.value_size.get() as usize);
+        }
+        at += (size_of::<Entry>() + length).next_multiple_of(4);
+    }
+    None
+}
+
 /// True if a hash matches a name and a value, with name bytes as unsigned or, as some machines
 /// wrote it, as signed. Within an inode the hash may be missing.
 fn is_hash_good(hash: u32, name: &[u8], value: &[u8], may_be_missing: bool) -> bool {

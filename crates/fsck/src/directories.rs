@@ -4,6 +4,7 @@
 //! `..` aside, determines that directory's parent.
 
 mod entries;
+mod inline;
 mod names;
 mod sealed;
 
@@ -26,6 +27,12 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
         state.directories[root].parent = ROOT;
     }
     let mut names = Names::default();
+    // As in e2fsck, these come first.
+    for (inode, bytes) in std::mem::take(&mut state.inline_directories) {
+        if let Some(index) = find(state, inode) {
+            inline::check(state, (index, inode), &bytes, &mut names);
+        }
+    }
     for index in 0..state.directories.len() {
         let directory = state.directories[index];
         check_directory(state, index, &directory, &mut names)?;
@@ -82,7 +89,8 @@ fn check_directory(
         };
         let is_leaf = hashing.is_some() || tree.is_none();
         checked.bytes = sealed::check(state, &checked, owner, is_leaf);
-        let hashes = check_block(state, &checked, names, hashing);
+        let position = if file_block == 0 { 0 } else { 2 };
+        let hashes = check_block(state, &checked, names, (hashing, position));
         if let (Some(tree), Some((low, high))) = (&mut tree, hashes) {
             tree.leave(file_block, low, high);
         }
@@ -104,18 +112,18 @@ fn report_holes(state: &mut State<'_>, inode: u32, expected: u32, file_block: u3
     }
 }
 
-/// Checks all entries of a block. Returns the lowest and the highest hash of their names, if hashes
-/// are requested.
+/// Checks all entries of a block; the first has the given position in the directory, and only 0 and
+/// 1 matter. Returns the lowest and the highest hash of their names, if hashes are requested.
 fn check_block(
     state: &mut State<'_>,
     block: &Block<'_>,
     names: &mut Names,
-    hashing: Option<Hashing>,
+    (hashing, mut position): (Option<Hashing>, u32),
 ) -> Option<(u32, u32)> {
     names.clear();
     let seed = state.raw.hash_seed();
     let (mut low, mut high) = (u32::MAX, 0);
-    let (mut offset, mut position) = (0, if block.file_block == 0 { 0 } else { 2 });
+    let mut offset = 0;
     while offset < block.bytes.len() {
         let Some(entry) = entry_at(block.bytes, offset) else {
             let mut place = block.place();

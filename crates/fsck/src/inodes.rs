@@ -3,6 +3,7 @@
 mod bad;
 mod extra;
 mod fields;
+mod inline;
 mod reserved;
 mod resize;
 mod values;
@@ -187,6 +188,7 @@ fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
     let file_type = FileType::from_mode(slot.raw.mode.get());
     let is_good = fields::check(state, slot, file_type)?;
     let value_blocks = extra::check(state, slot)?;
+    inline::check(state, slot, file_type);
     values::note(state, slot);
     let code = if is_good {
         file_type.raw()
@@ -228,7 +230,7 @@ fn check_map(
             dotdot: 0,
             first_block,
             block_count: state.directory_blocks.len() - first_block,
-            is_indexed: flags.contains(layout::inode::InodeFlags::INDEX),
+            is_indexed: has_map && flags.contains(layout::inode::InodeFlags::INDEX),
             has_extents: flags.contains(layout::inode::InodeFlags::EXTENTS),
             generation: slot.raw.generation.get(),
         });

@@ -123,6 +123,9 @@ problem_kinds! {
     335 ValueInodeFlagMissing Error "inode of an attribute's value has not the flag for it"
     336 ValueReferencesWrong Error "value's count of references is not the number of attributes that name its inode"
     337 ValueInodeNamed Error "inode has the flag of an attribute's value and entries lead to it"
+    338 InlineDataMissing Error "inode holds its contents itself and lacks the attribute for them"
+    339 InlineDataAndExtents Error "inode has the flags of contents within it and of extents"
+    340 SpecialFileInline Note "special file has the flag of contents within its inode"
 
     401 BlockOutOfRange Error "map names a block that no file can have"
     402 BlockClaimedTwice Error "block belongs to more than one file, or twice to one"
@@ -171,6 +174,7 @@ problem_kinds! {
     519 EntryOfUnusedInode Error "entry leads to an inode that its group marks as never used"
     520 DirectoryChecksumMissing Error "directory block has no checksum"
     521 DirectoryChecksum Error "checksum of the directory block is wrong"
+    522 InlineDirectoryLength Error "attribute with entries of a directory has a length that no entries have"
 
     601 HtreeRoot Error "root of the hash tree cannot be right"
     602 HtreeHashVersion Error "hash tree has an unknown hash"

@@ -72,6 +72,8 @@ pub(crate) struct State<'a> {
     pub(crate) directories: Vec<Directory>,
     /// Blocks of all directories, directory by directory: file block and device block.
     pub(crate) directory_blocks: Vec<(u32, u64)>,
+    /// Contents of the directories that lie within their inodes.
+    pub(crate) inline_directories: BTreeMap<u32, Vec<u8>>,
     /// Number of visited blocks of block maps.
     pub(crate) map_visits: u64,
     /// True if a regular file needs the feature `large_file`.
@@ -145,6 +147,7 @@ impl<'a> State<'a> {
             inodes: InodeStates::new(inode_count),
             directories: Vec::new(),
             directory_blocks: Vec::new(),
+            inline_directories: BTreeMap::new(),
             map_visits: 0,
             has_large_file: false,
             bad_blocks: blocks(),
@@ -234,6 +237,13 @@ impl<'a> State<'a> {
     /// True if values of attributes may lie in inodes of their own.
     pub(crate) fn has_ea_inode(&self) -> bool {
         self.features.incompatible.contains(Incompatible::EA_INODE)
+    }
+
+    /// True if inodes may hold their contents themselves.
+    pub(crate) fn has_inline_data(&self) -> bool {
+        self.features
+            .incompatible
+            .contains(Incompatible::INLINE_DATA)
     }
 
     /// True if block numbers have upper halves.

@@ -4,11 +4,12 @@
 //! Time is known at the start of each operation, because one is due each second. Devices of these
 //! worlds take no virtual time, so neither writes nor commits nor waiting for a full log take any.
 //! The only allowance is for the time for which threads lose their processor under hostile
-//! schedules. Journaled data is bound by the age of its transaction.
+//! schedules. Journaled data is bound by the age of its transaction, and so is that within inodes:
+//! worlds where files may be there are not watched.
 
 use std::collections::BTreeSet;
 
-use crate::mode::DataMode;
+use crate::mode::{DataMode, Structures};
 use block::Request;
 use block::trace::Event;
 
@@ -40,6 +41,7 @@ impl DataAge {
         let is_watched = setting.writer_ms > 0
             && setting.fault.is_none()
             && setting.cell.data != DataMode::Journal
+            && setting.cell.structures != Structures::Inline
             && !workload.lanes.iter().flatten().any(is_journaled);
         Self {
             // The interval of the writer, and the same time as expiry.

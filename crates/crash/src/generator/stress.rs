@@ -8,7 +8,6 @@ use layout::device::DeviceNumber;
 use rt::split_mix::SplitMix;
 
 use crate::image::SECTOR_BYTES;
-use crate::mode::Structures;
 use crate::model::{Change, Kind, Tree};
 use crate::op::{How, Op, Path, Special};
 use crate::setting::{Cell, LANES_MAX, Schedule, Setting};
@@ -57,7 +56,7 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
 /// Makes some of the values of attributes so large that they need inodes of their own, which only
 /// the volumes of ext4 have. Their blocks fit the root of an extent tree.
 pub(super) fn enlarge_values(cell: Cell, seed: u64, lanes: &mut [Vec<Op>]) {
-    if cell.structures != Structures::Ext4 {
+    if !cell.structures.is_ext4() {
         return;
     }
     let mut random = SplitMix::new(!seed);

@@ -207,9 +207,10 @@ impl InodeState {
     }
 
     /// Returns true if the words are a block map: not for devices, fifos, sockets and short
-    /// symbolic links.
+    /// symbolic links, nor if the contents lie within the inode.
     pub(crate) fn has_map(&self, core: &Core) -> bool {
         match self.kind {
+            _ if self.is_inline() => false,
             FileKind::Regular | FileKind::Directory => true,
             // Its sectors are those of its values, too.
             FileKind::Symlink if core.superblock.has_ea_inode() => {

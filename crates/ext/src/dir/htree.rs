@@ -71,7 +71,7 @@ pub(super) struct Path {
 /// Returns the directory's tree, if it has a usable one.
 pub(super) fn open(core: &Core, directory: &Inode, state: &InodeState) -> Result<Option<Tree>> {
     let is_indexed = state.flags.contains(InodeFlags::INDEX) && core.superblock.has_dir_index();
-    if !is_indexed {
+    if !is_indexed || state.is_inline() {
         return Ok(None);
     }
     let Readable { buffer: root, bad } = readable(core, directory, state, FileBlock::new(0))?;

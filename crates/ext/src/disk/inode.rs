@@ -176,6 +176,43 @@ impl InodeState {
         self
     }
 
+    /// Returns true if the contents lie within the inode (`inline_data`): in the words, and behind
+    /// them in an attribute.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.flags.contains(InodeFlags::INLINE_DATA)
+    }
+
+    /// Keeps the contents of a new inode within it. The caller stores the attribute for them.
+    pub(crate) fn use_inline(&mut self) {
+        assert!(self.is_fresh, "only a new inode has no contents elsewhere");
+        self.flags |= InodeFlags::INLINE_DATA;
+    }
+
+    /// Gives an inode with contents within it an empty block map in their place. Returns the words
+    /// that it had.
+    pub(crate) fn leave_inline(
+        &mut self,
+        step: &mut impl AsMut<Unstored>,
+        has_extents: bool,
+    ) -> Words {
+        assert!(self.is_inline(), "others have a block map");
+        let words = match has_extents {
+            true => Words::empty_tree(),
+            false => Words::default(),
+        };
+        self.flags.remove(InodeFlags::INLINE_DATA);
+        self.flags.set(InodeFlags::EXTENTS, has_extents);
+        core::mem::replace(&mut self.claims(step).words, words)
+    }
+
+    /// Undoes [`leave_inline`](Self::leave_inline) before the inode is stored.
+    pub(crate) fn return_inline(&mut self, step: &mut impl AsMut<Unstored>, words: Words) {
+        self.flags.remove(InodeFlags::EXTENTS);
+        self.flags |= InodeFlags::INLINE_DATA;
+        self.claims(step).words = words;
+        self.discard(step);
+    }
+
     /// Maps a new inode, which has no blocks, by an extent tree.
     pub(crate) fn use_extents(&mut self) {
         assert!(self.is_fresh, "only a new inode has no blocks");
@@ -184,10 +221,12 @@ impl InodeState {
     }
 
     /// Forgets the block map of an inode that is deleted: all of its blocks are free. A number that
-    /// is used again for a device or a short link must not look like an extent tree.
+    /// is used again for a device or a short link must not look like an extent tree, nor as if it
+    /// held contents.
     pub(crate) fn forget_map(&mut self, step: &mut impl AsMut<Unstored>) {
-        if self.flags.contains(InodeFlags::EXTENTS) {
-            self.flags.remove(InodeFlags::EXTENTS);
+        let forms = InodeFlags::EXTENTS | InodeFlags::INLINE_DATA;
+        if self.flags.intersects(forms) {
+            self.flags.remove(forms);
             self.claims(step).words = Words::default();
         }
     }

@@ -192,6 +192,13 @@ impl Superblock {
         self.features.incompatible.contains(Incompatible::EA_INODE)
     }
 
+    /// Returns true if contents of files and directories may lie within their inodes.
+    pub fn has_inline_data(&self) -> bool {
+        self.features
+            .incompatible
+            .contains(Incompatible::INLINE_DATA)
+    }
+
     /// Returns the seed of the hashes of such values.
     pub(crate) fn value_seed(&self) -> u32 {
         layout::checksum::metadata::seed(&self.raw)

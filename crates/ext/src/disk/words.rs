@@ -3,6 +3,7 @@
 //! | inode | its words |
 //! |---|---|
 //! | regular file, directory, long symbolic link | the root of a block map |
+//! | the same, with `inline_data` and its flag | the first 60 bytes of the contents |
 //! | short symbolic link | the target |
 //! | character or block device | the device number |
 

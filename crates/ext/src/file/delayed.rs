@@ -78,7 +78,7 @@ pub(super) fn claim(core: &Core, inode: &Inode, state: &InodeState, count: u64) 
 /// level that its extent may split.
 fn blocks_for(map: FileMap, pages: u64) -> u64 {
     let each = match map {
-        FileMap::Indirect => 1,
+        FileMap::Indirect | FileMap::Inline => 1,
         FileMap::Extents { depth } => 1 + u64::from(depth.max(1)),
     };
     match pages {

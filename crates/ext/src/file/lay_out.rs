@@ -16,9 +16,9 @@ use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::file::Restored;
 use crate::file::large_file::{hold_for_large_file, note_large_file};
 use crate::file::live::check_live;
+use crate::file::{Restored, inline};
 use crate::map::FileMap;
 
 /// Sets the size of an empty file, allocates all of its blocks and restores its other fields.
@@ -48,6 +48,9 @@ pub(crate) fn lay_out(
     let _table = core.hold_table(inode.nr)?;
     let _superblock = hold_for_large_file(core, size)?;
     let mut handle = core.begin(Credits::default())?;
+    if state.is_inline() && size > 0 {
+        inline::leave_empty(core, &mut handle, inode, &mut state)?;
+    }
     let laid_out = allocate(core, &mut handle, inode, &mut state, size);
     core.discard_window(&inode.window);
     if laid_out.is_ok() {
@@ -114,8 +117,12 @@ mod tests {
 
     #[test]
     fn data_that_goes_past_the_cache_is_the_files() {
-        for kind in ["ext2", "ext3"] {
-            let device = image(32 << 20, &["-t", kind, "-b", "1024"]);
+        for (kind, features) in [
+            ("ext2", "filetype"),
+            ("ext3", "filetype"),
+            ("ext4", "inline_data"),
+        ] {
+            let device = image(32 << 20, &["-t", kind, "-b", "1024", "-O", features]);
             let bench = Bench::open(device.clone(), being_made());
             // Sizes on both sides of each boundary of the block map.
             for (number, blocks) in [0, 1, 11, 12, 13, 268, 269, 3000].into_iter().enumerate() {

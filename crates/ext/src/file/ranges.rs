@@ -23,8 +23,8 @@ use std::sync::Arc;
 use layout::FileBlock;
 use layout::inode_flags::InodeFlags;
 
-use super::delayed;
 use super::truncate::{finish_cut, grow};
+use super::{delayed, inline};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::inode::InodeState;
@@ -73,12 +73,15 @@ pub(crate) fn change_range(
     keeps_size: bool,
 ) -> Result<()> {
     core.check_writable()?;
+    check(core, &inode.state.read(), range, what)?;
+    let is_done = change_within_inode(core, inode, range, what)?;
     let (size, has_unwritten) = {
         let state = inode.state.read();
-        check(core, &state, range, what)?;
         (state.size, FileMap::of(&state).has_unwritten())
     };
-    if what == RangeChange::PunchHole {
+    if is_done {
+        // The inode has it all.
+    } else if what == RangeChange::PunchHole {
         punch::punch(core, inode, range)?;
     } else if has_unwritten {
         preallocate::change(core, inode, range, what, keeps_size)?;
@@ -96,6 +99,38 @@ pub(crate) fn change_range(
         delayed::sync(core, inode, false)?;
     }
     Ok(())
+}
+
+/// Punches a hole or writes zeroes, if the file is within its inode and the range within the file.
+/// Returns true if that is done; otherwise the file has a block map.
+fn change_within_inode(
+    core: &Core,
+    inode: &Arc<Inode>,
+    range: ByteRange,
+    what: RangeChange,
+) -> Result<bool> {
+    if !inode.state.read().is_inline() {
+        return Ok(false);
+    }
+    let mut state = inode.state.write();
+    check_live(&state)?;
+    if !state.is_inline() {
+        return Ok(false);
+    }
+    let end = range.end.min(state.size);
+    let is_within = match what {
+        RangeChange::PunchHole => true,
+        RangeChange::Zero => range.end == end,
+        RangeChange::Allocate => false,
+    };
+    if is_within {
+        let is_behind = range.start >= end;
+        if is_behind || inline::zero(core, inode, &mut state, range.start..end)? {
+            return Ok(true);
+        }
+    }
+    inline::move_out(core, inode, &mut state)?;
+    Ok(false)
 }
 
 fn check(core: &Core, state: &InodeState, range: ByteRange, what: RangeChange) -> Result<()> {

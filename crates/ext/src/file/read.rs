@@ -8,8 +8,8 @@ use layout::{Block, FileBlock};
 use rt::Mutex;
 
 use super::ahead::{self, Reader};
-use super::delayed;
 use super::spans::{fetch_spans, map_spans, mask_tail};
+use super::{delayed, inline};
 use crate::cache::file_pages::Which;
 use crate::cache::inode::Inode;
 use crate::cache::read_ahead::{ReadAhead, Span};
@@ -67,7 +67,8 @@ pub(crate) fn read_direct(
 ) -> Result<usize> {
     let bytes = core.block_bytes();
     let is_aligned = offset.is_multiple_of(bytes as u64) && into.len().is_multiple_of(bytes);
-    if !is_aligned || into.is_empty() || inode.state.read().is_journaled(core) {
+    let has_no_blocks = |state: &InodeState| state.is_journaled(core) || state.is_inline();
+    if !is_aligned || into.is_empty() || has_no_blocks(&inode.state.read()) {
         return read(core, inode, ahead, offset, into);
     }
     let first = FileBlock::new(offset / bytes as u64);
@@ -130,6 +131,10 @@ fn read_locked(
         bytes: length as u64,
     });
     let into = &mut into[..length];
+    if state.is_inline() {
+        inline::read(core, inode, state, offset, into)?;
+        return Ok(length);
+    }
     let block_bytes = u64::from(core.geometry().block_bytes);
     let last = FileBlock::new((offset + length as u64 - 1) / block_bytes);
     let first = FileBlock::new(offset / block_bytes);

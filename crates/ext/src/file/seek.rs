@@ -3,7 +3,7 @@
 //! The block map decides, and in its holes the pages without a block: written data is data from
 //! then on, although it may get its blocks and reach the device later. A mapped block is data,
 //! whatever its contents; an unwritten extent is a hole. The end of the file is the start of a
-//! hole.
+//! hole. A file within its inode is data.
 
 use layout::FileBlock;
 
@@ -33,6 +33,12 @@ pub(crate) fn seek(core: &Core, inode: &Inode, offset: u64, sought: Sought) -> R
     }
     if offset >= state.size {
         return Ok(None);
+    }
+    if state.is_inline() {
+        return Ok(Some(match sought {
+            Sought::Data => offset,
+            Sought::Hole => state.size,
+        }));
     }
     let block_bytes = u64::from(core.geometry().block_bytes);
     let end = state.size.div_ceil(block_bytes);

@@ -17,7 +17,7 @@ use layout::FileBlock;
 use layout::inode_flags::InodeFlags;
 
 use super::read::load;
-use super::{ahead, delayed};
+use super::{ahead, delayed, inline};
 use crate::cache::folio::Backing;
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -54,18 +54,11 @@ pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()>
             return Err(Error::FileTooLarge);
         }
         ahead::settle(inode);
-        let _table = core.hold_table(inode.nr)?;
-        if size < state.size {
-            shrink(core, inode, &mut state, size)?;
-        } else {
-            finish_cut(core, inode, &mut state)?;
-            if size == state.size {
-                free_behind(core, inode, &mut state)?;
-            } else {
-                // The new size is published at once.
-                delayed::allocate(core, inode, &mut state)?;
-            }
-            grow(core, inode, &mut state, size)?;
+        if !state.is_inline() {
+            set_size(core, inode, &mut state, size)?;
+        } else if !inline::set_size(core, inode, &mut state, size)? {
+            inline::move_out(core, inode, &mut state)?;
+            set_size(core, inode, &mut state, size)?;
         }
         core.options.sync || state.flags.contains(InodeFlags::SYNC)
     };
@@ -73,6 +66,22 @@ pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()>
         delayed::sync(core, inode, false)?;
     }
     Ok(())
+}
+
+/// Sets the size of a file with a block map.
+fn set_size(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -> Result<()> {
+    let _table = core.hold_table(inode.nr)?;
+    if size < state.size {
+        return shrink(core, inode, state, size);
+    }
+    finish_cut(core, inode, state)?;
+    if size == state.size {
+        free_behind(core, inode, state)?;
+    } else {
+        // The new size is published at once.
+        delayed::allocate(core, inode, state)?;
+    }
+    grow(core, inode, state, size)
 }
 
 /// Continues a truncation that a device failure interrupted, before the size grows, so that the

@@ -7,7 +7,7 @@ use layout::inode_flags::InodeFlags;
 
 use super::buffered::buffered;
 use super::live::check_live;
-use super::{ahead, delayed, direct};
+use super::{ahead, delayed, direct, inline};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::inode::InodeState;
@@ -79,13 +79,20 @@ fn write_locked(
     let offset = if options.append { state.size } else { offset };
     let from = clip(core, &state, offset, from)?;
     ahead::settle(inode);
+    let range = offset..offset + from.len() as u64;
+    let is_synchronous = core.options.sync || state.flags.contains(InodeFlags::SYNC);
+    if state.is_inline() {
+        if inline::write(core, inode, &mut state, offset, from)? {
+            return Ok((range, is_synchronous));
+        }
+        inline::move_out(core, inode, &mut state)?;
+    }
     let is_direct = options.direct && direct::is_possible(core, &state, offset, from);
     let written = if is_direct {
         direct::write(core, inode, &mut state, offset, from)?
     } else {
         buffered(core, inode, &mut state, offset, from)?
     };
-    let is_synchronous = core.options.sync || state.flags.contains(InodeFlags::SYNC);
     Ok((offset..offset + written as u64, is_synchronous))
 }
 

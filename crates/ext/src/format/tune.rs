@@ -27,6 +27,7 @@ use std::sync::Arc;
 use block::BlockDevice;
 use layout::checksum;
 use layout::feature::{Compatible, Incompatible};
+use layout::inode::BASE_SIZE;
 use layout::superblock as disk;
 
 use crate::disk::checksums::Checksums;
@@ -214,7 +215,13 @@ fn check(
     let is_given = |word: Word, bits: u32| superblock.raw.features().word(word) & bits != 0;
     let stable = Compatible::STABLE_INODES.bits();
     let extents = (Word::Incompatible, Incompatible::EXTENTS.bits());
+    let inline_data = (Word::Incompatible, Incompatible::INLINE_DATA.bits());
+    let inode_bytes = usize::from(superblock.geometry.inode_bytes);
     let rules = [
+        (
+            inode_bytes > BASE_SIZE || !changes.features.contains(&inline_data),
+            "inline_data needs inodes of more than 128 bytes",
+        ),
         (
             !changes.features.iter().any(is_in_both),
             "a feature cannot be set and cleared at once",

@@ -125,6 +125,7 @@ pub(super) fn make(
     let (inode, synced) = file::with_values(core, || {
         let mut parent_state = directory.state.write();
         check_takes(core, &directory, &parent_state, name, kind)?;
+        dir::make_room(core, &directory, &mut parent_state, name)?;
         let inherited = xattr::inherit(core, parent, &parent_state, kind, new)?;
         let place = (&directory, &mut *parent_state);
         let made = make_within(core, place, (name, kind, new), &mut *fill, &inherited);
@@ -167,7 +168,9 @@ fn make_within(
     let mut state = fresh_state(core, parent_state, kind, new, inherited.permissions);
     let has_map = matches!(kind, FileKind::Regular | FileKind::Directory);
     let has_flag = has_map || rt::mutant!("extents/flag-without-tree");
-    if has_flag && core.superblock.has_extents() {
+    if inherited.is_inline {
+        state.use_inline();
+    } else if has_flag && core.superblock.has_extents() {
         state.use_extents();
     }
     let inode = match allocate(core, &mut handle, directory, state) {

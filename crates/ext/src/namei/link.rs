@@ -39,6 +39,7 @@ pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Re
             return Err(Error::NotFound);
         }
         check_takes_link(core, &state)?;
+        dir::make_room(core, &directory, &mut parent_state, name)?;
         let _held = core.hold_for_names(&[parent, nr])?;
         let credits = Credits {
             blocks: credits_to_name(core, FileMap::of(&parent_state)) + 1,

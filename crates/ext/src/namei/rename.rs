@@ -309,6 +309,9 @@ fn replace(
     }
     if existing.is_some() {
         file::before_rename_locked(core, moved, &mut state);
+    } else {
+        let into = directories.target();
+        dir::make_room(core, &target.directory, into, target.name)?;
     }
     let is_directory = state.kind == FileKind::Directory;
     let changes_parent = is_directory && !directories.is_same();

@@ -1,6 +1,7 @@
 //! Symbolic links. Short targets are in the inode's words ("fast"), longer ones in one block. That
 //! block is journaled like metadata in every data mode, so that a link never appears without its
-//! target.
+//! target. With `inline_data` e2fsprogs makes links whose target lies within the inode, however
+//! long; as in Linux, they are read and not made.
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::disk::metadata::Kind;
 use crate::disk::new_inode::NewInode;
 use crate::error::{Corrupt, Error, Result};
 use crate::map::{FileMap, Mapped};
+use crate::xattr::contents;
 
 /// Length in bytes of the longest target in the inode's words, the closing zero excluded.
 const FAST_BYTES_MAX: usize = 59;
@@ -92,6 +94,14 @@ pub(crate) fn read_link(core: &Core, nr: InodeNr) -> Result<Vec<u8>> {
     let Ok(length) = usize::try_from(state.size) else {
         return Err(corrupt());
     };
+    if state.is_inline() {
+        let mut target = contents::read(core, nr, &state)?.bytes;
+        if length == 0 || length > target.len() {
+            return Err(corrupt());
+        }
+        target.truncate(length);
+        return Ok(target);
+    }
     let attribute_sectors = if state.attribute_block.get() == 0 {
         0
     } else {

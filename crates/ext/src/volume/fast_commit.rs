@@ -413,7 +413,7 @@ impl<'c> Replay<'c> {
         let mut handle = core.begin(Credits::default())?;
         core.take_inode(&mut handle, nr, true)?;
         let (table, _) = core.table_of(nr)?;
-        core.change_in_table(&mut handle, nr, &table, |inode| {
+        let made = core.change_in_table(&mut handle, nr, &table, |inode| {
             inode.fill(0);
             inode[..bytes.len()].copy_from_slice(bytes);
             let (base, _) = layout::inode::Inode::mut_from_prefix(inode)
@@ -430,7 +430,12 @@ impl<'c> Replay<'c> {
             base.set_attribute_block(0, core.superblock.is_64bit());
             base.deletion_time.set(0);
             base.links_count.set(1);
+            match flags.contains(InodeFlags::INLINE_DATA) {
+                true => xattr::contents::put_within(core, inode, Some(&[])),
+                false => Ok(()),
+            }
         })?;
+        made.map_err(|why| contradiction(nr, why))?;
         handle.finish().map(drop)
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jbd2::{Buffer, Credits};
-use layout::attribute::{INODE_HEADER_SIZE, MAGIC};
+use layout::attribute::MAGIC;
 use layout::feature::Compatible;
 use layout::inode::BASE_SIZE;
 use layout::superblock::GOOD_OLD_REVISION;
@@ -14,7 +14,7 @@ use layout::{BlockNr, InodeNr};
 
 use super::block::{self, Counts};
 use super::name::AttributeName;
-use super::placement::{Placed, Room, place_within};
+use super::placement::{Placed, Room, place_within, write_within};
 use super::set::{AttributeSet, Reference, Value};
 use super::values::{self, Found, Owner, Stored};
 use crate::alloc::CREDITS_PER_GROUP;
@@ -353,15 +353,7 @@ impl Change {
             return Ok(());
         };
         let (buffer, _) = core.table_of(nr)?;
-        core.change_in_table(handle, nr, &buffer, |inode| {
-            let extra = crate::disk::inode::extra_size(inode);
-            let tail = &mut inode[BASE_SIZE + extra..];
-            tail.fill(0);
-            if !set.is_empty() {
-                tail[..INODE_HEADER_SIZE].copy_from_slice(&MAGIC.to_le_bytes());
-                set.encode(&mut tail[INODE_HEADER_SIZE..], 0, false);
-            }
-        })
+        core.change_in_table(handle, nr, &buffer, |inode| write_within(inode, set))
     }
 }
 

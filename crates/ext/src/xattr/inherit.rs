@@ -14,6 +14,7 @@
 use layout::InodeNr;
 
 use super::change::{self, Change};
+use super::contents;
 use super::list::List;
 use super::name::AttributeName;
 use super::placement::{Placed, Room};
@@ -29,6 +30,8 @@ pub(crate) struct Inherited {
     pub(crate) permissions: u16,
     /// Its attributes, if it gets any.
     pub(crate) change: Option<Change>,
+    /// True if it keeps its contents within itself (`inline_data`).
+    pub(crate) is_inline: bool,
 }
 
 /// Returns the inherited part of a new inode in this directory. Changes nothing.
@@ -39,33 +42,14 @@ pub(crate) fn inherit(
     kind: FileKind,
     new: &NewInode,
 ) -> Result<Inherited> {
-    let plain = |permissions| Inherited {
-        permissions,
-        change: None,
-    };
-    // While a volume is created from a tree, an inode gets the attributes of the original and no
-    // others.
-    let is_restored = core.options.is_being_made && !rt::mutant!("inherit/while-being-made");
-    if kind == FileKind::Symlink || is_restored {
-        return Ok(plain(new.permissions));
-    }
-    let name = AttributeName::of_list(true);
-    let (of_parent, _) = change::read(core, parent, parent_state)?;
-    let Some(handed_down) = of_parent.get(&name) else {
-        return Ok(plain(new.permissions & !new.umask));
-    };
-    let handed_down = super::bytes_of(core, (parent, parent_state), &name, handed_down)?;
-    let list = List::from_ext(parent, &handed_down);
-    let mut list = list.map_err(|damage| core.damaged(damage))?;
-    let permissions = list.restrict(new.permissions);
     let room = Room::of_new(&core.superblock);
-    let mut placed = Placed::default();
-    if !list.is_minimal() {
-        placed.put(&AttributeName::of_list(false), &list.to_ext(), room)?;
-    }
-    if kind == FileKind::Directory {
-        placed.put(&name, &handed_down, room)?;
-    }
+    let own = contents::of_new(core, kind, room);
+    let is_inline = own.is_some();
+    let mut placed = Placed {
+        inode: own.unwrap_or_default(),
+        ..Placed::default()
+    };
+    let permissions = hand_down(core, (parent, parent_state), kind, new, (&mut placed, room))?;
     let fresh = InodeState::fresh(kind, permissions, new.uid, new.gid, 0);
     let change = if placed == Placed::default() {
         None
@@ -81,5 +65,38 @@ pub(crate) fn inherit(
     Ok(Inherited {
         permissions,
         change,
+        is_inline,
     })
+}
+
+/// Adds the attributes that the directory hands down. Returns the permission bits.
+fn hand_down(
+    core: &Core,
+    (parent, parent_state): (InodeNr, &InodeState),
+    kind: FileKind,
+    new: &NewInode,
+    (placed, room): (&mut Placed, Room),
+) -> Result<u16> {
+    // While a volume is created from a tree, an inode gets the attributes of the original and no
+    // others.
+    let is_restored = core.options.is_being_made && !rt::mutant!("inherit/while-being-made");
+    if kind == FileKind::Symlink || is_restored {
+        return Ok(new.permissions);
+    }
+    let name = AttributeName::of_list(true);
+    let (of_parent, _) = change::read(core, parent, parent_state)?;
+    let Some(handed_down) = of_parent.get(&name) else {
+        return Ok(new.permissions & !new.umask);
+    };
+    let handed_down = super::bytes_of(core, (parent, parent_state), &name, handed_down)?;
+    let list = List::from_ext(parent, &handed_down);
+    let mut list = list.map_err(|damage| core.damaged(damage))?;
+    let permissions = list.restrict(new.permissions);
+    if !list.is_minimal() {
+        placed.put(&AttributeName::of_list(false), &list.to_ext(), room)?;
+    }
+    if kind == FileKind::Directory {
+        placed.put(&name, &handed_down, room)?;
+    }
+    Ok(permissions)
 }

@@ -42,6 +42,14 @@ impl AttributeName {
         }
     }
 
+    /// Returns the name of the attribute with contents of the inode (`inline_data`).
+    pub(crate) fn of_contents() -> Self {
+        Self {
+            index: index::SYSTEM,
+            suffix: b"data".to_vec(),
+        }
+    }
+
     /// Parses a full name, as programs pass it.
     ///
     /// # Errors

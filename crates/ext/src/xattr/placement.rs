@@ -137,6 +137,17 @@ pub(super) fn place_within(inode: &[u8], extra: usize) -> Option<(u32, &[u8])> {
     Some((u32::from_le_bytes(*magic), place))
 }
 
+/// Writes the attributes within an inode, which has room for them.
+pub(super) fn write_within(inode: &mut [u8], set: &AttributeSet) {
+    let extra = crate::disk::inode::extra_size(inode);
+    let tail = &mut inode[BASE_SIZE + extra..];
+    tail.fill(0);
+    if !set.is_empty() {
+        tail[..INODE_HEADER_SIZE].copy_from_slice(&MAGIC.to_le_bytes());
+        set.encode(&mut tail[INODE_HEADER_SIZE..], 0, false);
+    }
+}
+
 /// Returns true if an inode has an area for attributes behind its fields.
 pub(super) fn has_attributes_within(inode: &[u8]) -> bool {
     let is_long = inode.len() > BASE_SIZE;

@@ -152,6 +152,7 @@ fn random_operations(volume: &Volume, block_bytes: u32, seed: u64) {
             random: &mut random,
             block_bytes,
             has_values: false,
+            is_small: false,
         }
         .step();
     }

@@ -135,7 +135,7 @@ fn features_that_are_not_known() {
         ("compression", 0x1),
         ("casefold", 0x20000),
         ("encrypt", 0x10000),
-        ("inline_data", 0x8000),
+        ("mmp", 0x100),
     ];
     for (name, bit) in cases {
         let mut bytes = good.clone();

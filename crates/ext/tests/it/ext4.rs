@@ -3,6 +3,7 @@
 //! written.
 
 mod damaged;
+mod inline_data;
 mod large_directories;
 mod logs;
 mod mapped;

@@ -59,7 +59,10 @@ pub fn kernel_tree(image: &Image) -> Option<Tree> {
 /// Returns true if the crate `ext4-view` knows the features of the image, of which it lacks
 /// `meta_bg`, `large_dir` and `ea_inode`.
 pub fn has_view(image: &Image) -> bool {
-    let unknown = Incompatible::META_BG | Incompatible::LARGE_DIR | Incompatible::EA_INODE;
+    let unknown = Incompatible::META_BG
+        | Incompatible::LARGE_DIR
+        | Incompatible::EA_INODE
+        | Incompatible::INLINE_DATA;
     let mut bytes = [0; SIZE];
     let file = std::fs::File::open(&image.path).expect("the image is there");
     file.read_exact_at(&mut bytes, OFFSET)

@@ -16,6 +16,9 @@ use crate::model::{Inode, Model, Outcome};
 /// Length of the longest write in bytes.
 const WRITE_BYTES_MAX: u64 = 40_000;
 
+/// Limit of the bytes of a small change.
+const SMALL_BYTES_MAX: u64 = 100;
+
 /// Average number of operations between changes of extended attributes, if there are any.
 const VALUES_ONE_IN: u64 = 4;
 
@@ -73,6 +76,8 @@ pub struct Script<'a> {
     pub block_bytes: u32,
     /// True if extended attributes change, too, with values of up to 64 KiB.
     pub has_values: bool,
+    /// True if half of the changes of contents are small: files may lie within their inodes.
+    pub is_small: bool,
 }
 
 /// Converts a volume's result to the terms of the model.
@@ -340,15 +345,22 @@ impl Script<'_> {
         let Some(nr) = self.file() else { return };
         let size = self.model.get(nr).contents.len() as u64;
         let offset = self.random.below(size + 1);
-        let length = 1 + self.random.below(WRITE_BYTES_MAX);
+        let length = 1 + self.below(WRITE_BYTES_MAX);
         self.write(nr, offset, length);
     }
 
     fn append(&mut self) {
         let Some(nr) = self.file() else { return };
         let offset = self.model.get(nr).contents.len() as u64;
-        let length = 1 + self.random.below(3000);
+        let length = 1 + self.below(3000);
         self.write(nr, offset, length);
+    }
+
+    /// Returns a random number below a limit: of bytes, where they may be few.
+    fn below(&mut self, limit: u64) -> u64 {
+        let is_small = self.is_small && self.random.below(2) == 0;
+        self.random
+            .below(if is_small { SMALL_BYTES_MAX } else { limit })
     }
 
     /// Writes beyond the end, across the boundaries of the indirect trees.
@@ -399,7 +411,7 @@ impl Script<'_> {
         let new = match self.random.below(4) {
             0 => 0,
             1 => self.random.below(size + 1),
-            2 => (size + self.random.below(100_000)).min(2 << 20),
+            2 => (size + self.below(100_000)).min(2 << 20),
             _ => size / 2,
         };
         let change = SetAttributes {

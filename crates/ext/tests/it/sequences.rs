@@ -70,6 +70,7 @@ pub fn run_on(image: &Image, cell: Cell, seed: u64, turn: &dyn Fn(Turn)) {
     let mut random = Random::new(seed ^ u64::from(cell.block_bytes) << 32);
     let mut volume = image.open(&cell);
     let has_values = volume.superblock().has_ea_inode();
+    let is_small = volume.superblock().has_inline_data();
     let lost_found = volume
         .lookup(InodeNr::ROOT, b"lost+found")
         .expect("lost+found");
@@ -87,6 +88,7 @@ pub fn run_on(image: &Image, cell: Cell, seed: u64, turn: &dyn Fn(Turn)) {
             random: &mut random,
             block_bytes,
             has_values,
+            is_small,
         }
         .step();
     }

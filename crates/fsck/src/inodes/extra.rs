@@ -55,6 +55,21 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64, Error
     }
 }
 
+/// Returns the value of the attribute with contents of the inode, if the attributes are valid.
+pub(super) fn contents<'s>(state: &State<'_>, slot: &Slot<'s>) -> Option<&'s [u8]> {
+    let (size, _) = U16::ref_from_prefix(slot.rest).ok()?;
+    let size = usize::from(size.get());
+    if size < 4 {
+        return None;
+    }
+    let (head, entries) = slot.rest.get(size..)?.split_at_checked(4)?;
+    if head != attribute::MAGIC.to_le_bytes() {
+        return None;
+    }
+    attributes::read(entries, 0, state.has_ea_inode())?;
+    attributes::value_within(entries, attribute::index::SYSTEM, b"data")
+}
+
 /// Checks the attribute block. Returns the number of blocks that it adds to the inode's.
 pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64, Error> {
     let block = slot.raw.attribute_block(state.is_64bit());

@@ -6,6 +6,7 @@ use layout::mode::FileType;
 use zerocopy::IntoBytes;
 
 use super::Slot;
+use super::inline::{self, is_inline};
 use crate::error::Error;
 use crate::extents;
 use crate::kind::ProblemKind;
@@ -14,8 +15,7 @@ use crate::state::State;
 use crate::visit::Mapped;
 
 /// Flags of features that this checker does not support.
-const FOREIGN_FLAGS: InodeFlags = InodeFlags::INLINE_DATA
-    .union(InodeFlags::AFS_DIRECTORY)
+const FOREIGN_FLAGS: InodeFlags = InodeFlags::AFS_DIRECTORY
     .union(InodeFlags::CASEFOLD)
     .union(InodeFlags::ENCRYPT);
 /// Flags that forbid changes.
@@ -72,6 +72,9 @@ fn check_flags(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
     if !state.has_extents() {
         foreign |= flags & InodeFlags::EXTENTS;
     }
+    if !state.has_inline_data() {
+        foreign |= flags & InodeFlags::INLINE_DATA;
+    }
     if !foreign.is_empty() {
         let kind = ProblemKind::FlagOfMissingFeature;
         state.report.add_found(kind, place(), foreign.bits().into());
@@ -115,7 +118,11 @@ fn check_type(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) -> Re
     match file_type {
         FileType::Regular | FileType::Directory => {}
         FileType::Symlink => {
-            if !is_symlink_good(state, raw)? {
+            let is_good = match is_inline(state, raw) {
+                true => !is_fast_symlink(raw) && inline::is_symlink_good(state, slot),
+                false => is_symlink_good(state, raw)?,
+            };
+            if !is_good {
                 state.problem(ProblemKind::SymlinkInvalid, place());
                 return Ok(false);
             }
@@ -130,6 +137,9 @@ fn check_type(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) -> Re
             if !is_special_good(raw) {
                 state.problem(ProblemKind::SpecialFileInvalid, place());
                 return Ok(false);
+            }
+            if raw.flags().contains(InodeFlags::INLINE_DATA) {
+                state.problem(ProblemKind::SpecialFileInline, place());
             }
             let size = whole_size(raw);
             if size != 0 {
@@ -238,6 +248,7 @@ pub(super) fn check_sizes(
     let size = whole_size(slot.raw);
     let end = mapped.last.map_or(0, |last| last + 1);
     match file_type {
+        FileType::Directory if is_inline(state, slot.raw) => inline::check_size(state, slot, size),
         FileType::Directory => {
             if mapped.blocks == 0 {
                 state.problem(ProblemKind::DirectoryWithoutBlocks, place());
@@ -268,6 +279,10 @@ pub(super) fn check_sizes(
                 state.report.add_found(kind, place(), size);
             }
         }
+    }
+    // e2fsck does not count the blocks of such a link.
+    if file_type == FileType::Symlink && is_inline(state, slot.raw) {
+        return;
     }
     state.has_large_file |= file_type == FileType::Regular && size > SMALL_SIZE_MAX;
     check_held(state, slot, mapped.blocks + attribute_blocks);

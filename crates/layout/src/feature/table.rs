@@ -133,7 +133,7 @@ features! {
     Incompatible DIRDATA "dirdata": Refused, NONE, NO_PROGRAM, "ext/tests/it/features.rs", "of Lustre, never merged into Linux";
     Incompatible METADATA_CSUM_SEED "metadata_csum_seed": Written, ALL_USES, ALL, "ext/tests/it/ext4/sequences.rs", "";
     Incompatible LARGE_DIR "large_dir": Written, MADE_SET, NO_VIEW, "ext/tests/it/ext4/large_directories.rs", "";
-    Incompatible INLINE_DATA "inline_data": Refused, NONE, NO_VIEW, "ext/tests/it/features.rs", "files within inodes are not supported";
+    Incompatible INLINE_DATA "inline_data": Written, MADE_SET, NO_VIEW, "ext/tests/it/ext4/inline_data.rs", "set on volumes with inodes of 256 bytes or more";
     Incompatible ENCRYPT "encrypt": Refused, NONE, ALL, "ext/tests/it/features.rs", "encryption is not supported";
     Incompatible CASEFOLD "casefold": Refused, NONE, E2FSCK, "ext/tests/it/features.rs", "Unicode is not supported; the kernel of the tests lacks CONFIG_UNICODE";
     ReadOnlyCompatible SPARSE_SUPER "sparse_super": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/sequences.rs", "";

@@ -59,12 +59,13 @@ pub(crate) fn decode(
     };
     let flags = base.flags();
     let has_extents = flags.contains(InodeFlags::EXTENTS);
-    let is_unknown = flags.contains(InodeFlags::INLINE_DATA);
-    if is_unknown || has_extents && !superblock.has_extents() {
+    let is_inline = flags.contains(InodeFlags::INLINE_DATA);
+    let may_be_inline = superblock.has_inline_data() && !has_extents && has_contents(kind);
+    if is_inline && !may_be_inline || has_extents && !superblock.has_extents() {
         return Err(corrupt("i_flags", u64::from(flags.bits())));
     }
     let size = base.size(superblock.has_large_dir());
-    let most = match has_extents {
+    let most = match has_extents || is_inline && superblock.has_extents() {
         true => extents::FILE_BLOCKS * u64::from(geometry.block_bytes),
         false => size_max(geometry.block_bytes),
     };
@@ -124,6 +125,14 @@ pub(crate) fn decode(
         is_replaced: false,
         is_fresh: false,
     })
+}
+
+/// Returns true if inodes of this kind have contents.
+fn has_contents(kind: FileKind) -> bool {
+    matches!(
+        kind,
+        FileKind::Regular | FileKind::Directory | FileKind::Symlink
+    )
 }
 
 /// Returns true if size and block count can be stored.

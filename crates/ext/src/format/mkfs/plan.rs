@@ -7,6 +7,7 @@
 
 use block::Geometry as DeviceGeometry;
 use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
+use layout::inode::BASE_SIZE;
 use layout::superblock::{Backups, GOOD_OLD_FIRST_INODE};
 use layout::{BlockNr, InodeNr};
 
@@ -85,7 +86,7 @@ enum Round {
 pub(super) fn plan(device: &DeviceGeometry, options: &Options) -> Result<Plan> {
     let resolved = defaults::resolve(options, device.size_bytes);
     check(device, options, &resolved)?;
-    let features = features(options, resolved.features)?;
+    let features = features(options, &resolved)?;
     let blocks = block_count(device, options, resolved.block_bytes)?;
     if blocks < BLOCKS_MIN {
         return Err(TOO_SMALL);
@@ -217,8 +218,8 @@ fn check(device: &DeviceGeometry, options: &Options, resolved: &Resolved) -> Res
     }
 }
 
-fn features(options: &Options, base: Features) -> Result<Features> {
-    let mut features = options.features.apply(base);
+fn features(options: &Options, resolved: &Resolved) -> Result<Features> {
+    let mut features = options.features.apply(resolved.features);
     if options.journal != JournalOption::Default {
         features.compatible |= Compatible::HAS_JOURNAL;
     }
@@ -248,6 +249,11 @@ fn features(options: &Options, base: Features) -> Result<Features> {
             features.incompatible.contains(Incompatible::IS_64BIT)
                 && !features.incompatible.contains(Incompatible::EXTENTS),
             "64bit needs extent",
+        ),
+        (
+            features.incompatible.contains(Incompatible::INLINE_DATA)
+                && usize::from(resolved.inode_bytes) <= BASE_SIZE,
+            "inline_data needs inodes of more than 128 bytes",
         ),
         (
             features

@@ -17,6 +17,7 @@ use crate::disk::kind::FileKind;
 use crate::disk::run::Run;
 use crate::error::Result;
 use crate::map::{FileMap, Visited};
+use crate::xattr::contents;
 
 /// A file, or another inode that is no directory.
 pub(super) struct File {
@@ -117,11 +118,17 @@ impl File {
         }
         let is_64bit = core.superblock.is_64bit();
         let before = *self.base();
-        let had_extents = self.has_extents();
+        let (had_extents, was_inline) = (self.has_extents(), self.is_inline());
         self.bytes[..bytes.len()].copy_from_slice(bytes);
         // The checksums of the map's nodes include the generation.
         let has_new_generation = self.base().generation != before.generation;
         self.is_remapped |= self.has_extents() != had_extents || has_new_generation;
+        if was_inline && !self.is_inline() {
+            // The tag of an inode with a block map ends before the attributes.
+            self.is_remapped = true;
+            let removed = contents::put_within(core, &mut self.bytes, None);
+            removed.map_err(|why| contradiction(self.nr, why))?;
+        }
         let is_map = self.is_mapped();
         let base = self.base_mut();
         base.deletion_time = before.deletion_time;
@@ -132,9 +139,11 @@ impl File {
         Ok(())
     }
 
-    /// Returns true if the words are a block map: not for devices and short symbolic links.
+    /// Returns true if the words are a block map: not for devices and short symbolic links, nor for
+    /// contents within the inode.
     pub(super) fn is_mapped(&self) -> bool {
         match self.kind() {
+            _ if self.is_inline() => false,
             Some(FileKind::Regular) => true,
             Some(FileKind::Symlink) => {
                 let is_long = self.base().size(false) > FAST_SYMLINK_MAX as u64;
@@ -142,6 +151,11 @@ impl File {
             }
             _ => false,
         }
+    }
+
+    /// Returns true if the contents lie within the inode.
+    fn is_inline(&self) -> bool {
+        self.base().flags().contains(InodeFlags::INLINE_DATA)
     }
 
     /// Returns true if the block map is an extent tree.

@@ -247,6 +247,21 @@ fn fast_commits_of_indirect_blocks() {
     }
 }
 
+/// Files and directories within their inodes, which move out.
+#[test]
+fn fast_commits_of_inline_data() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let more = ["-O", "inline_data"];
+    for (name, script) in SCRIPTS.iter().chain(&[("small", scripts::small as Script)]) {
+        check_own(
+            &written(1024, false, &more, *script),
+            &format!("{name}, inline"),
+        );
+    }
+}
+
 /// Inode tables, bitmaps and free blocks that hold anything.
 #[test]
 fn fast_commits_over_garbage() {

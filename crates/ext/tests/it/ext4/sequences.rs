@@ -33,6 +33,12 @@ enum Format {
     Values,
     /// Such values in files with block maps.
     ValuesOfExt3,
+    /// Files and directories within their inodes.
+    Inline,
+    /// The same, and such values.
+    InlineValues,
+    /// The same as `Inline`, where other files have block maps.
+    InlineOfExt3,
 }
 
 impl Format {
@@ -50,6 +56,9 @@ impl Format {
             Self::Orphans => "extent,orphan_file",
             Self::Values => "extent,orphan_file,ea_inode",
             Self::ValuesOfExt3 => "^extent,^64bit,^metadata_csum,uninit_bg,ea_inode",
+            Self::Inline => "extent,inline_data",
+            Self::InlineValues => "extent,orphan_file,ea_inode,inline_data",
+            Self::InlineOfExt3 => "^extent,^64bit,^metadata_csum,uninit_bg,inline_data",
         }
         .to_owned();
         if cell.journal == Journal::None {
@@ -200,4 +209,15 @@ cells! {
     values_4k_writeback: 4096, WRITEBACK, Format::Values;
     values_1k_of_ext3_ordered: 1024, ORDERED, Format::ValuesOfExt3;
     values_4k_of_ext3_no_journal: 4096, NONE, Format::ValuesOfExt3;
+    inline_1k_no_journal: 1024, NONE, Format::Inline;
+    inline_1k_ordered: 1024, ORDERED, Format::Inline;
+    inline_1k_external_journal: 1024, EXTERNAL_JOURNALED, Format::Inline;
+    inline_2k_writeback: 2048, WRITEBACK, Format::Inline;
+    inline_4k_ordered: 4096, ORDERED, Format::Inline;
+    inline_4k_journal: 4096, JOURNALED, Format::Inline;
+    inline_4k_external_writeback: 4096, EXTERNAL_WRITEBACK, Format::Inline;
+    inline_values_1k_ordered: 1024, ORDERED, Format::InlineValues;
+    inline_values_4k_journal: 4096, JOURNALED, Format::InlineValues;
+    inline_of_ext3_1k_ordered: 1024, ORDERED, Format::InlineOfExt3;
+    inline_of_ext3_4k_no_journal: 4096, NONE, Format::InlineOfExt3;
 }

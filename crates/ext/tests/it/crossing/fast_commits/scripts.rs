@@ -59,6 +59,24 @@ fn new_files(root: &Path) {
     }
 }
 
+/// Small files and directories, some of which grow.
+pub fn small(root: &Path) {
+    for number in 0..20u8 {
+        let path = root.join(format!("small{number}"));
+        put(&path, 0, number, 9 * usize::from(number));
+        if number % 3 == 0 {
+            put(&path, 9 * u64::from(number), number, 40);
+        }
+    }
+    fs::create_dir(root.join("few")).unwrap();
+    put(&root.join("few/one"), 0, 1, 30);
+    for number in 0..12u8 {
+        put(&root.join(format!("few/name{number}")), 0, number, 30);
+    }
+    fs::remove_file(root.join("few/one")).unwrap();
+    put(&root.join("few/last"), 0, 7, 3);
+}
+
 fn names(root: &Path) {
     fs::rename(root.join("old0"), root.join("renamed")).unwrap();
     sync(&root.join("renamed"));
