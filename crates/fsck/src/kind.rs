@@ -123,6 +123,7 @@ problem_kinds! {
     335 ValueInodeFlagMissing Error "inode of an attribute's value has not the flag for it"
     336 ValueReferencesWrong Error "value's count of references is not the number of attributes that name its inode"
     337 ValueInodeNamed Error "inode has the flag of an attribute's value and entries lead to it"
+    338 QuotaInodeInvalid Error "inode of a quota file cannot be one"
 
     401 BlockOutOfRange Error "map names a block that no file can have"
     402 BlockClaimedTwice Error "block belongs to more than one file, or twice to one"
@@ -206,6 +207,8 @@ problem_kinds! {
     809 InodeBitmapPadding Error "inode bitmap's bits behind the last inode are not set"
     810 BlockBitmapChecksum Error "checksum of the block bitmap is wrong"
     811 InodeBitmapChecksum Error "checksum of the inode bitmap is wrong"
+    812 QuotaFileInvalid Error "quota file cannot be right"
+    813 QuotaUsageWrong Error "quota file's count of an owner's space or inodes is wrong"
 
     901 JournalInvalid Error "journal is not where the superblock says"
     902 JournalSuperblockInvalid Error "journal's superblock cannot be right"

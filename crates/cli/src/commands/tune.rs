@@ -87,8 +87,8 @@ pub(crate) struct Arguments {
     #[arg(short = 'o', value_name = "OPTIONS", allow_hyphen_values = true)]
     mount_options: Vec<String>,
     /// Features to set: dir_index, ext_attr, fast_commit, large_file, extent, huge_file, dir_nlink,
-    /// large_dir, metadata_csum_seed, mmp, has_journal; with ^ they are cleared, if nothing uses them,
-    /// but for large_dir, and so is orphan_file.
+    /// large_dir, metadata_csum_seed, mmp, has_journal; with ^ they are cleared, if nothing uses
+    /// them, but for large_dir, and so is orphan_file.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
     /// Release a file system with multiple mount protection that a node has left as in use or being

@@ -39,7 +39,7 @@ impl<'c> Handle<'c> {
         let handle = match &core.journal {
             Some(journal) => {
                 rt::charge(rt::Cost::Handle);
-                Some(journal.start(credits)?)
+                Some(journal.start(core.with_quota(credits))?)
             }
             None => None,
         };
@@ -58,7 +58,7 @@ impl<'c> Handle<'c> {
         let handle = match &core.journal {
             Some(journal) => {
                 rt::charge(rt::Cost::Handle);
-                Some(journal.try_start(credits).ok()??)
+                Some(journal.try_start(core.with_quota(credits)).ok()??)
             }
             None => None,
         };
@@ -170,9 +170,10 @@ impl<'c> Handle<'c> {
 
     /// Returns the number of blocks that this step may still dirty; unbounded without a journal.
     pub(crate) fn credits_left(&self) -> u32 {
-        self.handle
-            .as_ref()
-            .map_or(u32::MAX, jbd2::Handle::credits_left)
+        let left = self.handle.as_ref().map(jbd2::Handle::credits_left);
+        left.map_or(u32::MAX, |left| {
+            left.saturating_sub(self.core.quota_credits())
+        })
     }
 
     /// Requests more credits without waiting; returns false if the step has to `restart`.
@@ -191,7 +192,7 @@ impl<'c> Handle<'c> {
     pub(crate) fn restart(&mut self, credits: Credits) -> Result<()> {
         self.check_stored()?;
         match &mut self.handle {
-            Some(handle) => Ok(handle.restart(credits)?),
+            Some(handle) => Ok(handle.restart(self.core.with_quota(credits))?),
             None => Ok(()),
         }
     }
@@ -203,7 +204,7 @@ impl<'c> Handle<'c> {
             return Ok(());
         };
         journal.commit(handle.finish()?)?;
-        self.handle = Some(journal.start(credits)?);
+        self.handle = Some(journal.start(self.core.with_quota(credits))?);
         Ok(())
     }
 
