@@ -130,12 +130,14 @@ mod tests {
         device.flush().expect("the fence is open");
         fence.close("first");
         fence.close("second");
+        let range = 0..512;
+        let ranges = std::slice::from_ref(&range);
         let errors = [
             device.write_blocks(0, block(2)),
             device.flush(),
-            device.discard(&[0..512]),
-            device.zero(&[0..512]),
-            device.reserve(&[0..512]),
+            device.discard(ranges),
+            device.zero(ranges),
+            device.reserve(ranges),
         ];
         for error in errors {
             let error = error.expect_err("the fence is closed").to_string();

@@ -4,7 +4,7 @@ use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
     bench, build, cat, completions, cp, crash, export, fsck, info, journal, lab, ln, ls, manual,
-    mkdir, mkfs, mount, mv, replay, rm, stat, trim, tune, umount,
+    mkdir, mkfs, mount, mv, quota, replay, rm, stat, trim, tune, umount,
 };
 
 /// ext2, ext3 and ext4 in user space, and a laboratory for their journals.
@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Ln(ln::Arguments),
     /// Return an image's free space to its host.
     Trim(trim::Arguments),
+    /// Report quotas, and set their limits.
+    Quota(quota::Arguments),
     /// Inspect or replay a journal, or make an external one.
     Journal(journal::Arguments),
     /// Run a benchmark on a directory, an image or memory.

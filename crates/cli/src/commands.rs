@@ -20,6 +20,7 @@ pub(crate) mod mkfs;
 pub(crate) mod mount;
 pub(crate) mod mv;
 mod new_device;
+pub(crate) mod quota;
 pub(crate) mod replay;
 pub(crate) mod rm;
 pub(crate) mod stat;
@@ -44,6 +45,7 @@ pub(crate) fn run(command: Command, is_verbose: bool) -> Result<ExitCode> {
         Command::Umount(arguments) => umount::run(&arguments),
         Command::Fsck(arguments) => fsck::run(&arguments),
         Command::Trim(arguments) => trim::run(&arguments),
+        Command::Quota(arguments) => quota::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Ls(arguments) => ls::run(&arguments),

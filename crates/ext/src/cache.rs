@@ -19,6 +19,7 @@ pub(crate) mod orphan_slots;
 pub(crate) mod orphans;
 pub(crate) mod page_counts;
 pub(crate) mod pages;
+pub(crate) mod quotas;
 pub(crate) mod read_ahead;
 pub(crate) mod space;
 pub(crate) mod stalls;

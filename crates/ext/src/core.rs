@@ -6,6 +6,7 @@ mod damage;
 pub(crate) mod handle;
 mod inodes;
 mod own;
+pub(crate) mod quota;
 mod superblock;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use crate::cache::fast_changes::FastChanges;
 use crate::cache::inodes::InodeCache;
 use crate::cache::orphans::OrphanList;
 use crate::cache::pages::Pages;
+use crate::cache::quotas::Quotas;
 use crate::cache::space::Space;
 use crate::disk::geometry::Geometry;
 use crate::disk::metadata::Checks;
@@ -61,6 +63,8 @@ pub(crate) struct Core {
     pub(crate) rename: Mutex<()>,
     /// The orphan list; the lock is held while the list on disk changes. // [orphan]
     pub(crate) orphans: Mutex<OrphanList>,
+    /// The quota files of a volume that counts its owners; none on others.
+    pub(crate) quotas: Quotas,
     /// The time of this mount in seconds, until the superblock counts the mount.
     pub(crate) uncounted_mount: Mutex<Option<i64>>,
     /// Damage found so far, for the superblock.
@@ -99,7 +103,8 @@ impl Core {
         self.is_read_only.store(true, Ordering::Release);
     }
 
-    /// Checks an inode number from a directory entry: the inode exists, and is not the orphan file.
+    /// Checks an inode number from a directory entry: the inode exists, and is none of
+    /// the volume's own files.
     pub(crate) fn check_inode_nr(&self, raw: u32) -> Result<InodeNr, &'static str> {
         if raw == 0 || raw > self.geometry().inode_count {
             return Err("an entry names an inode that does not exist");
@@ -107,6 +112,9 @@ impl Core {
         let nr = InodeNr::new(raw);
         if self.superblock.orphan_file() == Some(nr) {
             return Err("an entry names the orphan file");
+        }
+        if self.quotas.files.iter().any(|file| file.inode == nr) {
+            return Err("an entry names a quota file");
         }
         Ok(nr)
     }
@@ -154,6 +162,7 @@ impl Core {
             attribute_blocks: Mutex::default(),
             rename: Mutex::new(()),
             orphans: Mutex::default(),
+            quotas: Quotas::default(),
             uncounted_mount: Mutex::default(),
             damage: DamageLog::default(),
             fast_changes: has_fast_commits.then(FastChanges::default),

@@ -12,6 +12,7 @@ pub(crate) mod log;
 pub(crate) mod metadata;
 pub(crate) mod multi_mount;
 pub(crate) mod new_inode;
+pub(crate) mod quota;
 pub(crate) mod run;
 pub mod superblock;
 pub(crate) mod tables;

@@ -115,6 +115,9 @@ pub enum Error {
     /// The inode is immutable or append-only.
     #[error("the operation is not permitted by the inode's flags")]
     NotPermitted,
+    /// A link or a rename into a directory whose files belong to another project.
+    #[error("the directory's files belong to another project")]
+    OtherProject,
     /// A path with too many symbolic links, or a rename of a directory into itself.
     #[error("too many symbolic links")]
     TooManySymlinks,
@@ -288,6 +291,14 @@ pub enum Corrupt {
         /// The kind of damage.
         why: &'static str,
     },
+    /// A quota file is damaged.
+    #[error("quota file: inode {inode}: {why}")]
+    Quota {
+        /// The inode of the file.
+        inode: InodeNr,
+        /// The kind of damage.
+        why: &'static str,
+    },
     /// A fast commit contradicts the volume.
     #[error("fast commit: inode {inode}: {why}")]
     FastCommit {
@@ -320,6 +331,7 @@ impl Corrupt {
             | Self::Directory { inode, .. }
             | Self::Name { inode, .. }
             | Self::Orphan { inode, .. }
+            | Self::Quota { inode, .. }
             | Self::FastCommit { inode, .. }
             | Self::OrphanFile { inode, .. } => Some(*inode),
             Self::Checksum(sealed) => sealed.inode(),

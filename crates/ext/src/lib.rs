@@ -16,13 +16,14 @@
 //! | `disk/` | decoded on-disk structures: superblock, geometry, inode tables |
 //! | `cache/` | the state of an open volume in memory: metadata blocks, inodes |
 //! | `core`, `handle`, `damage` | state shared by all operations; a handle on the journal; damage |
-//! | `alloc/`, `map/`, `dir/`, `xattr/`, `orphan` | operations on one structure each, see below |
+//! | `alloc/`, `map/`, `dir/`, `xattr/`, `orphan`, `quota` | operations on one structure each |
 //! | `file/` | page cache, read, write, truncate, writeback, fsync |
 //! | `namei/` | changes of the tree: create, link, unlink, rename |
 //! | `volume/` | the public entry: open, close, operations by inode, operations by path |
 //! | `census/`, `format/` | the use of each block of a closed volume; mkfs and tuning |
 //!
-//! The structures are bitmaps, block maps, directory entries, attributes and the orphan list.
+//! The structures are bitmaps, block maps, directory entries, attributes, the orphan list and quota
+//! files.
 //!
 //! # Lock order
 //!
@@ -44,6 +45,7 @@ pub(crate) mod map;
 pub(crate) mod namei;
 pub mod options;
 pub(crate) mod orphan;
+pub(crate) mod quota;
 pub mod tuning;
 pub mod volume;
 pub(crate) mod writeback;

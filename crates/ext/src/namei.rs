@@ -66,6 +66,16 @@ const LINKS_OF_DIRECTORY: u16 = 2;
 /// Link count of a directory with too many subdirectories to count (`dir_nlink`).
 const LINKS_UNCOUNTED: u16 = 1;
 
+/// Checks that an inode may get a name in a directory: one that hands its project on takes only
+/// inodes of that project.
+fn check_project(directory: &InodeState, inode: &InodeState) -> Result<()> {
+    let hands_on = directory.flags.contains(InodeFlags::PROJECT_INHERIT);
+    if hands_on && directory.project != inode.project {
+        return Err(Error::OtherProject);
+    }
+    Ok(())
+}
+
 /// Looks up a name in a directory.
 pub(crate) fn lookup(core: &Core, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
     look_up(core, parent, name, Ok)

@@ -18,6 +18,7 @@ mod open;
 mod open_file;
 mod own_files;
 pub mod path;
+mod quota;
 mod replay;
 mod reserve;
 mod restore;
@@ -46,6 +47,7 @@ pub use layout::time::InodeTime;
 pub use nodes::Durability;
 pub use open_file::File;
 pub use path::AsPath;
+pub use quota::{Quota, QuotaKind, QuotaLimits};
 pub use reserve::ReserveOwner;
 pub use restore::DeviceExtent;
 

@@ -108,6 +108,7 @@ fn check_links(state: &mut State<'_>) {
             && *number != BAD_BLOCKS
             && !reserved.contains(number)
             && *number != orphan_file
+            && !state.is_quota_file(*number)
             && (inode.references == 0 || u32::from(inode.links) != inode.references)
     });
     let wrong: Vec<u32> = wrong.map(|(number, _)| number).collect();

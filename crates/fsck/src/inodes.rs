@@ -4,6 +4,7 @@ mod bad;
 mod extra;
 mod fields;
 mod inline;
+mod owners;
 mod reserved;
 mod resize;
 mod values;
@@ -209,6 +210,7 @@ fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
     let attribute_blocks = extra::check_block(state, slot)? + value_blocks;
     let mapped = check_map(state, slot, file_type, has_map)?;
     fields::check_sizes(state, slot, file_type, &mapped, attribute_blocks);
+    owners::count(state, slot, mapped.blocks + attribute_blocks);
     Ok(())
 }
 

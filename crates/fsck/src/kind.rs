@@ -126,6 +126,7 @@ problem_kinds! {
     338 InlineDataMissing Error "inode holds its contents itself and lacks the attribute for them"
     339 InlineDataAndExtents Error "inode has the flags of contents within it and of extents"
     340 SpecialFileInline Note "special file has the flag of contents within its inode"
+    341 QuotaInodeInvalid Error "inode of a quota file cannot be one"
 
     401 BlockOutOfRange Error "map names a block that no file can have"
     402 BlockClaimedTwice Error "block belongs to more than one file, or twice to one"
@@ -210,6 +211,8 @@ problem_kinds! {
     809 InodeBitmapPadding Error "inode bitmap's bits behind the last inode are not set"
     810 BlockBitmapChecksum Error "checksum of the block bitmap is wrong"
     811 InodeBitmapChecksum Error "checksum of the inode bitmap is wrong"
+    812 QuotaFileInvalid Error "quota file cannot be right"
+    813 QuotaUsageWrong Error "quota file's count of an owner's space or inodes is wrong"
 
     901 JournalInvalid Error "journal is not where the superblock says"
     902 JournalSuperblockInvalid Error "journal's superblock cannot be right"

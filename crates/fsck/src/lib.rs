@@ -14,6 +14,7 @@
 //! | `directories`, `htree` | entries, and the inodes that they refer to; hash trees |
 //! | `connections` | parents, `..`, unreachable directories and inodes, link counts |
 //! | `bitmaps` | bitmaps and counts |
+//! | `quotas` | quota files |
 //!
 //! # Rules
 //!
@@ -49,7 +50,9 @@ mod kind;
 mod map;
 mod multi_mount;
 mod orphans;
+mod owners;
 mod problem;
+mod quotas;
 mod report;
 mod reserved_inodes;
 mod state;
@@ -134,6 +137,7 @@ fn run<'a>(
         directories::check(&mut state)?;
         connections::check(&mut state);
         bitmaps::check(&mut state)?;
+        quotas::check(&mut state)?;
     }
     Ok(state.report)
 }

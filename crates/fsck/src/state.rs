@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use layout::checksum::metadata;
 use layout::feature::{Features, Incompatible, ReadOnlyCompatible};
+use layout::quota::QuotaKind;
 use layout::superblock::Superblock;
 
 use crate::Options;
@@ -14,6 +15,7 @@ use crate::geometry::Geometry;
 use crate::image::{Bytes, Image};
 use crate::inode_states::InodeStates;
 use crate::kind::ProblemKind;
+use crate::owners::Owners;
 use crate::problem::Location;
 use crate::report::Report;
 use crate::superblock::Decoded;
@@ -84,6 +86,8 @@ pub(crate) struct State<'a> {
     pub(crate) attribute_blocks: BTreeMap<u64, AttributeBlock>,
     /// Inodes that hold a value of an attribute, or are named as one.
     pub(crate) values: BTreeMap<u32, Value>,
+    /// Space and inodes by owner.
+    pub(crate) owners: Owners,
     pub(crate) report: Report,
 }
 
@@ -153,6 +157,7 @@ impl<'a> State<'a> {
             bad_blocks: blocks(),
             attribute_blocks: BTreeMap::new(),
             values: BTreeMap::new(),
+            owners: Owners::default(),
             report: Report::default(),
             geometry,
         }
@@ -244,6 +249,33 @@ impl<'a> State<'a> {
         self.features
             .incompatible
             .contains(Incompatible::INLINE_DATA)
+    }
+
+    /// True if the owners of inodes are counted.
+    pub(crate) fn has_quota(&self) -> bool {
+        let features = self.features.read_only_compatible;
+        features.contains(ReadOnlyCompatible::QUOTA)
+    }
+
+    /// Returns the inodes of the quota files that the superblock names.
+    pub(crate) fn quota_files(&self) -> impl Iterator<Item = (QuotaKind, u32)> + use<> {
+        let features = self.features.read_only_compatible;
+        let has_project = features.contains(ReadOnlyCompatible::PROJECT);
+        let has_quota = self.has_quota();
+        let files = [
+            (QuotaKind::User, self.raw.user_quota_inode.get()),
+            (QuotaKind::Group, self.raw.group_quota_inode.get()),
+            (QuotaKind::Project, self.raw.project_quota_inode.get()),
+        ];
+        let is_there = move |(kind, number): &(QuotaKind, u32)| {
+            has_quota && *number != 0 && (*kind != QuotaKind::Project || has_project)
+        };
+        files.into_iter().filter(is_there)
+    }
+
+    /// True if an inode holds a quota file.
+    pub(crate) fn is_quota_file(&self, number: u32) -> bool {
+        self.quota_files().any(|(_, inode)| inode == number)
     }
 
     /// True if block numbers have upper halves.

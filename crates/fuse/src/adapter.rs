@@ -175,6 +175,7 @@ impl Filesystem for Adapter {
             mtime: mtime.map(set_time),
             ctime: ctime.map(|ctime| SetTime::At(inode_time(ctime))),
             flags: None,
+            project: None,
         };
         let changed = self.guard_for(request, "setattr", || {
             let node = inode(node)?;

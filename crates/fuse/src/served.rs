@@ -172,10 +172,16 @@ impl Served {
         self.attributes(node)
     }
 
-    /// Sets the flags of chattr.
-    pub(crate) fn set_flags(&self, node: InodeNr, flags: InodeFlags) -> Result<()> {
+    /// Sets the flags of chattr, and the project.
+    pub(crate) fn set_flags(
+        &self,
+        node: InodeNr,
+        flags: InodeFlags,
+        project: Option<u32>,
+    ) -> Result<()> {
         let change = SetAttributes {
             flags: Some(flags),
+            project,
             ..SetAttributes::default()
         };
         self.volume.set_attributes(node, &change)

@@ -33,6 +33,7 @@ pub mod map;
 pub mod mode;
 pub mod multi_mount;
 pub mod orphan;
+pub mod quota;
 pub mod revoke;
 pub mod superblock;
 pub mod tag;

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use ext::mkfs::{FileSystemType, JournalOption, Options, UsageType};
+use ext::volume::QuotaKind;
 use layout::feature::target::{TARGETS, Target};
 use uuid::Uuid;
 
@@ -55,7 +56,7 @@ pub(crate) struct FormatArguments {
     journal: Vec<String>,
     /// Extended options: root_owner[=UID:GID], the owner of the root directory (root by default,
     /// the caller if no numbers are given); hash_seed=UUID, resize=BLOCKS,
-    /// mmp_update_interval=SECONDS.
+    /// mmp_update_interval=SECONDS, quotatype=usrquota:grpquota:prjquota.
     #[arg(short = 'E', value_name = "OPTIONS")]
     pub(super) extended: Vec<String>,
     /// Intended use: floppy, small, default, big, huge, news, largefile, largefile4.
@@ -217,9 +218,23 @@ fn extend(options: &mut Options, name: &str, value: &str) -> Result<()> {
         "hash_seed" => options.hash_seed = Some(parse_uuid(value).map_err(anyhow::Error::msg)?),
         "resize" => options.resize_blocks_max = Some(value.parse()?),
         "mmp_update_interval" => options.mmp_update_seconds = Some(value.parse()?),
-        _ => bail!("expected root_owner, hash_seed, resize or mmp_update_interval"),
+        "quotatype" => {
+            let kinds = value.split(':').map(quota_kind).collect::<Result<_>>()?;
+            options.quota_kinds = Some(kinds);
+        }
+        _ => bail!("expected root_owner, hash_seed, resize, mmp_update_interval or quotatype"),
     }
     Ok(())
+}
+
+/// Returns the kind of quotas with a name of mke2fs.
+fn quota_kind(name: &str) -> Result<QuotaKind> {
+    match name {
+        "usrquota" => Ok(QuotaKind::User),
+        "grpquota" => Ok(QuotaKind::Group),
+        "prjquota" => Ok(QuotaKind::Project),
+        _ => bail!("{name}: expected usrquota, grpquota or prjquota"),
+    }
 }
 
 /// Returns the `name=value` pairs of lists; commas within parentheses do not separate pairs.

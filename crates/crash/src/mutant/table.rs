@@ -206,6 +206,8 @@ named! {
     "orphan/left-until-close": "a deletion that found no room is done when there is room", by "ext/tests/it/failures/no_room.rs",
     "orphan/mark-not-set": "an open volume is marked as one whose orphan file may have orphans", by "ext/tests/it/ext4/orphan_file.rs",
     "orphan/slots-not-finished-at-open": "recovery finishes what the slots of the orphan file name", by "ext/tests/it/ext4/orphan_file.rs",
+    "quota/links-not-counted": "an inode without links counts for no owner", by "ext/tests/it/quotas.rs",
+    "quota/owner-not-moved": "a change of the owner moves space and inodes to the new one", by "ext/tests/it/quotas.rs",
     "read/waits-for-access-time": "a read waits for no commit because of an access time", by "ext/src/file/tests/access_time.rs",
     "recovery/loss-not-noted": "a committed transaction that recovery drops is noted as an error", by "ext/tests/it/crossing/lost_images.rs",
     "space/directories-below-zero": "a group that counts no directories frees none", by "ext/tests/it/damage/changes.rs",

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | no user | writes its own number, and reads it back |
 //! | a checker | fails |
-//! | a number, or a torn write | waits; fails if the block has changed; writes its own number, waits again, and fails if it is not there any more |
+//! | a number, or a torn write | waits; if it is as before, writes its own, and waits again |
 //!
 //! The wait covers two intervals of renewal. It is long enough for each node to see a renewal of
 //! the other, and for the loser of two that start at once to see the number of the winner.

@@ -49,10 +49,10 @@ impl Step {
 impl Core {
     /// Returns the credits to ask for at the start of a step that needs the given ones.
     pub(crate) fn credits(&self, step: Step, needed: Credits) -> Credits {
-        let Some(journal) = self.journal.as_ref().filter(|_| self.tuning.asks_as_ext3) else {
+        let Some(most) = self.max_credits().filter(|_| self.tuning.asks_as_ext3) else {
             return needed;
         };
-        let asked = step.blocks().min(journal.max_credits());
+        let asked = step.blocks().min(most);
         Credits {
             blocks: needed.blocks.max(asked),
             ..needed

@@ -43,7 +43,7 @@ impl<'c> Handle<'c> {
         let handle = match &core.journal {
             Some(journal) => {
                 rt::charge(rt::Cost::Handle);
-                Some(journal.start(credits)?)
+                Some(journal.start(core.with_quota(credits))?)
             }
             None => None,
         };
@@ -63,7 +63,7 @@ impl<'c> Handle<'c> {
         let handle = match &core.journal {
             Some(journal) => {
                 rt::charge(rt::Cost::Handle);
-                Some(journal.try_start(credits).ok()??)
+                Some(journal.try_start(core.with_quota(credits)).ok()??)
             }
             None => None,
         };
@@ -176,9 +176,10 @@ impl<'c> Handle<'c> {
 
     /// Returns the number of blocks that this step may still dirty; unbounded without a journal.
     pub(crate) fn credits_left(&self) -> u32 {
-        self.handle
-            .as_ref()
-            .map_or(u32::MAX, jbd2::Handle::credits_left)
+        let left = self.handle.as_ref().map(jbd2::Handle::credits_left);
+        left.map_or(u32::MAX, |left| {
+            left.saturating_sub(self.core.quota_credits())
+        })
     }
 
     /// Requests more credits without waiting; returns false if the step has to `restart`.
@@ -198,7 +199,7 @@ impl<'c> Handle<'c> {
         self.check_stored()?;
         self.check_described();
         match &mut self.handle {
-            Some(handle) => Ok(handle.restart(credits)?),
+            Some(handle) => Ok(handle.restart(self.core.with_quota(credits))?),
             None => Ok(()),
         }
     }
@@ -210,7 +211,7 @@ impl<'c> Handle<'c> {
             return Ok(());
         };
         journal.commit(handle.finish()?)?;
-        self.handle = Some(journal.start(credits)?);
+        self.handle = Some(journal.start(self.core.with_quota(credits))?);
         Ok(())
     }
 

@@ -173,7 +173,7 @@ impl InodeState {
             return Err(Error::FileTooLarge);
         }
         let (buffer, _) = core.table_of(nr)?;
-        core.change_in_table(handle, nr, &buffer, |bytes| {
+        core.change_share_in_table(handle, nr, &buffer, self.is_fresh, |bytes| {
             table::encode(&core.superblock, self, bytes);
         })?;
         self.is_fresh = false;

@@ -46,14 +46,30 @@ impl Core {
         table: &Arc<Buffer>,
         change: impl FnOnce(&mut [u8]) -> T,
     ) -> Result<T> {
+        self.change_share_in_table(handle, nr, table, false, change)
+    }
+
+    /// Does the same; a fresh inode has no share in the counts of its owners before.
+    pub(super) fn change_share_in_table<T>(
+        &self,
+        handle: &mut Handle<'_>,
+        nr: InodeNr,
+        table: &Arc<Buffer>,
+        is_fresh: bool,
+        change: impl FnOnce(&mut [u8]) -> T,
+    ) -> Result<T> {
         let (_, offset) = self.inode_location(nr)?;
         let end = offset + usize::from(self.geometry().inode_bytes);
         let mut block = handle.write(table)?;
         let bytes = &mut block[offset..end];
+        let old = self.share_of(nr, bytes).filter(|_| !is_fresh);
         let changed = change(bytes);
         if !rt::mutant!("checksums/inode-not-sealed") {
             self.superblock.checksums.seal_inode(nr, bytes);
         }
+        let new = self.share_of(nr, bytes);
+        drop(block);
+        self.charge(handle, old.as_ref(), new.as_ref())?;
         Ok(changed)
     }
 

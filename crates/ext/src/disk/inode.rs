@@ -42,6 +42,8 @@ pub(crate) struct InodeState {
     pub(crate) flags: InodeFlags,
     /// Generation, for NFS.
     pub(crate) generation: u32,
+    /// Project; 0 without the feature, and in an inode without room for it.
+    pub(crate) project: u32,
     /// Time of the last access.
     pub(crate) atime: InodeTime,
     /// Time of the last change of contents.
@@ -149,6 +151,7 @@ impl InodeState {
             claims: Claims::new(1),
             flags: InodeFlags::empty(),
             generation,
+            project: 0,
             atime: now,
             mtime: now,
             ctime: now,

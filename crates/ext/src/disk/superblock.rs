@@ -15,6 +15,7 @@ mod state;
 use layout::InodeNr;
 use layout::feature::table::{FEATURES, Oracles, Outcome, with_outcome};
 use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible, Word, word_names};
+use layout::quota::QuotaKind;
 use layout::superblock as disk;
 use zerocopy::FromBytes;
 
@@ -197,6 +198,29 @@ impl Superblock {
         self.features
             .incompatible
             .contains(Incompatible::INLINE_DATA)
+    }
+
+    /// Returns true if inodes belong to projects.
+    pub fn has_project(&self) -> bool {
+        let words = self.features.read_only_compatible;
+        words.contains(ReadOnlyCompatible::PROJECT)
+    }
+
+    /// Returns the inodes of the quota files.
+    pub(crate) fn quota_inodes(&self) -> impl Iterator<Item = (QuotaKind, InodeNr)> + use<> {
+        let words = self.features.read_only_compatible;
+        let has_quota = words.contains(ReadOnlyCompatible::QUOTA);
+        let (raw, has_project) = (&self.raw, self.has_project());
+        let files = [
+            (QuotaKind::User, raw.user_quota_inode.get()),
+            (QuotaKind::Group, raw.group_quota_inode.get()),
+            (QuotaKind::Project, raw.project_quota_inode.get()),
+        ];
+        let is_there = move |(kind, nr): &(QuotaKind, u32)| {
+            has_quota && *nr != 0 && (*kind != QuotaKind::Project || has_project)
+        };
+        let files = files.into_iter().filter(is_there);
+        files.map(|(kind, nr)| (kind, InodeNr::new(nr)))
     }
 
     /// Returns the seed of the hashes of such values.

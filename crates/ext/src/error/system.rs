@@ -64,6 +64,7 @@ impl Error {
             Self::NameTooLong => Errno::NAMETOOLONG,
             Self::FileTooLarge => Errno::FBIG,
             Self::NotPermitted => Errno::PERM,
+            Self::OtherProject => Errno::XDEV,
             Self::TooManySymlinks => Errno::LOOP,
             Self::Invalid(_) => Errno::INVAL,
             Self::BadHandle => Errno::BADF,

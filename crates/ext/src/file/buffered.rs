@@ -164,11 +164,8 @@ impl<'f> Chunk<'f> {
         let block_bytes = u64::from(core.geometry().block_bytes);
         let is_journaled = state.is_journaled(core);
         let mut blocks = CHUNK_BLOCKS;
-        if is_journaled && let Some(journal) = &core.journal {
-            let most = journal
-                .max_credits()
-                .saturating_sub(FileMap::of(state).credits_to_map() + CREDITS_BASE)
-                / 2;
+        if is_journaled && let Some(most) = core.max_credits() {
+            let most = most.saturating_sub(FileMap::of(state).credits_to_map() + CREDITS_BASE) / 2;
             blocks = blocks.min(u64::from(most)).max(1);
         }
         let end = (position / block_bytes + blocks) * block_bytes;

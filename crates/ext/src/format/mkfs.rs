@@ -28,6 +28,7 @@ mod multi_mount;
 mod orphan_file;
 mod place;
 mod plan;
+mod quota;
 mod seal;
 mod sums;
 mod superblock;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use layout::feature::{Compatible, Features};
+use layout::quota::QuotaKind;
 
 use crate::disk::geometry::Geometry;
 use crate::error::{Error, Result};
@@ -131,6 +133,9 @@ pub struct Options {
     /// Seconds between two renewals of multiple mount protection (`-E mmp_update_interval=`); 0 and
     /// none are the default.
     pub mmp_update_seconds: Option<u16>,
+    /// Kinds of owners that are counted with the feature `quota` (`-E quotatype=`); none for users
+    /// and groups, and projects if the volume has them.
+    pub quota_kinds: Option<Vec<QuotaKind>>,
     /// Seed of directory hashes (`-E hash_seed=`).
     pub hash_seed: Option<[u8; 16]>,
     /// Creation time to record in the image, in seconds since 1970.
@@ -158,6 +163,7 @@ impl Default for Options {
             resize_blocks_max: None,
             root_owner: (0, 0),
             mmp_update_seconds: None,
+            quota_kinds: None,
             hash_seed: None,
             seconds: None,
         }

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::cache::fast_changes::NameChange;
 use crate::cache::inode::Inode;
+use crate::cache::quotas::Owners;
 use crate::core::Core;
 use crate::core::credits::Step;
 use crate::core::handle::{CREDITS_MAX, CREDITS_MAX_EXTENTS, Handle};
@@ -23,7 +24,7 @@ use crate::disk::new_inode::NewInode;
 use crate::error::{Error, Result};
 use crate::map::FileMap;
 use crate::xattr::{self, Change, Inherited};
-use crate::{alloc, dir, file, writeback};
+use crate::{alloc, dir, file, quota, writeback};
 
 /// The set-gid bit of a directory: new entries inherit its group, and new directories also the bit.
 const SET_GID: u16 = layout::mode::SET_GID;
@@ -164,6 +165,7 @@ fn make_within(
         revokes: REVOKES,
     };
     let _held = core.hold_for_names(&[parent])?;
+    quota::prepare(core, owners_of(core, parent_state, new))?;
     let mut handle = core.begin(core.credits(Step::Create, credits))?;
     let mut state = fresh_state(core, parent_state, kind, new, inherited.permissions);
     let has_map = matches!(kind, FileKind::Regular | FileKind::Directory);
@@ -335,6 +337,15 @@ fn free_number(core: &Core, handle: &mut Handle<'_>, inode: &Inode) -> Result<()
     core.free_inode(handle, inode.nr, inode.kind == FileKind::Directory)
 }
 
+/// Returns the owners of a new inode: those that [`fresh_state`] gives it.
+pub(super) fn owners_of(core: &Core, parent: &InodeState, new: &NewInode) -> Owners {
+    let has_group = core.options.directory_groups || parent.permissions & SET_GID != 0;
+    let gid = if has_group { parent.gid } else { new.gid };
+    let inherits = parent.flags.contains(InodeFlags::PROJECT_INHERIT);
+    let project = if inherits { parent.project } else { 0 };
+    [new.uid, gid, project]
+}
+
 /// Returns the initial state of a new inode.
 pub(super) fn fresh_state(
     core: &Core,
@@ -358,6 +369,9 @@ pub(super) fn fresh_state(
         false => rt::random_u64() as u32,
     };
     let mut state = InodeState::fresh(kind, permissions, new.uid, gid, generation);
+    if parent.flags.contains(InodeFlags::PROJECT_INHERIT) {
+        state.project = parent.project;
+    }
     state.flags |= parent
         .flags
         .intersection(InodeFlags::INHERITED)

@@ -4,7 +4,9 @@ use jbd2::Credits;
 use layout::InodeNr;
 
 use super::create::credits_to_name;
-use super::{check_name_changes, check_new_name, check_takes_link, check_takes_names};
+use super::{
+    check_name_changes, check_new_name, check_project, check_takes_link, check_takes_names,
+};
 use crate::cache::fast_changes::NameChange;
 use crate::core::Core;
 use crate::disk::inode::now;
@@ -39,6 +41,7 @@ pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Re
             return Err(Error::NotFound);
         }
         check_takes_link(core, &state)?;
+        check_project(&parent_state, &state)?;
         dir::make_room(core, &directory, &mut parent_state, name)?;
         let _held = core.hold_for_names(&[parent, nr])?;
         let credits = Credits {

@@ -31,8 +31,8 @@ use self::credits::credits_to_rename;
 use super::create::{publish, undo_inode};
 use super::unlink::{drop_directory, drop_link, end_removal, find_child};
 use super::{
-    check_loses_names, check_name_changes, check_new_name, check_old_name, check_takes_names,
-    check_takes_subdirectory, gain_subdirectory, lose_subdirectory, whiteout,
+    check_loses_names, check_name_changes, check_new_name, check_old_name, check_project,
+    check_takes_names, check_takes_subdirectory, gain_subdirectory, lose_subdirectory, whiteout,
 };
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -304,6 +304,7 @@ fn replace(
 ) -> Result<Result<()>> {
     let (mut state, mut existing_state) = lock_children(moved, existing);
     check_name_changes(&state)?;
+    check_project(directories.target_ref(), &state)?;
     if let (Some(existing), Some(existing_state)) = (existing, &existing_state) {
         check_kinds(core, &state, existing, existing_state)?;
     }
@@ -322,6 +323,9 @@ fn replace(
     let gains_link = changes_parent && existing.is_none();
     if gains_link {
         check_takes_subdirectory(core, directories.target_ref())?;
+    }
+    if let RenameMode::Whiteout(owner) = mode {
+        whiteout::prepare(core, directories.source(), owner)?;
     }
     let mut handle = core.begin(Credits {
         blocks: credits_to_rename(core, FileMap::of(directories.target_ref())),
@@ -454,6 +458,8 @@ fn exchange(
     };
     check_name_changes(&state)?;
     check_name_changes(&other)?;
+    check_project(directories.target_ref(), &state)?;
+    check_project(directories.source(), &other)?;
     let (kind, other_kind) = (state.kind, other.kind);
     check_gain(core, directories, kind, other_kind)?;
     let inodes = [Some(moved), Some(existing)];

@@ -17,6 +17,21 @@ use crate::disk::new_inode::NewInode;
 use crate::error::Result;
 use crate::namei::WhiteoutOwner;
 
+/// Adds entries for the owners of a whiteout to the quota files.
+pub(super) fn prepare(core: &Core, parent_state: &InodeState, owner: WhiteoutOwner) -> Result<()> {
+    let owners = create::owners_of(core, parent_state, &new_inode(owner));
+    crate::quota::prepare(core, owners)
+}
+
+fn new_inode(owner: WhiteoutOwner) -> NewInode {
+    NewInode {
+        permissions: 0,
+        umask: 0,
+        uid: owner.uid,
+        gid: owner.gid,
+    }
+}
+
 /// Allocates an inode without contents and name.
 pub(super) fn allocate(
     core: &Core,
@@ -25,12 +40,7 @@ pub(super) fn allocate(
     parent_state: &InodeState,
     owner: WhiteoutOwner,
 ) -> Result<Arc<Inode>> {
-    let new = NewInode {
-        permissions: 0,
-        umask: 0,
-        uid: owner.uid,
-        gid: owner.gid,
-    };
+    let new = new_inode(owner);
     let state = fresh_state(core, parent_state, FileKind::CharacterDevice, &new, 0);
     create::allocate(core, handle, parent, state)
 }

@@ -46,6 +46,8 @@ pub struct Attributes {
     pub crtime: Option<InodeTime>,
     /// Inode flags.
     pub flags: InodeFlags,
+    /// Project; 0 on a volume without projects.
+    pub project: u32,
     /// Device number of a device inode.
     pub device: Option<DeviceNumber>,
 }
@@ -79,6 +81,8 @@ pub struct SetAttributes {
     pub ctime: Option<SetTime>,
     /// Inode flags that a user may set.
     pub flags: Option<InodeFlags>,
+    /// Project, on a volume with the feature `project`.
+    pub project: Option<u32>,
 }
 
 impl SetAttributes {
@@ -155,6 +159,7 @@ impl Volume {
 fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttributes) -> Result<()> {
     let mut state = inode.state.write();
     state.check_exists()?;
+    prepare_owners(core, inode, &state, change)?;
     let of_list = match change.permissions {
         Some(permissions) => xattr::change_of_mode(core, inode.nr, &state, permissions)?,
         None => None,
@@ -180,6 +185,34 @@ fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttribut
     state.store(core, &mut handle, inode.nr, false)?;
     let tid = handle.finish()?;
     crate::writeback::sync_operation(core, &state, tid)
+}
+
+/// Checks that the inode can have its new project, and adds entries for its new owners to the quota
+/// files.
+fn prepare_owners(
+    core: &Core,
+    inode: &Inode,
+    state: &InodeState,
+    change: &SetAttributes,
+) -> Result<()> {
+    if change
+        .project
+        .is_some_and(|project| project != state.project)
+    {
+        if !core.superblock.has_project() {
+            let text = "the volume has no projects: it lacks the feature project";
+            return Err(Error::Unsupported(text.to_owned()));
+        }
+        if !core.has_room_for_project(inode.nr)? {
+            return Err(Error::Invalid("the inode has no room for a project"));
+        }
+    }
+    let owners = [
+        change.uid.unwrap_or(state.uid),
+        change.gid.unwrap_or(state.gid),
+        change.project.unwrap_or(state.project),
+    ];
+    crate::quota::prepare(core, owners)
 }
 
 /// Switches data journaling for `+j` and `-j`, which is more than a change of the flag.
@@ -244,6 +277,9 @@ fn apply(state: &mut InodeState, change: &SetAttributes) {
         let settable = InodeFlags::USER_MODIFIABLE.masked_for(state.kind.mode());
         state.flags = state.flags.difference(settable) | flags.intersection(settable);
     }
+    if let Some(project) = change.project {
+        state.project = project;
+    }
     state.ctime = change.ctime.map_or(present, resolve);
 }
 
@@ -271,6 +307,7 @@ pub(crate) fn describe(core: &Core, inode: &Inode, state: &InodeState) -> Attrib
         ctime: state.ctime.storable(has_extra),
         crtime: state.crtime,
         flags: state.flags,
+        project: state.project,
         device,
     }
 }

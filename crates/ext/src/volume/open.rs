@@ -1,11 +1,12 @@
 //! Opening and closing.
 //!
 //! The order matters: decode the superblock, decide if the volume will be changed at all, take it
-//! if other nodes may use it (`mmp`), find the log, replay it, read the superblock again (recovery may have changed it), give the log the
-//! features that Linux gives it (64-bit numbers with `64bit`, checksums v3 with `metadata_csum`),
-//! mark the volume as in use on the device (`needs_recovery`, durable, before the first commit can
-//! be acknowledged), open the journal, and complete the operations on the orphan list. The orphan
-//! file is read and checked before the mark is set.
+//! if other nodes may use it (`mmp`), find the log, replay it, read the superblock again (recovery
+//! may have changed it), give the log the features that Linux gives it (64-bit numbers with
+//! `64bit`, checksums v3 with `metadata_csum`), mark the volume as in use on the device
+//! (`needs_recovery`, durable, before the first commit can be acknowledged), open the journal, load
+//! the quota files, and complete the operations on the orphan list. The orphan file is read and
+//! checked before the mark is set.
 //!
 //! Without a journal, the state "clean" is cleared until the close. The table in `replay` has the
 //! treatment of a log.
@@ -27,6 +28,7 @@ use super::replay::replay;
 use crate::cache::space::zones::Holder;
 use crate::core::Core;
 use crate::core::handle::{CREDITS_MAX, CREDITS_MAX_EXTENTS};
+use crate::core::quota::CREDITS_QUOTA;
 use crate::disk::metadata::Checks;
 use crate::disk::multi_mount::Place;
 use crate::disk::superblock::{self, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
@@ -137,7 +139,8 @@ fn open_taken(
             true => CREDITS_MAX_EXTENTS,
             false => CREDITS_MAX,
         };
-        jbd2::format::check_room(log, largest)?;
+        let has_quota = superblock.quota_inodes().next().is_some();
+        jbd2::format::check_room(log, largest + u32::from(has_quota) * CREDITS_QUOTA)?;
     }
     let orphan_file = OrphanFile::find(&device, &superblock, &options)?;
     super::host_space::reserve_log(log.as_ref(), &options)?;
@@ -158,6 +161,7 @@ fn open_taken(
     let mut core = Core::assemble(device, superblock, options, journal, false)?;
     super::host_space::reserve_metadata(&core, &orphan_file.extents)?;
     protect(&mut core, &log_extents, &orphan_file.extents)?;
+    core.quotas = crate::quota::load(&core)?;
     let core = Arc::new(core);
     client.attach(&core);
     if core.superblock.is_marked_alone() {
@@ -239,6 +243,11 @@ fn decide_read_only(
     }
     if let Some(features) = &superblock.unknown_read_only_features {
         report.read_only_because = Some(format!("features that can only be read: {features}"));
+        return Ok(true);
+    }
+    if superblock.has_ea_inode() && superblock.quota_inodes().next().is_some() {
+        let text = "quota with ea_inode can only be read: shares of values are not counted";
+        report.read_only_because = Some(text.to_owned());
         return Ok(true);
     }
     if !geometry.can_flush && !options.force {

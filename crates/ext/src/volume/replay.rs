@@ -114,7 +114,15 @@ fn settle(
         Some(_) => &log.extents,
         None => &[],
     };
-    let apply = |found: &FastCommits| fast_commit::apply(device, inside, options, found);
+    let has_quota = superblock.quota_inodes().next().is_some();
+    let apply = |found: &FastCommits| {
+        match has_quota {
+        true => Err(Error::Unsupported(
+            "fast commits of a volume with quota are not replayed, since they count no owners; mount it with Linux once".to_owned(),
+        )),
+        false => fast_commit::apply(device, inside, options, found),
+    }
+    };
     recovery::settle(log, device, holdings, apply).map_err(|error| match error {
         Error::Journal(jbd2::Error::Unsettled { transactions }) => {
             Error::UnmarkedLog { transactions }

@@ -54,6 +54,8 @@ impl Volume {
         let inode = self.core.inode(nr)?;
         let mut state = inode.state.write();
         state.check_exists()?;
+        let owners = [restored.uid, restored.gid, state.project];
+        crate::quota::prepare(&self.core, owners)?;
         let _table = self.core.hold_table(nr)?;
         let mut handle = self.core.begin(Credits {
             blocks: 1,

@@ -246,12 +246,10 @@ impl Change {
 
     /// Checks that the log has room for the change.
     fn check_room(&self, core: &Core) -> Result<()> {
-        match &core.journal {
-            Some(journal) if self.counted() > 0 => {
+        match core.max_credits() {
+            Some(most) if self.counted() > 0 => {
                 let blocks = self.credits().blocks + 1;
-                (blocks <= journal.max_credits())
-                    .then_some(())
-                    .ok_or(Error::NoSpace)
+                (blocks <= most).then_some(()).ok_or(Error::NoSpace)
             }
             _ => Ok(()),
         }

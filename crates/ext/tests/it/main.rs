@@ -39,6 +39,7 @@ mod multi_mount;
 mod mutations;
 mod oracle;
 mod pins;
+mod quotas;
 mod races;
 mod readers;
 mod refused_writers;

@@ -100,8 +100,9 @@ fn check_group(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
 /// Returns the fault of the inode that an entry refers to, and true if the reference counts.
 fn judge(state: &State<'_>, entry: &Entry<'_>, position: u32) -> (Option<ProblemKind>, bool) {
     let is_reserved = entry.inode < state.geometry.first_inode && entry.inode != ROOT;
-    let is_orphan_file = entry.inode == state.raw.orphan_file_inode.get();
-    if is_reserved || is_orphan_file || !state.geometry.has_inode(entry.inode) {
+    let is_own =
+        entry.inode == state.raw.orphan_file_inode.get() || state.is_quota_file(entry.inode);
+    if is_reserved || is_own || !state.geometry.has_inode(entry.inode) {
         return (Some(ProblemKind::EntryInodeOutOfRange), false);
     }
     let inode = state.inodes[entry.inode];

@@ -83,6 +83,7 @@ fn check_mode(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
         JOURNAL => is_in_use.then_some(ProblemKind::JournalInodeNotClear),
         RESIZE if !has_resize_inode => has_blocks.then_some(ProblemKind::ResizeInodeNotClear),
         RESIZE => (mode & TYPE_MASK != 0 && !is_regular).then_some(ProblemKind::ReservedInodeMode),
+        QUOTA_FIRST..=QUOTA_LAST if state.is_quota_file(slot.number) => None,
         QUOTA_FIRST..=QUOTA_LAST => is_in_use.then_some(ProblemKind::QuotaInodeNotClear),
         BOOT_LOADER => (file_type == FileType::Directory).then_some(ProblemKind::ReservedInodeMode),
         _ => (mode != 0).then_some(ProblemKind::ReservedInodeMode),

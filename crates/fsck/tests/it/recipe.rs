@@ -34,7 +34,7 @@ const FILES: [&str; 7] = [
     include_str!("../corpus/htree.txt"),
     include_str!("../corpus/journal.txt"),
 ];
-const FILES_OF_EXT4: [&str; 11] = [
+const FILES_OF_EXT4: [&str; 12] = [
     include_str!("../corpus/ext4-superblock.txt"),
     include_str!("../corpus/ext4-groups.txt"),
     include_str!("../corpus/ext4-bitmaps.txt"),
@@ -43,6 +43,7 @@ const FILES_OF_EXT4: [&str; 11] = [
     include_str!("../corpus/ext4-directories.txt"),
     include_str!("../corpus/ext4-meta-groups.txt"),
     include_str!("../corpus/ext4-orphans.txt"),
+    include_str!("../corpus/ext4-quotas.txt"),
     include_str!("../corpus/ext4-multi-mount.txt"),
     include_str!("../corpus/ext4-values.txt"),
     include_str!("../corpus/ext4-inline.txt"),

@@ -33,8 +33,8 @@ const SET_EXTENDED: u32 = 0x401C_5820;
 /// Size of `struct fsxattr`, which starts with the flags.
 const EXTENDED_BYTES: usize = 28;
 
-/// Offset of the project id in it.
-const PROJECT_OFFSET: usize = 12;
+/// Place of the project id in it.
+const PROJECT: core::ops::Range<usize> = 12..16;
 /// `FS_XFLAG_HASATTR`, which is read-only.
 const HAS_ATTRIBUTES: u32 = 0x8000_0000;
 
@@ -82,18 +82,20 @@ fn answer(
         }
         SET_FLAGS | SET_FLAGS_32 => {
             let flags = InodeFlags::from_bits_retain(word(data)?);
-            set(served, request, &served.attributes(node)?, flags)
+            set(served, request, &served.attributes(node)?, flags, None)
         }
         GET_EXTENDED => {
-            let flags = served.attributes(node)?.flags;
+            let found = served.attributes(node)?;
             let mut answer = vec![0; EXTENDED_BYTES];
-            answer[..4].copy_from_slice(&to_extended(flags).to_ne_bytes());
+            answer[..4].copy_from_slice(&to_extended(found.flags).to_ne_bytes());
+            answer[PROJECT].copy_from_slice(&found.project.to_ne_bytes());
             Ok(answer)
         }
         SET_EXTENDED => {
             let old = served.attributes(node)?;
-            let flags = with_extended(old.flags, data)?;
-            set(served, request, &old, flags)
+            let (flags, project) = with_extended(old.flags, data)?;
+            let project = (project != old.project).then_some(project);
+            set(served, request, &old, flags, project)
         }
         GET_VERSION | GET_VERSION_32 => {
             let generation = served.attributes(node)?.generation;
@@ -108,10 +110,11 @@ fn set(
     request: &Request,
     old: &Attributes,
     flags: InodeFlags,
+    project: Option<u32>,
 ) -> Result<Vec<u8>, Failure> {
     check_rights(request, old, flags)?;
     check_settable(old, flags)?;
-    served.set_flags(old.inode, flags)?;
+    served.set_flags(old.inode, flags, project)?;
     Ok(Vec::new())
 }
 
@@ -153,19 +156,19 @@ fn to_extended(flags: InodeFlags) -> u32 {
     present.map(|(number, _)| number).sum()
 }
 
-/// Returns the flags combined with those of a `struct fsxattr`. Its other fields are refused unless
-/// zero: only project 0 exists.
-fn with_extended(mut flags: InodeFlags, data: &[u8]) -> Result<InodeFlags, Errno> {
+/// Returns the flags combined with those of a `struct fsxattr`, and the project in it. Its other
+/// fields are ignored.
+fn with_extended(mut flags: InodeFlags, data: &[u8]) -> Result<(InodeFlags, u32), Errno> {
     let numbers = word(data)?;
-    let project = word(data.get(PROJECT_OFFSET..).unwrap_or_default())?;
+    let project = word(data.get(PROJECT).unwrap_or_default())?;
     let known: u32 = EXTENDED.iter().map(|(number, _)| number).sum();
-    if numbers & !(known | HAS_ATTRIBUTES) != 0 || project != 0 {
+    if numbers & !(known | HAS_ATTRIBUTES) != 0 {
         return Err(Errno::EOPNOTSUPP);
     }
     for (number, flag) in EXTENDED {
         flags.set(flag, numbers & number != 0);
     }
-    Ok(flags)
+    Ok((flags, project))
 }
 
 #[cfg(test)]
@@ -175,7 +178,7 @@ mod tests {
     fn extended(numbers: u32, project: u8) -> [u8; EXTENDED_BYTES] {
         let mut data = [0; EXTENDED_BYTES];
         data[..4].copy_from_slice(&numbers.to_ne_bytes());
-        data[PROJECT_OFFSET] = project;
+        data[PROJECT.start] = project;
         data
     }
 
@@ -183,14 +186,12 @@ mod tests {
     fn seven_flags_have_two_numbers() {
         let flags = InodeFlags::IMMUTABLE | InodeFlags::NO_DUMP | InodeFlags::INDEX;
         assert_eq!(to_extended(flags), 0x88);
-        let changed = with_extended(flags, &extended(0x40, 0)).ok();
-        assert_eq!(changed, Some(InodeFlags::NO_ATIME | InodeFlags::INDEX));
+        let changed = with_extended(flags, &extended(0x40, 7)).ok();
+        assert_eq!(changed, Some((InodeFlags::NO_ATIME | InodeFlags::INDEX, 7)));
     }
 
     #[test]
-    fn projects_and_unknown_numbers_are_refused() {
-        for data in [extended(0, 1), extended(0x800, 0)] {
-            assert!(with_extended(InodeFlags::empty(), &data).is_err());
-        }
+    fn unknown_numbers_are_refused() {
+        assert!(with_extended(InodeFlags::empty(), &extended(0x800, 0)).is_err());
     }
 }

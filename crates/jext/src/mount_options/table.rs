@@ -68,7 +68,7 @@ rows! {
     NoEffect ["dioread_nolock" "nodioread_nolock" "dioread_lock"] "locks of Linux";
     NoEffect ["init_itable" "init_itable=N" "noinit_itable"] "a block of the inode table is initialised at its first use";
     NoEffect ["debug" "warn_on_error" "nowarn_on_error"] "messages go to standard error, or to `--log`";
-    NoEffect ["noquota" "usrjquota=" "grpjquota="] "there are no quotas";
+    NoEffect ["noquota" "usrjquota=" "grpjquota="] "owners are counted by the feature `quota`, and limits are not enforced";
     NoEffect ["dax=never" "dax=inode"] "there is a page cache";
     NoEffect ["inlinecrypt"] "encryption is not supported, and volumes with it are refused";
     NoEffect ["lazytime" "nolazytime" "mand" "nomand" "iversion" "noiversion" "silent" "loud"] "of mount(8)";
@@ -80,7 +80,7 @@ rows! {
     Refused ["sb=N"] "the first superblock is used; e2fsck -b N repairs it from another one";
     Refused ["journal_dev=N"] "name the device with journal_path=";
     Refused ["abort"] "nothing simulates an error";
-    Refused ["quota" "usrquota" "grpquota" "prjquota" "usrjquota=TEXT" "grpjquota=TEXT" "jqfmt=TEXT"] "there are no quotas";
+    Refused ["quota" "usrquota" "grpquota" "prjquota" "usrjquota=TEXT" "grpjquota=TEXT" "jqfmt=TEXT"] "limits are not enforced; owners are counted by the feature `quota`";
     Refused ["dax" "dax=always"] "there is a page cache";
     Refused ["max_dir_size_kb=N"] "directories have no limit of their own";
     Refused ["debug_want_extra_isize=N"] "new inodes have the size that the superblock wants";

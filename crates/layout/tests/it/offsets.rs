@@ -7,6 +7,7 @@ use layout::group::{GroupDescriptor, GroupDescriptor64};
 use layout::inode::{Inode, InodeExtra};
 use layout::journal::{BlockTail, CommitBlock, Header, JournalSuperblock, RevokeHeader};
 use layout::multi_mount::MultiMountBlock;
+use layout::quota;
 use layout::superblock::Superblock;
 use layout::tag::{BlockTag, BlockTag3};
 use layout::{acl, attribute, extent, fast_commit, htree, orphan};
@@ -242,6 +243,39 @@ fn directories() {
     check!(htree::Tail as T {
         dt_reserved reserved: 0,
         dt_checksum checksum: 4,
+    });
+}
+
+#[test]
+fn quota_files() {
+    check!(quota::Header as T {
+        dqh_magic magic: 0x00,
+        dqh_version version: 0x04,
+        dqi_bgrace space_grace: 0x08,
+        dqi_igrace inode_grace: 0x0C,
+        dqi_flags flags: 0x10,
+        dqi_blocks blocks: 0x14,
+        dqi_free_blk free_block: 0x18,
+        dqi_free_entry block_with_room: 0x1C,
+    });
+    check!(quota::DataHeader as T {
+        dqdh_next_free next: 0x00,
+        dqdh_prev_free previous: 0x04,
+        dqdh_entries entries: 0x08,
+        dqdh_pad1 pad: 0x0A,
+        dqdh_pad2 pad_more: 0x0C,
+    });
+    check!(quota::Entry as T {
+        dqb_id id: 0x00,
+        dqb_pad pad: 0x04,
+        dqb_ihardlimit inode_hard: 0x08,
+        dqb_isoftlimit inode_soft: 0x10,
+        dqb_curinodes inodes: 0x18,
+        dqb_bhardlimit space_hard: 0x20,
+        dqb_bsoftlimit space_soft: 0x28,
+        dqb_curspace space: 0x30,
+        dqb_btime space_time: 0x38,
+        dqb_itime inode_time: 0x40,
     });
 }
 

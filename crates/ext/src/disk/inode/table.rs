@@ -27,6 +27,7 @@ const END_OF_CTIME: usize = 8;
 const END_OF_MTIME: usize = 12;
 const END_OF_ATIME: usize = 16;
 const END_OF_CRTIME: usize = 24;
+const END_OF_PROJECT: usize = 32;
 
 /// Decodes an inode of the table. `geometry` is the current geometry; the superblock holds that at
 /// open.
@@ -103,6 +104,10 @@ pub(crate) fn decode(
         },
         flags,
         generation: base.generation.get(),
+        project: match superblock.has_project() && extra.bytes >= END_OF_PROJECT {
+            true => extra.fields.project.get(),
+            false => 0,
+        },
         atime: extra.time(atime, extra.fields.access_time_extra.get(), END_OF_ATIME),
         mtime: extra.time(
             mtime,
@@ -182,7 +187,7 @@ pub(crate) fn encode(superblock: &Superblock, state: &InodeState, bytes: &mut [u
     base.set_map(state.words.to_raw());
     base.generation.set(state.generation);
     base.set_attribute_block(state.attribute_block.get(), superblock.is_64bit());
-    let extra = encode_extra(state, &mut bytes[BASE_SIZE..]);
+    let extra = encode_extra(superblock, state, &mut bytes[BASE_SIZE..]);
     let word = |time: InodeTime, end| {
         if extra >= end {
             time.encode_extra().0
@@ -197,7 +202,7 @@ pub(crate) fn encode(superblock: &Superblock, state: &InodeState, bytes: &mut [u
 }
 
 /// Encodes the fields that the extra part has room for. Returns its size in bytes.
-fn encode_extra(state: &InodeState, rest: &mut [u8]) -> usize {
+fn encode_extra(superblock: &Superblock, state: &InodeState, rest: &mut [u8]) -> usize {
     if state.is_fresh && rest.len() >= EXTRA_SIZE {
         rest[..2].copy_from_slice(&(EXTRA_SIZE as u16).to_le_bytes());
     }
@@ -221,6 +226,9 @@ fn encode_extra(state: &InodeState, rest: &mut [u8]) -> usize {
         let (word, more) = crtime.encode_extra();
         extra.fields.creation_time.set(word);
         extra.fields.creation_time_extra.set(more);
+    }
+    if superblock.has_project() {
+        extra.fields.project.set(state.project);
     }
     extra.write(rest);
     extra.bytes

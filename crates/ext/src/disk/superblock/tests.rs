@@ -184,9 +184,9 @@ fn features_are_refused_by_name() {
         raw.log_cluster_size.set(3);
     });
     assert!(blocks.contains("8192"));
-    let read_only = decode(|raw| raw.read_only_compatible_bits.set(0x2101)).expect("readable");
+    let read_only = decode(|raw| raw.read_only_compatible_bits.set(0x5001)).expect("readable");
     let unknown = read_only.unknown_read_only_features.expect("two");
-    assert_eq!(unknown, "quota, project");
+    assert_eq!(unknown, "read-only, shared_blocks");
     let readable = decode(|raw| {
         raw.incompatible_bits.set(0x242);
         raw.read_only_compatible_bits.set(0x11);

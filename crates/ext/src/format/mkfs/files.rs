@@ -12,7 +12,7 @@ use zerocopy::little_endian::{U16, U32};
 use super::extents::Tree;
 use super::image::{Image, NewInode};
 use super::plan::{LOST_FOUND, Plan};
-use super::{Options, descriptor_room, journal, multi_mount, orphan_file};
+use super::{Options, descriptor_room, journal, multi_mount, orphan_file, quota};
 use crate::disk::run::Run;
 use crate::error::Result;
 
@@ -33,6 +33,7 @@ pub(super) fn populate(plan: &mut Plan, options: &Options) -> Result<Image> {
     if plan.features.incompatible.contains(Incompatible::MMP) {
         multi_mount::make(plan, options, &mut image)?;
     }
+    quota::make(plan, &mut image)?;
     if plan.features.compatible.contains(Compatible::ORPHAN_FILE) {
         orphan_file::make(plan, &mut image)?;
     }

@@ -19,14 +19,21 @@ pub(super) struct HiddenFile {
     nodes: Vec<(BlockNr, Block)>,
 }
 
-/// Adds a file of `count` blocks from a goal on.
-pub(super) fn add(
-    plan: &Plan,
-    image: &mut Image,
-    nr: InodeNr,
-    goal: BlockNr,
-    count: u32,
-) -> Result<HiddenFile> {
+/// A file to add.
+pub(super) struct Hidden {
+    pub(super) nr: InodeNr,
+    /// The place of its blocks.
+    pub(super) goal: BlockNr,
+    /// Size in bytes.
+    pub(super) size: u64,
+    pub(super) flags: InodeFlags,
+}
+
+/// Adds a file without contents.
+pub(super) fn add(plan: &Plan, image: &mut Image, hidden: &Hidden) -> Result<HiddenFile> {
+    let Hidden { nr, goal, .. } = *hidden;
+    let block_bytes = u64::from(plan.geometry.block_bytes);
+    let count = hidden.size.div_ceil(block_bytes) as u32;
     let mut file = if plan.has_extents() {
         file_of_extents(plan, image, nr, goal, count)?
     } else {
@@ -44,10 +51,10 @@ pub(super) fn add(
             mode: mode::REGULAR | 0o600,
             owner: (0, 0),
             links: 1,
-            size: u64::from(count) * u64::from(plan.geometry.block_bytes),
+            size: hidden.size,
             blocks: u64::from(count) + node_count,
             words: file.words,
-            flags: file.flags,
+            flags: file.flags | hidden.flags,
         },
     );
     Ok(file)

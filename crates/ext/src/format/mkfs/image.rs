@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use layout::inode::{EXTRA_SIZE, Inode, InodeExtra, InodeFlags};
+use layout::quota::QuotaKind;
 use layout::time::InodeTime;
 use layout::{Block, BlockNr, InodeNr};
 use zerocopy::little_endian::{U16, U32};
@@ -33,6 +34,8 @@ pub(super) struct Image {
     pub(super) fast_commit_blocks: u32,
     /// The block of multiple mount protection, and the interval of its renewal in seconds.
     pub(super) multi_mount: Option<(BlockNr, u16)>,
+    /// The quota files.
+    pub(super) quotas: Vec<(QuotaKind, InodeNr)>,
     /// The block map of the journal inode, then the two halves of its size: the copy in the
     /// superblock.
     pub(super) journal_backup: Option<[u32; 17]>,

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use block::BlockDevice;
 use layout::feature::{Compatible, Incompatible};
+use layout::inode::InodeFlags;
 use layout::superblock as disk;
 use layout::{BlockNr, GroupNr, InodeNr};
 use zerocopy::FromBytes;
 
+use super::hidden_file::{self, Hidden};
 use super::plan::Plan;
-use super::{JournalOption, JournalPlace, Options, defaults, hidden_file};
+use super::{JournalOption, JournalPlace, Options, defaults};
 use crate::disk::log::{LOG_BLOCKS_MAX, LOG_BLOCKS_MIN};
 use crate::error::{Corrupt, Error, Result};
 use crate::format::mkfs::image::Image;
@@ -35,8 +37,14 @@ pub(super) fn make(plan: &mut Plan, options: &Options, image: &mut Image) -> Res
             ))
         }
     };
-    let file = hidden_file::add(plan, image, InodeNr::JOURNAL, goal, count)?;
     let size = u64::from(count) * u64::from(geometry.block_bytes);
+    let file = Hidden {
+        nr: InodeNr::JOURNAL,
+        goal,
+        size,
+        flags: InodeFlags::empty(),
+    };
+    let file = hidden_file::add(plan, image, &file)?;
     let mut backup = [0; 17];
     backup[..15].copy_from_slice(&file.words);
     backup[15] = (size >> 32) as u32;

@@ -8,6 +8,7 @@
 use block::Geometry as DeviceGeometry;
 use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
 use layout::inode::BASE_SIZE;
+use layout::quota::QuotaKind;
 use layout::superblock::{Backups, GOOD_OLD_FIRST_INODE};
 use layout::{BlockNr, InodeNr};
 
@@ -40,8 +41,8 @@ const TOO_SMALL: Error = Error::Invalid("the device is too small for a file syst
 
 /// The inode of `lost+found`: the first that is not reserved.
 pub(super) const LOST_FOUND: InodeNr = InodeNr::new(11);
-/// The inode of the orphan file: the next one.
-pub(super) const ORPHAN_FILE: InodeNr = InodeNr::new(12);
+/// The inode of project quotas: the next one.
+pub(super) const PROJECT_QUOTA: InodeNr = InodeNr::new(12);
 
 /// The parameters of the new volume.
 #[derive(Debug, Clone)]
@@ -49,6 +50,8 @@ pub(super) struct Plan {
     pub(super) geometry: Geometry,
     pub(super) metadata: GroupMetadata,
     pub(super) features: Features,
+    /// The kinds of owners that have a quota file.
+    pub(super) quotas: Vec<QuotaKind>,
     pub(super) sums: Sums,
     pub(super) reserved_blocks: u64,
     pub(super) uuid: [u8; 16],
@@ -137,9 +140,10 @@ pub(super) fn plan(device: &DeviceGeometry, options: &Options) -> Result<Plan> {
             );
         }
     };
-    if geometry.inode_count < last_inode(features).get() {
+    let quotas = quotas(options, features)?;
+    if geometry.inode_count < last_inode(features, &quotas).get() {
         return Err(Error::Invalid(
-            "there would be fewer than the 11 inodes that every file system has, or the 12 with an orphan file: ask for more, or for a larger device",
+            "there would be fewer than the 11 inodes that every file system has, and one each for an orphan file and project quotas: ask for more, or for a larger device",
         ));
     }
     let mut label = [0; LABEL_MAX];
@@ -150,6 +154,7 @@ pub(super) fn plan(device: &DeviceGeometry, options: &Options) -> Result<Plan> {
         metadata: GroupMetadata::new(&geometry, is_flexible)?,
         geometry,
         features,
+        quotas,
         sums: Sums::new(features, &uuid),
         reserved_blocks: counts.reserved,
         uuid,
@@ -162,17 +167,50 @@ pub(super) fn plan(device: &DeviceGeometry, options: &Options) -> Result<Plan> {
 }
 
 /// Returns the last inode of the first files.
-fn last_inode(features: Features) -> InodeNr {
-    match features.compatible.contains(Compatible::ORPHAN_FILE) {
-        true => ORPHAN_FILE,
-        false => LOST_FOUND,
+fn last_inode(features: Features, quotas: &[QuotaKind]) -> InodeNr {
+    let has_orphan_file = features.compatible.contains(Compatible::ORPHAN_FILE);
+    let has_projects = quotas.contains(&QuotaKind::Project);
+    InodeNr::new(LOST_FOUND.get() + u32::from(has_orphan_file) + u32::from(has_projects))
+}
+
+/// Returns the kinds of owners that get a quota file.
+fn quotas(options: &Options, features: Features) -> Result<Vec<QuotaKind>> {
+    let has = |bits| features.read_only_compatible.contains(bits);
+    if !has(ReadOnlyCompatible::QUOTA) {
+        return match &options.quota_kinds {
+            None => Ok(Vec::new()),
+            Some(_) => Err(Error::Invalid("quotatype is of use with quota only")),
+        };
     }
+    let has_project = has(ReadOnlyCompatible::PROJECT);
+    let all = QuotaKind::ALL.into_iter();
+    let usual = || {
+        all.clone()
+            .filter(|kind| has_project || *kind != QuotaKind::Project)
+    };
+    let mut kinds = options
+        .quota_kinds
+        .clone()
+        .unwrap_or_else(|| usual().collect());
+    kinds.sort_unstable();
+    kinds.dedup();
+    if kinds.contains(&QuotaKind::Project) && !has_project {
+        return Err(Error::Invalid(
+            "quotas of projects need the feature project",
+        ));
+    }
+    Ok(kinds)
 }
 
 impl Plan {
     /// Returns the last inode of the first files; all before it are in use or reserved.
     pub(super) fn last_inode(&self) -> InodeNr {
-        last_inode(self.features)
+        last_inode(self.features, &self.quotas)
+    }
+
+    /// Returns the inode of the orphan file: the last of the first files.
+    pub(super) fn orphan_file(&self) -> InodeNr {
+        self.last_inode()
     }
 }
 
@@ -244,6 +282,16 @@ fn features(options: &Options, resolved: &Resolved) -> Result<Features> {
             features.compatible.contains(Compatible::ORPHAN_FILE)
                 && !features.compatible.contains(Compatible::HAS_JOURNAL),
             "orphan_file needs has_journal",
+        ),
+        (
+            has(ReadOnlyCompatible::QUOTA)
+                && features.incompatible.contains(Incompatible::EA_INODE),
+            "quota excludes ea_inode here: the shares of values are not counted",
+        ),
+        (
+            has(ReadOnlyCompatible::PROJECT)
+                && options.inode_bytes.is_some_and(|bytes| bytes < 256),
+            "project needs inodes of 256 bytes or more",
         ),
         (
             features.incompatible.contains(Incompatible::IS_64BIT)

@@ -2,6 +2,7 @@
 
 use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible};
 use layout::inode::EXTRA_SIZE;
+use layout::quota::QuotaKind;
 use layout::superblock::{
     Backups, CHECKSUM_CRC32C, DYNAMIC_REVISION, DefaultMountOptions, ErrorPolicy,
     JOURNAL_BACKUP_BLOCKS, MAGIC, MOUNT_COUNT_UNLIMITED, MiscFlags, OS_LINUX, State, Superblock,
@@ -11,7 +12,7 @@ use zerocopy::FromZeros;
 use zerocopy::little_endian::U32;
 
 use super::groups::FLEX_GROUPS_LOG;
-use super::plan::{ORPHAN_FILE, Plan};
+use super::plan::Plan;
 use super::{JournalOption, Options, Profile};
 use crate::disk::superblock::split_time;
 use crate::format::mkfs::image::Image;
@@ -53,6 +54,14 @@ pub(super) fn superblock(plan: &Plan, options: &Options, image: &Image) -> Super
         raw.wanted_extra_inode_size.set(EXTRA_SIZE as u16);
     }
     extended(&mut raw, plan);
+    for (kind, nr) in &image.quotas {
+        let field = match kind {
+            QuotaKind::User => &mut raw.user_quota_inode,
+            QuotaKind::Group => &mut raw.group_quota_inode,
+            QuotaKind::Project => &mut raw.project_quota_inode,
+        };
+        field.set(nr.get());
+    }
     if let Some((block, seconds)) = image.multi_mount {
         raw.mmp_block.set(block.get());
         raw.mmp_update_interval.set(seconds);
@@ -72,7 +81,7 @@ fn extended(raw: &mut Superblock, plan: &Plan) {
     }
     let compatible = plan.features.compatible;
     if compatible.contains(Compatible::ORPHAN_FILE) {
-        raw.orphan_file_inode.set(ORPHAN_FILE.get());
+        raw.orphan_file_inode.set(plan.orphan_file().get());
     }
     let read_only = plan.features.read_only_compatible;
     if read_only.contains(ReadOnlyCompatible::METADATA_CSUM) {

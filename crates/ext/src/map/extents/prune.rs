@@ -237,8 +237,7 @@ impl Pruner<'_, '_> {
         if self.core.tuning.forces_restarts {
             return least;
         }
-        let journal = self.core.journal.as_ref();
-        let most = journal.map_or(u32::MAX, |journal| journal.max_credits());
+        let most = self.core.max_credits().unwrap_or(u32::MAX);
         Credits {
             blocks: SEGMENT.blocks.min(most).max(least.blocks),
             revokes: SEGMENT.revokes.min(most).max(least.revokes),

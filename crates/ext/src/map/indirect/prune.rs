@@ -86,8 +86,7 @@ fn segment(core: &Core) -> Credits {
             revokes: 1,
         });
     }
-    let journal = core.journal.as_ref();
-    let most = journal.map_or(u32::MAX, |journal| journal.max_credits());
+    let most = core.max_credits().unwrap_or(u32::MAX);
     Credits {
         blocks: SEGMENT.blocks.min(most),
         revokes: SEGMENT.revokes.min(most),

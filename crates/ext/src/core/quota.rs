@@ -1,0 +1,129 @@
+//! Accounting of quotas: an inode's share in the counts of its owners is changed in the handle that
+//! changes the inode in its table, and nowhere else.
+//!
+//! The share follows from the bytes of the inode: its held space, and one inode if it has links. So
+//! an inode stops counting when its last link goes, and its space when its blocks are freed.
+
+use jbd2::Credits;
+use layout::InodeNr;
+use layout::inode::{BASE_SIZE, Inode, InodeExtra};
+use zerocopy::FromBytes;
+
+use super::Core;
+use super::handle::Handle;
+use crate::cache::quotas::{Owners, QuotaFile, Share};
+use crate::disk::inode::table;
+use crate::error::Result;
+
+/// Number of blocks of quota files that a step may dirty: those of the shares of four inodes, in
+/// three files.
+pub(crate) const CREDITS_QUOTA: u32 = 12;
+/// Size of a unit of `i_blocks` in bytes.
+const SECTOR: u64 = 512;
+/// `i_extra_isize` of an inode that has a project.
+const END_OF_PROJECT: usize = 32;
+
+impl Core {
+    /// Returns the number of blocks that each handle needs for quotas.
+    pub(crate) fn quota_credits(&self) -> u32 {
+        match self.quotas.files.is_empty() {
+            true => 0,
+            false => CREDITS_QUOTA,
+        }
+    }
+
+    /// Returns the credits of a step with those for quotas.
+    pub(super) fn with_quota(&self, credits: Credits) -> Credits {
+        Credits {
+            blocks: credits.blocks + self.quota_credits(),
+            ..credits
+        }
+    }
+
+    /// Returns the largest number of blocks that a step may ask for; none without a journal.
+    pub(crate) fn max_credits(&self) -> Option<u32> {
+        let most = self.journal.as_ref()?.max_credits();
+        Some(most.saturating_sub(self.quota_credits()))
+    }
+
+    /// Returns the share of an inode of the table in the counts of its owners; none for an inode of
+    /// the volume's own, and on a volume without quotas.
+    pub(super) fn share_of(&self, nr: InodeNr, bytes: &[u8]) -> Option<Share> {
+        if self.quotas.files.is_empty() || !self.is_counted(nr) {
+            return None;
+        }
+        let (base, extra) = Inode::ref_from_prefix(bytes).ok()?;
+        let (has_huge_file, block_bytes) =
+            (self.superblock.has_huge_file(), self.geometry().block_bytes);
+        Some(Share {
+            owners: owners(base, extra),
+            space: base.sectors(has_huge_file, block_bytes) * SECTOR,
+            inodes: u64::from(base.links_count.get() > 0 || rt::mutant!("quota/links-not-counted")),
+        })
+    }
+
+    /// Returns true if an inode has room for a project.
+    pub(crate) fn has_room_for_project(&self, nr: InodeNr) -> Result<bool> {
+        let (buffer, offset) = self.table_of(nr)?;
+        let end = offset + usize::from(self.geometry().inode_bytes);
+        let bytes = buffer.read();
+        Ok(table::extra_size(&bytes[offset + BASE_SIZE..end]) >= END_OF_PROJECT)
+    }
+
+    /// Returns true if quotas count an inode: not those of the volume's own.
+    fn is_counted(&self, nr: InodeNr) -> bool {
+        let is_own = Some(nr) == self.superblock.orphan_file()
+            || self.quotas.files.iter().any(|file| file.inode == nr);
+        nr == InodeNr::ROOT || nr >= self.geometry().first_inode && !is_own
+    }
+
+    /// Changes the counts of the owners of an inode whose share has changed.
+    pub(super) fn charge(
+        &self,
+        handle: &mut Handle<'_>,
+        old: Option<&Share>,
+        new: Option<&Share>,
+    ) -> Result<()> {
+        if old == new {
+            return Ok(());
+        }
+        for file in &self.quotas.files {
+            for (owner, change) in Share::changes(old, new, file.kind) {
+                let is_known = file.contents.lock().tree.change(owner, change);
+                if !is_known {
+                    tracing::warn!(owner, kind = file.kind.name(), "no entry in the quota file");
+                }
+            }
+            self.store_quota(handle, file)?;
+        }
+        Ok(())
+    }
+
+    /// Stores what was changed in a quota file.
+    pub(crate) fn store_quota(&self, handle: &mut Handle<'_>, file: &QuotaFile) -> Result<()> {
+        let mut contents = file.contents.lock();
+        let block_bytes = self.block_bytes();
+        let mut changed: Vec<usize> = contents.tree.take_changed();
+        changed.iter_mut().for_each(|offset| *offset /= block_bytes);
+        changed.dedup();
+        for index in changed {
+            let bytes = contents.tree.padded(index * block_bytes, block_bytes);
+            let buffer = match self.buffers.peek(contents.blocks[index]) {
+                Some(buffer) => buffer,
+                // All of its bytes are known.
+                None => self.buffers.get_new(contents.blocks[index], file.label),
+            };
+            handle.write(&buffer)?.copy_from_slice(&bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the owners of an inode.
+pub(crate) fn owners(base: &Inode, extra: &[u8]) -> Owners {
+    let has_project = table::extra_size(extra) >= END_OF_PROJECT;
+    let extra = InodeExtra::ref_from_prefix(extra).ok();
+    let project = extra.filter(|_| has_project);
+    let project = project.map_or(0, |(extra, _)| extra.project.get());
+    [base.uid(), base.gid(), project]
+}

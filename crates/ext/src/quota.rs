@@ -1,0 +1,180 @@
+//! Quota files: loading them, entries of new owners, limits.
+//!
+//! Each owner of an inode has an entry before the handle that gives it the inode starts
+//! ([`prepare`]): within a handle, counts change and no block is allocated for them. A new entry is
+//! a handle of its own; a crash after it leaves an entry without use.
+//!
+//! # Locks
+//!
+//! The lock of new entries comes behind those of inodes, and before handles.
+
+use jbd2::Credits;
+use layout::quota::{Entry, QuotaKind};
+use layout::{Block, BlockNr, FileBlock, InodeNr};
+use rt::Mutex;
+
+use crate::cache::inode::Inode;
+use crate::cache::quotas::{Contents, Owners, QuotaFile, Quotas};
+use crate::core::Core;
+use crate::disk::inode::InodeState;
+use crate::disk::kind::FileKind;
+use crate::disk::metadata::Kind;
+use crate::disk::quota::{ENTRY_BLOCKS_MAX, QuotaTree};
+use crate::error::{Corrupt, Error, Result};
+use crate::map::{FileMap, Visited};
+
+/// Number of blocks that a new entry changes: those of the file, and its inode.
+const CREDITS_ENTRY: u32 = ENTRY_BLOCKS_MAX + 1;
+/// Largest size of a quota file that is loaded, in bytes: more than a million owners.
+const BYTES_MAX: u64 = 128 << 20;
+
+/// Loads the quota files that the superblock names.
+///
+/// # Errors
+/// - [`Corrupt::Quota`] if a file is damaged.
+pub(crate) fn load(core: &Core) -> Result<Quotas> {
+    let mut quotas = Quotas::default();
+    for (kind, nr) in core.superblock.quota_inodes() {
+        quotas.files.push(load_file(core, kind, nr)?);
+    }
+    Ok(quotas)
+}
+
+fn load_file(core: &Core, kind: QuotaKind, nr: InodeNr) -> Result<QuotaFile> {
+    let damaged = |why| Error::from(Corrupt::Quota { inode: nr, why });
+    let inode = match Inode::load(core, nr) {
+        Err(Error::NotFound) => return Err(damaged("its inode is free")),
+        inode => inode?,
+    };
+    let state = inode.state.read();
+    let is_possible = state.kind == FileKind::Regular && state.size <= BYTES_MAX;
+    if !is_possible {
+        return Err(damaged("it is no regular file, or too large"));
+    }
+    let label = Kind::Contents.of_inode(nr, state.generation);
+    let blocks = blocks_of(core, &inode, &state)?;
+    let mut bytes = Vec::new();
+    for block in &blocks {
+        let buffer = core.buffers.get(*block, label);
+        let buffer = buffer.map_err(crate::cache::buffers::Refused::of_volume)?;
+        bytes.extend_from_slice(&buffer.read());
+    }
+    if bytes.len() < state.size as usize {
+        return Err(damaged("it has a hole"));
+    }
+    bytes.truncate(state.size as usize);
+    let tree = QuotaTree::decode(kind, bytes).map_err(damaged)?;
+    Ok(QuotaFile {
+        kind,
+        inode: nr,
+        label,
+        contents: Mutex::new(Contents { tree, blocks }),
+    })
+}
+
+/// Returns the blocks of a file up to its first hole.
+fn blocks_of(core: &Core, inode: &Inode, state: &InodeState) -> Result<Vec<BlockNr>> {
+    let mut blocks = Vec::new();
+    FileMap::of(state).walk(core, inode, state, &mut |visited, run| {
+        if visited == Visited::Data(FileBlock::new(blocks.len() as u64)) {
+            blocks.extend((0..u64::from(run.count)).map(|index| run.first + index));
+        }
+        Ok(())
+    })?;
+    Ok(blocks)
+}
+
+/// Adds entries for owners that have none. The caller has no open handle.
+///
+/// # Errors
+/// - [`Error::NoSpace`] if a quota file cannot grow.
+pub(crate) fn prepare(core: &Core, owners: Owners) -> Result<()> {
+    for file in &core.quotas.files {
+        let owner = owners[file.kind as usize];
+        if !file.contents.lock().tree.contains(owner) {
+            add_entry(core, file, owner)?;
+        }
+    }
+    Ok(())
+}
+
+fn add_entry(core: &Core, file: &QuotaFile, owner: u32) -> Result<()> {
+    let _growth = core.quotas.growth.lock();
+    let mut grown = file.contents.lock().tree.clone();
+    if grown.contains(owner) {
+        return Ok(());
+    }
+    grown.insert(owner);
+    // Nothing else has this inode: its lock, which would come before that of the caller's, is not
+    // taken.
+    let mut inode = Inode::load(core, file.inode)?;
+    let mut state = inode.state.get_mut().clone();
+    while file.contents.lock().blocks.len() * core.block_bytes() < grown.len() {
+        grow(core, file, &inode, &mut state)?;
+    }
+    core.discard_window(&inode.window);
+    let mut handle = core.begin(Credits {
+        blocks: CREDITS_ENTRY,
+        revokes: 0,
+    })?;
+    file.contents.lock().tree.insert(owner);
+    if state.size < grown.len() as u64 {
+        state.size = grown.len() as u64;
+        state.store(core, &mut handle, file.inode, true)?;
+    }
+    core.store_quota(&mut handle, file)?;
+    handle.finish().map(drop)
+}
+
+/// Adds a block of zeroes to the end of a quota file.
+fn grow(core: &Core, file: &QuotaFile, inode: &Inode, state: &mut InodeState) -> Result<()> {
+    let map = FileMap::of(state);
+    let mut handle = core.begin(Credits {
+        blocks: map.credits_to_map() + 2,
+        revokes: 0,
+    })?;
+    let count = file.contents.lock().blocks.len() as u64;
+    let from = FileBlock::new(count);
+    let run = match map.find_or_allocate(core, &mut handle, inode, state, from, 1) {
+        Ok((run, _)) => run,
+        Err(error) => {
+            handle.finish()?;
+            return Err(error);
+        }
+    };
+    let buffer = core.buffers.get_new(run.first, file.label);
+    handle.replace(&buffer, Block::zeroed(core.block_bytes()).into_arc())?;
+    state.size = (count + 1) * core.block_bytes() as u64;
+    state.store(core, &mut handle, file.inode, true)?;
+    handle.finish()?;
+    file.contents.lock().blocks.push(run.first);
+    Ok(())
+}
+
+/// Returns the entries of a kind of owners, by id; none if the volume does not count it.
+pub(crate) fn entries(quotas: &Quotas, kind: QuotaKind) -> Option<Vec<Entry>> {
+    let file = quotas.files.iter().find(|file| file.kind == kind)?;
+    Some(file.contents.lock().tree.entries().collect())
+}
+
+/// Changes the entry of an owner, which is added first if it has none.
+pub(crate) fn edit(
+    core: &Core,
+    kind: QuotaKind,
+    owner: u32,
+    edit: impl FnOnce(&mut Entry),
+) -> Result<()> {
+    core.check_writable()?;
+    let file = core.quotas.files.iter().find(|file| file.kind == kind);
+    let file = file.ok_or(Error::Invalid("the volume does not count these owners"))?;
+    if !file.contents.lock().tree.contains(owner) {
+        add_entry(core, file, owner)?;
+    }
+    let mut handle = core.begin(Credits {
+        blocks: 1,
+        revokes: 0,
+    })?;
+    file.contents.lock().tree.edit(owner, edit);
+    core.store_quota(&mut handle, file)?;
+    handle.finish().map(drop)
+}

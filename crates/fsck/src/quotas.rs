@@ -1,0 +1,147 @@
+//! Quotas (`quota`): the counts in the quota files against the inodes in use.
+
+use std::collections::BTreeSet;
+
+use layout::inode::Inode;
+use layout::mode::FileType;
+use layout::quota::{
+    BLOCK_SIZE, DEPTH, DataHeader, ENTRIES_PER_BLOCK, Entry, Header, QuotaKind, ROOT_BLOCK, VERSION,
+};
+use zerocopy::FromBytes;
+
+use crate::error::Error;
+use crate::inodes;
+use crate::kind::ProblemKind;
+use crate::map::{self, Root};
+use crate::problem::Location;
+use crate::state::State;
+use crate::visit::Next;
+
+/// Largest size of a quota file that is read, in bytes.
+const BYTES_MAX: u64 = 128 << 20;
+
+/// Compares the files with the counts. The shares of values of attributes are not known, so that
+/// nothing is compared where there may be some (`ea_inode`).
+pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
+    if state.has_ea_inode() {
+        return Ok(());
+    }
+    for (kind, number) in state.quota_files() {
+        let place = Location::inode(number);
+        let Some(bytes) = contents(state, number)? else {
+            state.problem(ProblemKind::QuotaInodeInvalid, place);
+            continue;
+        };
+        let Some(found) = entries(kind, &bytes) else {
+            state.problem(ProblemKind::QuotaFileInvalid, place);
+            continue;
+        };
+        compare(state, kind, &found, &place);
+    }
+    Ok(())
+}
+
+/// Reports every owner whose counts differ.
+fn compare(state: &mut State<'_>, kind: QuotaKind, found: &[Entry], place: &Location) {
+    let mut counts = std::mem::take(state.owners.of(kind));
+    for entry in found {
+        let counted = counts.remove(&entry.id.get()).unwrap_or_default();
+        if (entry.space.get(), entry.inodes.get()) != counted {
+            let space = (entry.space.get(), counted.0);
+            let kind = ProblemKind::QuotaUsageWrong;
+            let place = place.clone();
+            state.report.add_differing(kind, place, space.0, space.1);
+        }
+    }
+    for (space, _) in counts.into_values() {
+        let (kind, place) = (ProblemKind::QuotaUsageWrong, place.clone());
+        state.report.add_differing(kind, place, 0, space);
+    }
+}
+
+/// Returns the bytes of a quota file, unless it cannot be one.
+fn contents(state: &mut State<'_>, number: u32) -> Result<Option<Vec<u8>>, Error> {
+    if !state.geometry.has_inode(number) {
+        return Ok(None);
+    }
+    let Some(inode) = inodes::read(state, number)? else {
+        return Ok(None);
+    };
+    let size = inode.size(false);
+    let is_regular = FileType::from_mode(inode.mode.get()) == FileType::Regular;
+    if !is_regular || inode.links_count.get() == 0 || size > BYTES_MAX {
+        return Ok(None);
+    }
+    let blocks = blocks_of(state, number, &inode)?;
+    let mut bytes = Vec::new();
+    for block in blocks {
+        bytes.extend_from_slice(&state.block(block)?);
+    }
+    let is_whole = bytes.len() as u64 >= size;
+    bytes.truncate(size as usize);
+    Ok(is_whole.then_some(bytes))
+}
+
+/// Returns the blocks of a file up to its first hole.
+fn blocks_of(state: &mut State<'_>, number: u32, inode: &Inode) -> Result<Vec<u64>, Error> {
+    let root = Root::of(state, inode);
+    let mut blocks = Vec::new();
+    map::walk(state, number, &root, &mut |state, visit| {
+        if state.is_exhausted() {
+            return Next::Stop;
+        }
+        if !state.geometry.contains(visit.block) {
+            return Next::Skip;
+        }
+        if visit.level == 0 && visit.file_block == blocks.len() as u64 {
+            blocks.push(visit.block);
+        }
+        Next::Below
+    })?;
+    Ok(blocks)
+}
+
+/// Returns the entries of a quota file by walking its tree, unless the file is damaged.
+fn entries(kind: QuotaKind, bytes: &[u8]) -> Option<Vec<Entry>> {
+    let (header, _) = Header::ref_from_prefix(bytes).ok()?;
+    let is_known = header.magic.get() == kind.magic() && header.version.get() == VERSION;
+    let blocks = header.blocks.get();
+    let lists = [header.free_block.get(), header.block_with_room.get()];
+    let is_known = is_known && lists.iter().all(|first| *first < blocks);
+    if !is_known || u64::from(blocks) * BLOCK_SIZE as u64 > bytes.len() as u64 {
+        return None;
+    }
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut nodes = vec![(ROOT_BLOCK, 0, 0_u32)];
+    while let Some((node, level, prefix)) = nodes.pop() {
+        if node < ROOT_BLOCK || node >= blocks || !seen.insert(node) {
+            return None;
+        }
+        let at = node as usize * BLOCK_SIZE;
+        let words = bytes[at..at + BLOCK_SIZE].chunks_exact(4);
+        for (index, word) in (0..).zip(words) {
+            let below = u32::from_le_bytes(word.try_into().ok()?);
+            let prefix = prefix << 8 | index;
+            if below == 0 {
+                continue;
+            }
+            if level + 1 < DEPTH {
+                nodes.push((below, level + 1, prefix));
+                continue;
+            }
+            if below >= blocks {
+                return None;
+            }
+            let first = below as usize * BLOCK_SIZE + size_of::<DataHeader>();
+            let slots = bytes[first..].chunks_exact(size_of::<Entry>());
+            let mut slots = slots.take(ENTRIES_PER_BLOCK);
+            let entry = slots.find_map(|slot| {
+                let entry = Entry::read_from_bytes(slot).ok()?;
+                (entry.id.get() == prefix && entry != Entry::default()).then_some(entry)
+            });
+            found.push(entry?);
+        }
+    }
+    Some(found)
+}
