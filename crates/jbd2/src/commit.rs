@@ -310,8 +310,8 @@ impl Shared {
         self.requests_at(&parts, blocks)
     }
 
-    /// Returns the requests that write blocks to parts of the journal, each given by its first block
-    /// and its number of blocks.
+    /// Returns the requests that write blocks to parts of the journal, each given by its first
+    /// block and its number of blocks.
     fn requests_at(&self, parts: &[(u32, u32)], blocks: block::Payload) -> Vec<Request> {
         let mut blocks = blocks.into_iter();
         let mut requests = Vec::new();

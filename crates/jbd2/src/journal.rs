@@ -111,8 +111,8 @@ impl Journal {
     }
 
     /// Makes a transaction durable like [`commit`](Self::commit), by a fast commit if its changes
-    /// allow that: then only the changes so far are durable. `has_changes` is true unless an earlier
-    /// [`Client::collect_changes`] has all changes of the caller.
+    /// allow that: then only the changes so far are durable. `has_changes` is true unless an
+    /// earlier [`Client::collect_changes`] has all changes of the caller.
     ///
     /// # Errors
     /// - Errors of [`Journal::commit`].

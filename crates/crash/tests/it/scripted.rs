@@ -54,8 +54,8 @@ fn a_short_workload_in_every_cell() {
     }
 }
 
-/// Names that other files get, ranges that go, and steps that tags do not describe, each between two
-/// fast commits.
+/// Names that other files get, ranges that go, and steps that tags do not describe, each between
+/// two fast commits.
 #[test]
 fn fast_commits_between_steps_of_all_kinds() {
     for cell in CELLS_FAST {

@@ -18,7 +18,7 @@
 //! | directories made, removed or moved | replaying does not count their links in Linux |
 //! | directories that get or lose blocks | replaying does not count their blocks in Linux |
 //! | modes, owners and times of directories; whiteouts, exchanged names | there is no tag |
-//! | symbolic links, devices, fifos and sockets made or changed | Linux does not take their contents |
+//! | symbolic links, devices, fifos, sockets made or changed | Linux does not take their contents |
 //! | files without extents, with journaled data or with encryption | Linux does not replay them |
 //! | extended attributes | their blocks are shared |
 //! | inodes that leave the orphan list of an earlier transaction | the list runs through them |
@@ -43,8 +43,8 @@ use crate::core::Core;
 use crate::disk::kind::FileKind;
 use crate::map::{FileMap, Mapped};
 
-/// Largest length of the tags of a fast commit in bytes: that of an area of the default length, with
-/// the largest blocks.
+/// Largest length of the tags of a fast commit in bytes: that of an area of the default length,
+/// with the largest blocks.
 const BYTES_MAX: usize = 256 * 4096;
 
 /// The reason why tags do not describe a change.

@@ -99,7 +99,7 @@ fn without_forced_writes_a_flush_follows() {
     }
 }
 
-/// What an earlier fast commit has needs nothing.
+/// Changes that an earlier fast commit has need nothing.
 #[test]
 fn what_is_durable_is_not_written_again() {
     let fast = bench(true, true);

@@ -99,7 +99,8 @@ impl Shared {
     }
 
     /// Prepares the superblock before a transaction, or a fast commit of it, is logged: it shows
-    /// the start of the log, and allows revokes and fast commits. A change is durable after the flush before the commit block.
+    /// the start of the log, and allows revokes and fast commits. A change is durable after the
+    /// flush before the commit block or the tail.
     pub(crate) fn prepare_superblock(&self, tid: Tid, start: u32, has_revokes: bool) -> Result<()> {
         let (is_log_empty, needs_revoke, has_area) = {
             let state = self.state.lock();

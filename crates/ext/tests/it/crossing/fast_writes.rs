@@ -24,7 +24,7 @@ use crate::oracle;
 use crate::rig::quiet;
 use crate::tree::{Tree, assert_same};
 
-/// What a script left behind.
+/// An image after a power cut.
 struct Cut {
     image: Image,
     /// The tree at the instant of the cut.
@@ -82,8 +82,8 @@ fn check(cut: &Cut, what: &str) {
         assert_same(&comparable(cut.tree.clone()), &comparable(tree), &who);
         assert_clean(&theirs, &who);
     }
-    // With checksums it fails at the superblock after its replay, and for the nodes of trees it takes
-    // blocks of other files.
+    // With checksums it fails at the superblock after its replay, and for the nodes of trees it
+    // takes blocks of other files.
     let has_tree = what.starts_with(changes::PIECES);
     let has_checksums = features_of(&cut.image).contains(ReadOnlyCompatible::METADATA_CSUM);
     if let Some(e2fsck) = oracle::newer_e2fsck().filter(|_| !has_checksums && !has_tree) {

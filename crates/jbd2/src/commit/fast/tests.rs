@@ -1,3 +1,5 @@
+//! Fast commits of given tags: what a recovery finds, and what is committed as a whole.
+
 use std::collections::BTreeMap;
 
 use block::{BlockDevice, DeviceError, MemoryDevice};
