@@ -122,7 +122,7 @@ impl Journal {
 
     /// Returns true if there may be fast commits.
     pub fn has_fast_commits(&self) -> bool {
-        self.shared.state.lock().fast.is_possible()
+        self.shared.has_fast_commits
     }
 
     /// Commits the running transaction, and waits for the committing one. Returns the last

@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) client: Arc<dyn Client>,
     pub(crate) counters: Counters,
+    /// True if there may be fast commits.
+    pub(crate) has_fast_commits: bool,
     /// The superblock as it is on the device, or is being written.
     pub(crate) superblock: Mutex<Superblock>,
     pub(crate) state: Mutex<JournalState>,
@@ -106,6 +108,7 @@ impl Shared {
             limits: state.limits,
             client,
             counters: Counters::default(),
+            has_fast_commits: state.fast.is_possible(),
             superblock: Mutex::new(superblock),
             state: Mutex::new(state),
             checkpoint: Mutex::new(CheckpointList::default()),
