@@ -17,6 +17,7 @@
 //!
 //! The lock order is that of [`super`].
 
+mod children;
 mod credits;
 mod described;
 mod settle;
@@ -27,6 +28,7 @@ use jbd2::{Buffer, Credits};
 use layout::InodeNr;
 use rt::RwLockWriteGuard;
 
+use self::children::lock_children;
 use self::credits::credits_to_rename;
 use super::create::{publish, undo_inode};
 use super::unlink::{drop_directory, drop_link, end_removal, find_child};
@@ -559,30 +561,6 @@ fn hold(
     let new = dir::hold(core, &target.directory, directories.target(), target.name)?;
     held.extend(old.into_iter().chain(new));
     Ok(held)
-}
-
-type Guard<'a> = RwLockWriteGuard<'a, InodeState>;
-
-/// Locks the moved inode and the existing one: a directory first, two of a kind by number.
-fn lock_children<'a>(
-    moved: &'a Arc<Inode>,
-    existing: Option<&'a Arc<Inode>>,
-) -> (Guard<'a>, Option<Guard<'a>>) {
-    let place = |inode: &Inode| {
-        let by_number = rt::mutant!("names/children-locked-by-number");
-        (by_number || inode.kind != FileKind::Directory, inode.nr)
-    };
-    match existing {
-        Some(existing) if place(existing) < place(moved) => {
-            let other = existing.state.write();
-            (moved.state.write(), Some(other))
-        }
-        Some(existing) => {
-            let state = moved.state.write();
-            (state, Some(existing.state.write()))
-        }
-        None => (moved.state.write(), None),
-    }
 }
 
 fn store_parents(
