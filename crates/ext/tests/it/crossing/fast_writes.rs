@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
 use ext::options::DataMode;
-use ext::{MountOptions, Volume};
+use ext::{Error, MountOptions, Volume};
 use layout::feature::ReadOnlyCompatible;
 use layout::superblock::{OFFSET, SIZE, Superblock};
 use testkit::{privilege, tool};
@@ -132,6 +132,33 @@ fn fast_commits_with_other_features_are_replayed_by_all() {
             assert!(cut.stats.fast_commits > 0, "{what}");
             check(&cut, &what);
         }
+    }
+}
+
+/// Blocks that a write converts besides its own are described, too: a later write to them changes
+/// no metadata.
+#[test]
+fn what_a_write_converts_besides_its_blocks_is_described() {
+    let run = |mutant| {
+        let config = sim::Config {
+            mutant,
+            ..sim::Config::fair(1)
+        };
+        let work = || {
+            let options = quiet(DataMode::Ordered);
+            cut(1024, &["-m", "0"], options, changes::converted_sides)
+        };
+        let cut = sim::run(config, work).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(cut.value.stats.fast_commits, 1);
+        cut.value
+    };
+    check(&run(None), "a side of a conversion on a full volume");
+    if rt::mutant::IS_POSSIBLE {
+        // The part alone cannot be split off by a replay, either.
+        let image = run(Some("fast-commit/converted-sides-not-noted")).image;
+        let options = MountOptions::default();
+        let opened = Volume::open(image.device(), None, options);
+        assert!(matches!(opened, Err(Error::NoSpace)), "nobody notices");
     }
 }
 
