@@ -62,12 +62,18 @@ impl FastState {
         }
         self.is_refused = false;
         self.next_callers = 0;
+        self.callers = 0;
     }
 
-    /// Starts a collection of changes.
+    /// Returns true if all collections are durable.
+    pub(crate) fn has_completed(&self) -> bool {
+        self.completed >= self.started
+    }
+
+    /// Starts a collection of changes. It serves those who wait for one that has failed, too.
     pub(crate) fn start(&mut self) {
         self.started += 1;
-        self.callers = core::mem::take(&mut self.next_callers);
+        self.callers += core::mem::take(&mut self.next_callers);
     }
 
     /// Ends a collection that is durable. Returns the number of callers that it has served.
@@ -83,7 +89,7 @@ impl FastState {
             self.next_callers += 1;
             self.started + 1
         } else {
-            self.callers += u32::from(self.completed < self.started);
+            self.callers += u32::from(!self.has_completed());
             self.started
         }
     }

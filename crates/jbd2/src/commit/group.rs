@@ -47,6 +47,9 @@ impl Shared {
             return Ok(());
         }
         let may_be_fast = state.fast.is_possible() && state.running_tid() == Some(tid);
+        if may_be_fast && !has_changes && state.fast.has_completed() {
+            return Ok(());
+        }
         let membership = match may_be_fast {
             true => Membership::Fast(state.fast.join(has_changes)),
             false => Membership::Caller,
