@@ -300,3 +300,35 @@ fn a_full_transaction_is_committed_among_fast_commits() {
             .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
 }
+
+/// Callers that come one after another without a pause leave the daemon no turn.
+#[test]
+fn a_transaction_that_is_due_is_committed_as_a_whole() {
+    const ROUNDS: u64 = 60;
+    for seed in 0..20 {
+        let run = || {
+            let interval = Nanos::from_millis(20);
+            let bench = slow_bench(interval);
+            bench.describe(1);
+            let began = rt::monotonic();
+            let threads = [1, 2, 3].map(|nr| {
+                let bench = Arc::clone(&bench);
+                rt::spawn("caller", move || {
+                    for _ in 0..ROUNDS {
+                        let tid = bench.change(nr);
+                        bench.journal.commit_fast(tid, true).unwrap();
+                    }
+                })
+            });
+            for thread in threads {
+                thread.join().expect("no thread panics");
+            }
+            let took = rt::monotonic().saturating_sub(began);
+            let (fast, whole) = bench.counts();
+            // A fast commit may be in progress when the transaction is due.
+            assert!(fast > whole && whole >= took.get() / (interval.get() * 2));
+        };
+        sim::run(sim::Config::random(seed), run)
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
