@@ -93,6 +93,15 @@ impl FastState {
             self.started
         }
     }
+
+    /// Removes a caller that gives up waiting for a collection.
+    pub(crate) fn leave(&mut self, number: u64) {
+        let callers = match number > self.started {
+            true => &mut self.next_callers,
+            false => &mut self.callers,
+        };
+        *callers = callers.saturating_sub(1);
+    }
 }
 
 #[cfg(test)]
@@ -125,5 +134,18 @@ mod tests {
         assert_eq!((fast.complete(), fast.completed), (2, 1));
         fast.start();
         assert_eq!((fast.complete(), fast.completed), (1, 2));
+    }
+
+    #[test]
+    fn callers_that_give_up_are_not_served() {
+        let mut fast = FastState::new(10..14);
+        let (first, second) = (fast.join(true), fast.join(true));
+        fast.leave(first);
+        fast.start();
+        assert_eq!(fast.callers, 1);
+        fast.leave(second);
+        assert_eq!(fast.complete(), 0);
+        fast.leave(second);
+        assert_eq!((fast.callers, fast.next_callers), (0, 0));
     }
 }
