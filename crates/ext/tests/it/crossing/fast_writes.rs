@@ -176,6 +176,16 @@ fn changes_without_tags_are_committed_as_a_whole() {
     }
 }
 
+/// Contents within inodes are not described by tags.
+#[test]
+fn a_volume_with_contents_within_inodes_gets_no_fast_commits() {
+    let arguments = ["-I", "256", "-O", "inline_data"];
+    let cut = cut(1024, &arguments, quiet(DataMode::Ordered), CHANGES[0].1);
+    assert_eq!(cut.stats.fast_commits, 0);
+    assert!(cut.stats.commits > 0);
+    check(&cut, "inline_data");
+}
+
 /// The area is used from its start again after each full commit.
 #[test]
 fn full_commits_empty_the_area() {
