@@ -76,6 +76,11 @@ impl Shared {
         } else if self.commit_is_due(&state, rt::monotonic()).0 {
             // The daemon did not commit it while another thread was committing.
             self.work.notify_one();
+            return state;
+        }
+        if state.fast.is_possible() && state.commit_wanted == Some(tid) {
+            // The callers may wait for a fast commit only.
+            self.work.notify_one();
         }
         state
     }

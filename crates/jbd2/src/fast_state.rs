@@ -62,12 +62,18 @@ impl FastState {
         }
         self.is_refused = false;
         self.next_callers = 0;
+        self.callers = 0;
     }
 
-    /// Starts a collection of changes.
+    /// Returns true if all collections are durable.
+    pub(crate) fn has_completed(&self) -> bool {
+        self.completed >= self.started
+    }
+
+    /// Starts a collection of changes. It serves those who wait for one that has failed, too.
     pub(crate) fn start(&mut self) {
         self.started += 1;
-        self.callers = core::mem::take(&mut self.next_callers);
+        self.callers += core::mem::take(&mut self.next_callers);
     }
 
     /// Ends a collection that is durable. Returns the number of callers that it has served.
@@ -83,9 +89,18 @@ impl FastState {
             self.next_callers += 1;
             self.started + 1
         } else {
-            self.callers += u32::from(self.completed < self.started);
+            self.callers += u32::from(!self.has_completed());
             self.started
         }
+    }
+
+    /// Removes a caller that gives up waiting for a collection.
+    pub(crate) fn leave(&mut self, number: u64) {
+        let callers = match number > self.started {
+            true => &mut self.next_callers,
+            false => &mut self.callers,
+        };
+        *callers = callers.saturating_sub(1);
     }
 }
 
@@ -119,5 +134,18 @@ mod tests {
         assert_eq!((fast.complete(), fast.completed), (2, 1));
         fast.start();
         assert_eq!((fast.complete(), fast.completed), (1, 2));
+    }
+
+    #[test]
+    fn callers_that_give_up_are_not_served() {
+        let mut fast = FastState::new(10..14);
+        let (first, second) = (fast.join(true), fast.join(true));
+        fast.leave(first);
+        fast.start();
+        assert_eq!(fast.callers, 1);
+        fast.leave(second);
+        assert_eq!(fast.complete(), 0);
+        fast.leave(second);
+        assert_eq!((fast.callers, fast.next_callers), (0, 0));
     }
 }

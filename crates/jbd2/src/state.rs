@@ -272,6 +272,13 @@ impl JournalState {
         self.running.as_ref().map(|running| running.transaction.tid)
     }
 
+    /// Returns true if the running transaction takes no further handle.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.running
+            .as_ref()
+            .is_some_and(|running| running.is_closing)
+    }
+
     /// Returns the number of the next commit block.
     pub(crate) fn next_committed(&self) -> Tid {
         self.running_tid().unwrap_or(self.next)

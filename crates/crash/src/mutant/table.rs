@@ -182,6 +182,7 @@ named! {
     "error/failed-pages-taken-again": "a call writes each dirty page once, and ends when all writes fail", by "ext/tests/it/failures/transient.rs",
     "error/writer-not-stopped": "a writer learns that nothing can be written before memory is used up", by "ext/tests/it/failures/no_room.rs",
     "extents/blocks-behind-end-kept": "blocks that were allocated behind the end of a file are freed with it", by "ext/tests/it/ext4/pitfalls.rs",
+    "fast-commit/converted-sides-not-noted": "blocks that a write converts besides its own are described", by "ext/tests/it/crossing/fast_writes.rs",
     "free/forgotten-before-freed": "a block of metadata that cannot be freed keeps its contents", by "ext/tests/it/damage/kept.rs",
     "free/map-block-forgotten-late": "without a journal, a map block is forgotten before it can be somebody else's", by "ext/tests/it/locking.rs",
     "groups/copies-not-counted": "the bitmap of an uninitialised group has the copy of its meta block group's descriptors", by "ext/tests/it/ext4/meta_groups.rs",

@@ -151,9 +151,13 @@ impl Superblock {
         self.has_orphan_file().then_some(nr)
     }
 
-    /// Returns true if commits may be fast ones.
+    /// Returns true if commits may be fast ones. Tags do not describe contents within inodes, nor
+    /// usage that is counted, as Linux replays them.
     pub(crate) fn has_fast_commit(&self) -> bool {
+        let counted = ReadOnlyCompatible::QUOTA | ReadOnlyCompatible::PROJECT;
         self.features.compatible.contains(Compatible::FAST_COMMIT)
+            && !self.has_inline_data()
+            && !self.features.read_only_compatible.intersects(counted)
     }
 
     /// Returns true if directories may be indexed.

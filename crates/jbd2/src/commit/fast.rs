@@ -17,8 +17,9 @@
 //! transaction does not close. When the transaction is committed as a whole, the area of its fast
 //! commits is empty again.
 //!
-//! If the changes cannot be described, or the area has no room for them, or their data cannot be
-//! written, the leader commits the transaction as a whole, and it gets no further fast commit.
+//! A transaction that is full or due is committed as a whole. If the changes cannot be described, or
+//! the area has no room for them, or their data cannot be written, the leader commits the
+//! transaction as a whole, and it gets no further fast commit.
 //!
 //! Source of the method: D. Park, D. Shin, iJournaling (USENIX ATC 2017), and H. Shirwadkar et al.,
 //! FastCommit (USENIX ATC 2024).
@@ -38,7 +39,9 @@ impl Shared {
         let running = state.running_tid();
         let tid = running.filter(|tid| {
             let is_next = state.durable.next() == *tid && state.committing.is_none();
-            is_next && state.held.is_none() && !state.fast.is_refused
+            let is_due = self.commit_is_due(&state, rt::monotonic()).0;
+            let is_open = !is_due && !state.is_closing();
+            is_next && is_open && state.held.is_none() && !state.fast.is_refused
         });
         let Some(tid) = tid else {
             return self.lead_commit(state);

@@ -47,6 +47,9 @@ impl Shared {
             return Ok(());
         }
         let may_be_fast = state.fast.is_possible() && state.running_tid() == Some(tid);
+        if may_be_fast && !has_changes && state.fast.has_completed() {
+            return Ok(());
+        }
         let membership = match may_be_fast {
             true => Membership::Fast(state.fast.join(has_changes)),
             false => Membership::Caller,
@@ -108,7 +111,7 @@ impl Shared {
                 break Ok(());
             }
             if let Err(held) = state.commit_hold.check(seen) {
-                leave_group(&mut state, tid);
+                leave_group(&mut state, tid, membership);
                 break Err(held);
             }
             let is_held = state.held.is_some();
@@ -197,15 +200,18 @@ impl Shared {
 }
 
 /// Removes a caller that gives up waiting for a transaction.
-fn leave_group(state: &mut StateGuard<'_>, tid: Tid) {
+fn leave_group(state: &mut StateGuard<'_>, tid: Tid, membership: Membership) {
     if let Some(running) = &mut state.running
         && running.transaction.tid == tid
     {
-        running.callers -= 1;
+        running.callers = running.callers.saturating_sub(1);
+        if let Membership::Fast(number) = membership {
+            state.fast.leave(number);
+        }
     } else if let Some(committing) = &mut state.committing
         && committing.tid == tid
     {
-        committing.callers -= 1;
+        committing.callers = committing.callers.saturating_sub(1);
     }
 }
 

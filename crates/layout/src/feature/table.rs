@@ -117,7 +117,7 @@ features! {
     Compatible LAZY_BG "lazy_bg": Ignored, NONE, LINUX_AND_VIEW, "ext/tests/it/features.rs", "never merged into Linux; e2fsck refuses it";
     Compatible SNAPSHOT_BITMAP "snapshot_bitmap": Ignored, NONE, LINUX_AND_VIEW, "ext/tests/it/features.rs", "never merged into Linux; e2fsck refuses it";
     Compatible SPARSE_SUPER2 "sparse_super2": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/full.rs", "";
-    Compatible FAST_COMMIT "fast_commit": Written, ALL_USES, ALL, "ext/tests/it/crossing/fast_commits.rs", "fast commits are replayed, and made in internal journals";
+    Compatible FAST_COMMIT "fast_commit": Written, ALL_USES, ALL, "ext/tests/it/crossing/fast_commits.rs", "fast commits are replayed, and made in internal journals of volumes without `inline_data`, `quota` and `project`";
     Compatible STABLE_INODES "stable_inodes": Ignored, CHECKED, ALL, "ext/tests/it/features.rs", "inode numbers never change, as everywhere; the UUID stays";
     Compatible ORPHAN_FILE "orphan_file": Written, MADE_CLEARED, ALL, "ext/tests/it/ext4/orphan_file.rs", "";
     Incompatible COMPRESSION "compression": Refused, NONE, NO_PROGRAM, "ext/tests/it/features.rs", "never merged into Linux; no program reads it";

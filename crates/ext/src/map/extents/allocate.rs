@@ -15,6 +15,7 @@
 //! for lack of a node, zeroes are written to the rest of the extent, or to one side of it, and the
 //! part is converted together with it.
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use jbd2::Buffer;
@@ -373,18 +374,20 @@ fn write_into(
     let (change, nodes) = match nodes {
         Err(Error::NoSpace) => {
             let size = state.size;
-            (
-                without_split(core, inode, size, &site, whole, part)?,
-                Vec::new(),
-            )
+            let (change, blocks) = without_split(core, inode, size, &site, whole, part)?;
+            if !rt::mutant!("fast-commit/converted-sides-not-noted") {
+                let from = FileBlock::new(blocks.start);
+                handle.note_blocks(inode.nr, from, blocks.end - blocks.start);
+            }
+            (change, Vec::new())
         }
         nodes => nodes?,
     };
     Draft::new(site, change, nodes).write(core, handle, inode, state)
 }
 
-/// Returns a conversion that includes the part and needs no node, after writing zeroes to what else
-/// it converts. Blocks behind the part and the end of the file stay unwritten: e2fsck takes others
+/// Returns a conversion that includes the part and needs no node, and the blocks that it converts,
+/// after writing zeroes to those without the part. Blocks behind the part and the end of the file stay unwritten: e2fsck takes others
 /// for contents.
 fn without_split(
     core: &Core,
@@ -393,7 +396,7 @@ fn without_split(
     site: &Site,
     whole: Piece,
     part: Piece,
-) -> Result<Change> {
+) -> Result<(Change, Range<u64>)> {
     let (first, last) = (whole.file_block, whole.end());
     let mut choices = [first..part.end(), part.file_block..last, first..last];
     choices.sort_by_key(|blocks| blocks.end - blocks.start);
@@ -414,7 +417,7 @@ fn without_split(
                 zero_blocks(core, inode, side.run())?;
             }
         }
-        return Ok(change);
+        return Ok((change, blocks));
     }
     Err(Error::NoSpace)
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
 use ext::options::DataMode;
-use ext::{MountOptions, Volume};
+use ext::{Error, MountOptions, Volume};
 use layout::feature::ReadOnlyCompatible;
 use layout::superblock::{OFFSET, SIZE, Superblock};
 use testkit::{privilege, tool};
@@ -135,6 +135,33 @@ fn fast_commits_with_other_features_are_replayed_by_all() {
     }
 }
 
+/// Blocks that a write converts besides its own are described, too: a later write to them changes
+/// no metadata.
+#[test]
+fn what_a_write_converts_besides_its_blocks_is_described() {
+    let run = |mutant| {
+        let config = sim::Config {
+            mutant,
+            ..sim::Config::fair(1)
+        };
+        let work = || {
+            let options = quiet(DataMode::Ordered);
+            cut(1024, &["-m", "0"], options, changes::converted_sides)
+        };
+        let cut = sim::run(config, work).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(cut.value.stats.fast_commits, 1);
+        cut.value
+    };
+    check(&run(None), "a side of a conversion on a full volume");
+    if rt::mutant::IS_POSSIBLE {
+        // The part alone cannot be split off by a replay, either.
+        let image = run(Some("fast-commit/converted-sides-not-noted")).image;
+        let options = MountOptions::default();
+        let opened = Volume::open(image.device(), None, options);
+        assert!(matches!(opened, Err(Error::NoSpace)), "nobody notices");
+    }
+}
+
 /// Changes that tags do not describe: their transactions are committed as a whole.
 #[test]
 fn changes_without_tags_are_committed_as_a_whole() {
@@ -147,6 +174,16 @@ fn changes_without_tags_are_committed_as_a_whole() {
         );
         check(&cut, name);
     }
+}
+
+/// Contents within inodes are not described by tags.
+#[test]
+fn a_volume_with_contents_within_inodes_gets_no_fast_commits() {
+    let arguments = ["-I", "256", "-O", "inline_data"];
+    let cut = cut(1024, &arguments, quiet(DataMode::Ordered), CHANGES[0].1);
+    assert_eq!(cut.stats.fast_commits, 0);
+    assert!(cut.stats.commits > 0);
+    check(&cut, "inline_data");
 }
 
 /// The area is used from its start again after each full commit.

@@ -22,6 +22,8 @@ const AREA: u32 = 8;
 struct Given {
     tags: Mutex<Option<Vec<u8>>>,
     collected: Mutex<u32>,
+    /// The time that it takes to write ordered data.
+    writing: Nanos,
 }
 
 impl Client for Given {
@@ -32,6 +34,7 @@ impl Client for Given {
     }
 
     fn write_data_so_far(&self, _tid: Tid) -> core::result::Result<bool, DeviceError> {
+        rt::sleep(self.writing);
         Ok(false)
     }
 
@@ -56,6 +59,16 @@ struct Bench {
 }
 
 fn bench() -> Bench {
+    bench_with(AREA, None)
+}
+
+/// Returns a bench with daemons, which commit in an interval, and on which data takes a
+/// millisecond to write.
+fn slow_bench(commit_interval: Nanos) -> Arc<Bench> {
+    Arc::new(bench_with(400, Some(commit_interval)))
+}
+
+fn bench_with(area: u32, commit_interval: Option<Nanos>) -> Bench {
     let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(2000 * u64::from(BLOCK)));
     let log = Location {
         device: Arc::clone(&device),
@@ -66,16 +79,24 @@ fn bench() -> Bench {
         }],
     };
     let options = LogOptions {
-        fast_commit_blocks: AREA + 1,
+        fast_commit_blocks: area + 1,
         ..LogOptions::default()
     };
     create(&log, &options).unwrap();
-    let client = Arc::new(Given::default());
+    let client = Arc::new(Given {
+        writing: commit_interval.map_or(Nanos::ZERO, |_| Nanos::from_millis(1)),
+        ..Given::default()
+    });
     let config = Config {
         fast_commits: true,
+        commit_interval: commit_interval.unwrap_or(Nanos::from_secs(5)),
         ..Config::default()
     };
-    let journal = Journal::open_quietly(
+    let open = match commit_interval {
+        Some(_) => Journal::open,
+        None => Journal::open_quietly,
+    };
+    let journal = open(
         log.clone(),
         Arc::clone(&device),
         config,
@@ -229,6 +250,85 @@ fn callers_share_fast_commits() {
             }
             let (fast, whole) = bench.counts();
             assert!(fast >= ROUNDS && fast + whole <= THREADS * ROUNDS);
+        };
+        sim::run(sim::Config::random(seed), run)
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
+
+/// A caller that an earlier fast commit has served waits for nothing, and is no member of a group.
+#[test]
+fn a_caller_that_is_served_does_not_join() {
+    let bench = bench();
+    bench.describe(1);
+    let tid = bench.change(1);
+    bench.journal.commit_fast(tid, true).unwrap();
+    bench.journal.commit_fast(tid, false).unwrap();
+    let state = bench.journal.shared().state.lock();
+    let running = state.running.as_ref().expect("it goes on");
+    assert_eq!((running.callers, state.fast.callers), (0, 0));
+}
+
+/// The daemon sleeps, so that a transaction that is full is committed at once or very late.
+#[test]
+fn a_full_transaction_is_committed_among_fast_commits() {
+    for seed in 0..40 {
+        let run = || {
+            let bench = slow_bench(Nanos::from_secs(1000));
+            bench.describe(1);
+            let other = Arc::clone(&bench);
+            let syncing = rt::spawn("syncing", move || {
+                for _ in 0..100 {
+                    let tid = other.change(1);
+                    other.journal.commit_fast(tid, true).unwrap();
+                    other.journal.commit_fast(tid, false).unwrap();
+                }
+            });
+            for number in 0..1000 {
+                let began = rt::monotonic();
+                bench.change(2 + number % 480);
+                let waited = rt::monotonic().saturating_sub(began);
+                assert!(waited < Nanos::from_millis(100), "{waited:?}");
+                rt::sleep(Nanos::from_micros(50));
+            }
+            syncing.join().expect("no panic");
+            let (fast, whole) = bench.counts();
+            assert!(
+                fast > whole && whole > 2,
+                "{fast} fast commits, {whole} others"
+            );
+        };
+        sim::run(sim::Config::random(seed), run)
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
+
+/// Callers that come one after another without a pause leave the daemon no turn.
+#[test]
+fn a_transaction_that_is_due_is_committed_as_a_whole() {
+    const ROUNDS: u64 = 60;
+    for seed in 0..20 {
+        let run = || {
+            let interval = Nanos::from_millis(20);
+            let bench = slow_bench(interval);
+            bench.describe(1);
+            let began = rt::monotonic();
+            let threads = [1, 2, 3].map(|nr| {
+                let bench = Arc::clone(&bench);
+                rt::spawn("caller", move || {
+                    for _ in 0..ROUNDS {
+                        let tid = bench.change(nr);
+                        bench.journal.commit_fast(tid, true).unwrap();
+                    }
+                })
+            });
+            for thread in threads {
+                thread.join().expect("no thread panics");
+            }
+            let took = rt::monotonic().saturating_sub(began);
+            let (fast, whole) = bench.counts();
+            // A fast commit may be in progress when the transaction is due.
+            assert!(fast > whole && whole >= took.get() / (interval.get() * 2));
         };
         sim::run(sim::Config::random(seed), run)
             .unwrap_or_else(|error| panic!("seed {seed}: {error}"));

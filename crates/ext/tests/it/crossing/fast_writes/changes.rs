@@ -291,3 +291,42 @@ fn numbers(volume: &Volume) {
         assert_eq!(nr, again, "the number is used again");
     }
 }
+
+/// Fills the volume, with whole commits. Then writes to the middle of an unwritten extent that
+/// cannot be split for lack of a node, and to a side of it, which is converted already, durably.
+pub fn converted_sides(volume: &Volume) {
+    volume.write_file("/sides", b"").expect("write");
+    let nr = volume.resolve("/sides", true).expect("it is there");
+    let file = volume.open_inode(nr, OpenFlags::READ_WRITE).expect("open");
+    for block in [0, 2] {
+        volume
+            .write_all(file, block * 1024, &[1; 1024])
+            .expect("write");
+    }
+    volume
+        .change_range(nr, 4 * 1024, 4 * 1024, RangeChange::Allocate, false)
+        .expect("fallocate");
+    volume.sync().expect("sync");
+    for number in 0..4 {
+        let path = format!("/ballast{number}");
+        let ballast = volume
+            .create_file(&path, &NewInode::default())
+            .expect("create");
+        let mut size = 0;
+        for count in [1 << 20, 1 << 10] {
+            while ballast.write_at(size, &vec![7; count]).is_ok() {
+                size += count as u64;
+            }
+        }
+        ballast.close().expect("close");
+        volume.sync().expect("sync");
+    }
+    assert_eq!(volume.usage().blocks_free, 0);
+    for block in [5, 4] {
+        volume
+            .write_all(file, block * 1024, &[9; 1024])
+            .expect("write");
+    }
+    volume.sync_file(file, false).expect("fsync");
+    volume.release(file).expect("release");
+}
