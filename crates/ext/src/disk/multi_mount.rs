@@ -13,6 +13,7 @@ use layout::multi_mount::{
     SEQUENCE_CLEAN, UPDATE_SECONDS, wait_seconds,
 };
 use layout::{Block, BlockNr};
+use rt::Nanos;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::checksums::Checksums;
@@ -84,6 +85,13 @@ impl Place {
             0 => UPDATE_SECONDS,
             seconds => seconds.min(INTERVAL_SECONDS_MAX),
         }
+    }
+
+    /// Returns the time after a renewal for which no other node can take the volume: less than the
+    /// shortest wait of another node.
+    pub(crate) fn lease(&self) -> Nanos {
+        let wait = wait_seconds(self.update_seconds(), CHECK_SECONDS_MIN);
+        Nanos::from_secs(u64::from(wait) - 1)
     }
 
     /// Reads the block.

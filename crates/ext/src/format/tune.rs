@@ -122,7 +122,9 @@ pub fn apply(
     let Some(held) = multi_mount::hold(device, &read(device)?)? else {
         return apply_held(device, journal, changes);
     };
-    let applied = apply_held(device, journal, changes);
+    // Every write reads the block of the protection first.
+    let fenced = held.fenced(Arc::clone(device));
+    let applied = apply_held(&fenced, journal, changes);
     applied.and(multi_mount::release(device, &held))
 }
 

@@ -40,7 +40,7 @@ pub(super) enum Change {
 pub(super) fn hold(
     device: &Arc<dyn BlockDevice>,
     superblock: &Superblock,
-) -> Result<Option<MultiMount>> {
+) -> Result<Option<Arc<MultiMount>>> {
     let place = Place::of(superblock)?;
     place
         .map(|place| MultiMount::take(device, place, Purpose::Offline))
