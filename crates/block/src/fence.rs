@@ -6,6 +6,7 @@
 use core::ops::Range;
 use std::sync::Arc;
 
+use layout::Block;
 use rt::atomic::{AtomicBool, AtomicU64, Ordering};
 use rt::{Mutex, Nanos};
 
@@ -143,6 +144,14 @@ impl BlockDevice for FenceDevice {
         self.inner.zero(ranges)
     }
 
+    fn read_fresh(&self, byte_offset: u64, block_bytes: u32) -> Result<Arc<Block>, DeviceError> {
+        self.inner.read_fresh(byte_offset, block_bytes)
+    }
+
+    fn drop_cached(&self) {
+        self.inner.drop_cached();
+    }
+
     fn take_detached_error(&self) -> Option<DeviceError> {
         let own = self.detached.take();
         own.or_else(|| self.inner.take_detached_error())
@@ -151,8 +160,6 @@ impl BlockDevice for FenceDevice {
 
 #[cfg(test)]
 mod tests {
-    use layout::Block;
-
     use super::*;
     use crate::memory::MemoryDevice;
 

@@ -12,8 +12,9 @@
 //! The wait covers two intervals of renewal. It is long enough for each node to see a renewal of
 //! the other, and for the loser of two that start at once to see the number of the winner.
 //!
-//! After the last wait the number is renewed at once, so that a node that came during the wait sees
-//! it change.
+//! The number is renewed in the middle of the last wait and at its end, so that a node that comes
+//! during the wait sees it change. A released volume is waited for a moment, in which one of two that
+//! open it at once sees the number of the other.
 //!
 //! Every renewal first reads the block: if the node was suspended for longer than others wait, one
 //! of them may have taken the volume. A fence in front of the volume's devices stops every change:
@@ -42,9 +43,9 @@ use crate::disk::multi_mount::{Place, Record};
 use crate::disk::superblock;
 use crate::error::{Corrupt, Error, OtherUser, Result};
 
-/// Time between writing a number and reading it back, where no node is waited for: longer than two
-/// nodes that find the volume released at once need for a read and a write.
-const SETTLE: Nanos = Nanos::from_millis(100);
+/// The wait after a node has written its number over the one of a released volume. Its half is longer
+/// than two nodes that do this at once need for a read and a write.
+const SETTLE: Nanos = Nanos::from_millis(200);
 
 /// A volume that this node has taken.
 pub(crate) struct MultiMount {
@@ -101,18 +102,22 @@ impl MultiMount {
                 wait = long;
             }
         }
+        // What was read before may be old, and a write changes a part of a page.
+        device.drop_cached();
         let taken = Self::new(device, place, purpose);
-        let mut own = taken.own.lock();
-        let first = own.record.clone();
-        taken.write(&mut own, first)?;
-        rt::sleep(wait);
-        own.written = rt::uptime();
-        // A node that came during the wait sees the number change.
-        let sequence = match purpose {
+        let last = match purpose {
             Purpose::Mount => None,
             Purpose::Offline => Some(SEQUENCE_CHECKED),
         };
-        taken.advance(&mut own, sequence)?;
+        let mut own = taken.own.lock();
+        let first = own.record.clone();
+        taken.write(&mut own, first)?;
+        // Two renewals: a node that comes during the wait sees at least one of them.
+        for sequence in [None, last] {
+            rt::sleep(wait / 2);
+            own.written = rt::uptime();
+            taken.advance(&mut own, sequence)?;
+        }
         drop(own);
         Ok(taken)
     }
