@@ -335,6 +335,10 @@ impl BlockDevice for CacheDevice {
         self.inner.intruder()
     }
 
+    fn drop_cached(&self) {
+        self.inner.drop_cached();
+    }
+
     fn take_detached_error(&self) -> Option<DeviceError> {
         self.detached
             .take()

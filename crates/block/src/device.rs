@@ -1,5 +1,6 @@
 //! The trait [`BlockDevice`], its requests and its contract.
 
+mod fresh;
 pub(crate) mod zeroes;
 
 use core::fmt;
@@ -225,6 +226,20 @@ pub trait BlockDevice: Send + Sync {
     fn zero(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
         zeroes::write(self, ranges)
     }
+
+    /// Reads a block as the storage has it now, past the caches of this machine: another machine may
+    /// have written it. A device on top of another passes the call on.
+    ///
+    /// # Errors
+    /// Returns the error of the request.
+    fn read_fresh(&self, byte_offset: u64, block_bytes: u32) -> Result<Arc<Block>, DeviceError> {
+        fresh::read(self, byte_offset, block_bytes)
+    }
+
+    /// Drops what caches of this machine hold and is not to be written: another machine may have
+    /// changed it. Does nothing without such a cache. A device on top of another passes the call
+    /// on.
+    fn drop_cached(&self) {}
 
     /// Returns the first error, since the last call, of requests whose tickets were dropped; the
     /// next flush reports it. A device on top of another passes the call on.

@@ -301,6 +301,10 @@ impl BlockDevice for FaultDevice {
         self.inner.intruder()
     }
 
+    fn drop_cached(&self) {
+        self.inner.drop_cached();
+    }
+
     fn take_detached_error(&self) -> Option<DeviceError> {
         self.detached
             .take()

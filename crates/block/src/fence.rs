@@ -1,12 +1,14 @@
 //! A device whose changes can be stopped for good: after its fence is closed, it only reads.
 //!
-//! Several devices can share a fence.
+//! Several devices can share a fence. It is open for the time of a lease: whoever changes something
+//! after its end asks first.
 
 use core::ops::Range;
 use std::sync::Arc;
 
-use rt::Mutex;
-use rt::atomic::{AtomicBool, Ordering};
+use layout::Block;
+use rt::atomic::{AtomicBool, AtomicU64, Ordering};
+use rt::{Mutex, Nanos};
 
 use crate::device::{BlockDevice, Geometry, Request};
 use crate::error::DeviceError;
@@ -14,13 +16,37 @@ use crate::forward::forward;
 use crate::ticket::{DetachedErrors, Ticket};
 
 /// The switch of fenced devices. Once closed, it stays closed.
-#[derive(Default)]
 pub struct Fence {
     is_closed: AtomicBool,
     cause: Mutex<String>,
+    /// The moment of [`rt::uptime`] until which changes pass; later ones ask first.
+    lease_end: AtomicU64,
+    /// Returns true if a change passes although the lease has ended.
+    passes: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Fence {
+    /// Returns an open fence whose lease has ended. `passes` is called in the thread of a change
+    /// when the lease has ended, and returns false to refuse the change.
+    pub fn leased(passes: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self {
+            is_closed: AtomicBool::new(false),
+            cause: Mutex::default(),
+            lease_end: AtomicU64::new(0),
+            passes: Box::new(passes),
+        }
+    }
+
+    /// Sets the end of the lease, a moment of [`rt::uptime`].
+    pub fn extend(&self, lease_end: Nanos) {
+        self.lease_end.store(lease_end.get(), Ordering::Release);
+    }
+
+    /// Returns true if the lease has not ended.
+    pub fn is_leased(&self) -> bool {
+        rt::uptime().get() < self.lease_end.load(Ordering::Acquire)
+    }
+
     /// Closes the fence: requests submitted from now on change nothing. The first cause counts.
     pub fn close(&self, cause: &str) {
         let mut held = self.cause.lock();
@@ -35,8 +61,11 @@ impl Fence {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// Fails if the fence is closed.
-    fn check(&self, device: &dyn BlockDevice) -> Result<(), DeviceError> {
+    /// Checks that the fence is open.
+    ///
+    /// # Errors
+    /// - [`DeviceError::InUse`] with the cause if it is closed.
+    pub fn check(&self, device: &dyn BlockDevice) -> Result<(), DeviceError> {
         if !self.is_closed() {
             return Ok(());
         }
@@ -44,6 +73,15 @@ impl Fence {
             device: device.name(),
             cause: self.cause.lock().clone(),
         })
+    }
+
+    /// Checks that a change passes.
+    fn admit(&self, device: &dyn BlockDevice) -> Result<(), DeviceError> {
+        self.check(device)?;
+        if !self.is_leased() && !(self.passes)() {
+            self.close("its lease has ended");
+        }
+        self.check(device)
     }
 }
 
@@ -71,7 +109,7 @@ impl BlockDevice for FenceDevice {
     }
 
     fn submit(&self, batch: Vec<Request>) -> Ticket {
-        if !self.fence.is_closed() {
+        if !self.fence.is_closed() && self.fence.is_leased() {
             return self.inner.submit(batch);
         }
         forward(&*self.inner, &self.detached, batch, |request| {
@@ -79,7 +117,7 @@ impl BlockDevice for FenceDevice {
                 return Ok(request);
             }
             // A flush would report writes as durable that were never made.
-            self.fence.check(&*self.inner).map_err(Err)?;
+            self.fence.admit(&*self.inner).map_err(Err)?;
             Ok(request)
         })
     }
@@ -89,7 +127,7 @@ impl BlockDevice for FenceDevice {
     }
 
     fn reserve(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
-        self.fence.check(&*self.inner)?;
+        self.fence.admit(&*self.inner)?;
         self.inner.reserve(ranges)
     }
 
@@ -102,8 +140,16 @@ impl BlockDevice for FenceDevice {
     }
 
     fn zero(&self, ranges: &[Range<u64>]) -> Result<(), DeviceError> {
-        self.fence.check(&*self.inner)?;
+        self.fence.admit(&*self.inner)?;
         self.inner.zero(ranges)
+    }
+
+    fn read_fresh(&self, byte_offset: u64, block_bytes: u32) -> Result<Arc<Block>, DeviceError> {
+        self.inner.read_fresh(byte_offset, block_bytes)
+    }
+
+    fn drop_cached(&self) {
+        self.inner.drop_cached();
     }
 
     fn take_detached_error(&self) -> Option<DeviceError> {
@@ -114,15 +160,13 @@ impl BlockDevice for FenceDevice {
 
 #[cfg(test)]
 mod tests {
-    use layout::Block;
-
     use super::*;
     use crate::memory::MemoryDevice;
 
     #[test]
     fn behind_a_closed_fence_nothing_changes() {
         let memory = Arc::new(MemoryDevice::new(1 << 16));
-        let fence = Arc::new(Fence::default());
+        let fence = Arc::new(Fence::leased(|| true));
         let inner: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&memory);
         let device: Arc<dyn BlockDevice> = Arc::new(FenceDevice::new(inner, Arc::clone(&fence)));
         let block = |byte: u8| vec![Block::copy_from(&[byte; 512]).into_arc()];
@@ -145,5 +189,28 @@ mod tests {
         }
         let read = device.read_block(0, 512).expect("reads pass");
         assert_eq!(read[0], 1);
+    }
+
+    #[test]
+    fn a_change_after_the_end_of_the_lease_asks() {
+        let asked = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&asked);
+        let fence = Arc::new(Fence::leased(move || {
+            count.fetch_add(1, Ordering::Relaxed) == 0
+        }));
+        let memory = Arc::new(MemoryDevice::new(1 << 16));
+        let device: Arc<dyn BlockDevice> = Arc::new(FenceDevice::new(memory, Arc::clone(&fence)));
+        let write = || device.write_blocks(0, vec![Block::zeroed(512).into_arc()]);
+        fence.extend(rt::uptime() + Nanos::from_secs(60));
+        write().expect("it is leased");
+        assert_eq!(asked.load(Ordering::Relaxed), 0);
+        fence.extend(Nanos::ZERO);
+        device.read_block(0, 512).expect("reads do not ask");
+        write().expect("it is asked for the first time");
+        assert!(!fence.is_closed());
+        write().expect_err("it is refused");
+        fence.extend(rt::uptime() + Nanos::from_secs(60));
+        write().expect_err("it stays closed");
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
     }
 }

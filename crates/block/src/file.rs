@@ -18,10 +18,13 @@ mod open;
 mod plan;
 mod pool;
 mod ranges;
+mod uncached;
 
 use core::fmt;
 use core::ops::Range;
 use std::sync::Arc;
+
+use layout::Block;
 
 use crate::device::zeroes;
 use crate::device::{BlockDevice, Geometry, Request};
@@ -36,6 +39,7 @@ use pool::Pool;
 pub struct FileDevice {
     backing: Arc<Backing>,
     geometry: Geometry,
+    uncached: uncached::Opener,
     /// I/O threads; `None` if the caller executes the I/O.
     pool: Option<Pool>,
     detached: Arc<DetachedErrors>,
@@ -55,7 +59,7 @@ impl FileDevice {
 }
 
 /// Executes a batch in the caller's thread.
-struct Inline<'a>(&'a FileDevice);
+struct Inline<'a>(&'a FileDevice, &'a Backing);
 
 impl BlockDevice for Inline<'_> {
     fn geometry(&self) -> Geometry {
@@ -65,7 +69,7 @@ impl BlockDevice for Inline<'_> {
     fn submit(&self, batch: Vec<Request>) -> Ticket {
         let mut results: Results = batch.iter().map(|_| Err(DeviceError::Gone)).collect();
         for operation in plan::plan(batch, u64::MAX) {
-            for (index, answer) in self.0.backing.run(operation) {
+            for (index, answer) in self.1.run(operation) {
                 results[index] = answer;
             }
         }
@@ -117,7 +121,7 @@ impl BlockDevice for FileDevice {
         };
         match &self.pool {
             Some(pool) => forward(&Pooled(self, pool), &self.detached, batch, check),
-            None => forward(&Inline(self), &self.detached, batch, check),
+            None => forward(&Inline(self, &self.backing), &self.detached, batch, check),
         }
     }
 
@@ -146,6 +150,24 @@ impl BlockDevice for FileDevice {
         }
         let left = self.backing.zero(ranges, self.geometry.size_bytes)?;
         zeroes::write(self, left)
+    }
+
+    fn read_fresh(&self, byte_offset: u64, block_bytes: u32) -> Result<Arc<Block>, DeviceError> {
+        match self.uncached.backing(&self.backing)? {
+            Some(uncached) => {
+                let device = Inline(self, uncached);
+                let device: &dyn BlockDevice = &device;
+                device.read_block(byte_offset, block_bytes)
+            }
+            None => {
+                let device: &dyn BlockDevice = self;
+                device.read_block(byte_offset, block_bytes)
+            }
+        }
+    }
+
+    fn drop_cached(&self) {
+        self.uncached.drop_cached(&self.backing);
     }
 
     fn take_detached_error(&self) -> Option<DeviceError> {

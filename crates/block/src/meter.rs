@@ -8,6 +8,8 @@ use core::ops::{Range, Sub};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use layout::Block;
+
 use crate::device::{BlockDevice, Geometry, Request};
 use crate::error::DeviceError;
 use crate::ticket::Ticket;
@@ -105,6 +107,14 @@ impl BlockDevice for MeterDevice {
 
     fn next_data(&self, range: Range<u64>) -> Range<u64> {
         self.inner.next_data(range)
+    }
+
+    fn read_fresh(&self, byte_offset: u64, block_bytes: u32) -> Result<Arc<Block>, DeviceError> {
+        self.inner.read_fresh(byte_offset, block_bytes)
+    }
+
+    fn drop_cached(&self) {
+        self.inner.drop_cached();
     }
 
     fn take_detached_error(&self) -> Option<DeviceError> {

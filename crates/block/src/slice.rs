@@ -4,7 +4,7 @@ use core::ops::Range;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use layout::SectorNr;
+use layout::{Block, SectorNr};
 
 use crate::device::{BlockDevice, Geometry, Request};
 use crate::error::DeviceError;
@@ -139,6 +139,15 @@ impl BlockDevice for SliceDevice {
 
     fn intruder(&self) -> Option<String> {
         self.inner.intruder()
+    }
+
+    fn read_fresh(&self, byte_offset: u64, block_bytes: u32) -> Result<Arc<Block>, DeviceError> {
+        self.inner
+            .read_fresh(byte_offset + self.first.byte_offset(), block_bytes)
+    }
+
+    fn drop_cached(&self) {
+        self.inner.drop_cached();
     }
 
     fn take_detached_error(&self) -> Option<DeviceError> {

@@ -339,6 +339,10 @@ impl BlockDevice for TraceDevice {
         self.inner.intruder()
     }
 
+    fn drop_cached(&self) {
+        self.inner.drop_cached();
+    }
+
     fn take_detached_error(&self) -> Option<DeviceError> {
         self.inner.take_detached_error()
     }

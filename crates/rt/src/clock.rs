@@ -1,4 +1,4 @@
-//! The clocks: [`monotonic`] for timers, [`wall`] for time of day, [`glance`] for observers; and
+//! The clocks: [`monotonic`] for timers, [`uptime`] for leases, [`wall`] for time of day, [`glance`] for observers; and
 //! [`sleep`].
 
 use std::sync::OnceLock;
@@ -15,12 +15,31 @@ use crate::world;
 const WALL_CLOCK: ClockId = ClockId::RealtimeCoarse;
 #[cfg(not(target_os = "linux"))]
 const WALL_CLOCK: ClockId = ClockId::Realtime;
+
+/// The clock read by [`uptime`].
+#[cfg(target_os = "linux")]
+const UPTIME_CLOCK: ClockId = ClockId::Boottime;
+#[cfg(not(target_os = "linux"))]
+const UPTIME_CLOCK: ClockId = ClockId::Monotonic;
+
 /// Returns the time since the world started; in the real world, since the first call in this
 /// process.
 pub fn monotonic() -> Nanos {
     match world::current() {
         Some(world) => world.monotonic(),
         None => since_beginning(Instant::now()),
+    }
+}
+
+/// Returns the time since the machine or the simulated world started; on Linux this includes the
+/// time for which the machine was suspended.
+pub fn uptime() -> Nanos {
+    match world::current() {
+        Some(world) => world.monotonic(),
+        None => {
+            let now = rustix::time::clock_gettime(UPTIME_CLOCK);
+            Nanos::from_secs(now.tv_sec.cast_unsigned()) + Nanos::new(now.tv_nsec.cast_unsigned())
+        }
     }
 }
 

@@ -49,7 +49,7 @@ mod wall_time;
 pub mod world;
 
 pub use charge::{charge, charge_with};
-pub use clock::{glance, monotonic, sleep, sleep_until, wall};
+pub use clock::{glance, monotonic, sleep, sleep_until, uptime, wall};
 pub use cost::{Cost, Memory};
 pub use nanos::Nanos;
 pub use node::node_name;

@@ -38,7 +38,7 @@ pub(super) struct Alignment {
 
 /// An open file.
 pub(super) struct Backing {
-    file: OwnedFd,
+    pub(super) file: OwnedFd,
     name: String,
     /// Alignment of direct I/O; `None` for buffered I/O.
     direct: Option<Alignment>,

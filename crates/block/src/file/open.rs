@@ -11,10 +11,10 @@ use layout::SectorNr;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 
-use super::FileDevice;
 use super::backing::{Alignment, Backing};
 use super::guard::{self, SystemFiles};
 use super::pool::Pool;
+use super::{FileDevice, uncached};
 use crate::device::Geometry;
 use crate::error::DeviceError;
 
@@ -176,6 +176,7 @@ impl FileDevice {
         Ok(Self {
             backing,
             geometry,
+            uncached: uncached::Opener::new(is_block_device && !options.is_direct),
             pool,
             detached: Arc::default(),
         })
@@ -226,7 +227,7 @@ fn open_file(
 
 /// Returns the alignment that direct I/O requires here: from `statx` (Linux 6.1), else the logical
 /// sector of a block device, else a page.
-fn direct_alignment(file: &impl AsFd) -> Alignment {
+pub(super) fn direct_alignment(file: &impl AsFd) -> Alignment {
     let told = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
     if let Some(told) = told
         && told.stx_mask & StatxFlags::DIOALIGN.bits() != 0

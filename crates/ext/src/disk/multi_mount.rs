@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
-use block::BlockDevice;
+use block::{BlockDevice, Request};
 use layout::checksum::metadata;
 use layout::feature::Incompatible;
 use layout::multi_mount::{
     CHECK_SECONDS_MIN, INTERVAL_SECONDS_MAX, MAGIC, MultiMountBlock, SEQUENCE_CHECKED,
     SEQUENCE_CLEAN, UPDATE_SECONDS, wait_seconds,
 };
-use layout::{Block, BlockNr};
+use layout::{Block, BlockNr, SectorNr};
+use rt::Nanos;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use super::checksums::Checksums;
@@ -86,12 +87,19 @@ impl Place {
         }
     }
 
+    /// Returns the time after a renewal for which no other node can take the volume: less than the
+    /// shortest wait of another node.
+    pub(crate) fn lease(&self) -> Nanos {
+        let wait = wait_seconds(self.update_seconds(), CHECK_SECONDS_MIN);
+        Nanos::from_secs(u64::from(wait) - 1)
+    }
+
     /// Reads the block.
     ///
     /// # Errors
     /// - [`Corrupt::MultiMount`] if it has not the magic number.
     pub(crate) fn read(&self, device: &Arc<dyn BlockDevice>) -> Result<Record> {
-        let bytes = device.read_block(self.offset(), self.block_bytes)?;
+        let bytes = device.read_fresh(self.offset(), self.block_bytes)?;
         let (raw, _) = MultiMountBlock::ref_from_prefix(&bytes).expect("a block holds it");
         if raw.magic.get() != MAGIC {
             let (block, why) = (self.block, "the magic number is wrong");
@@ -111,7 +119,13 @@ impl Place {
     /// Writes the block.
     pub(crate) fn write(&self, device: &Arc<dyn BlockDevice>, record: &Record) -> Result<()> {
         let image = encode(record, self.seed, self.block_bytes);
-        Ok(device.write_blocks(self.offset(), vec![image.into_arc()])?)
+        let request = Request::Write {
+            sector: SectorNr::from_byte_offset(self.offset()),
+            payload: vec![image.into_arc()],
+            // Other nodes see it only when it has left the caches of this one.
+            force_unit_access: true,
+        };
+        Ok(device.request(vec![request]).wait_all()?)
     }
 
     fn offset(&self) -> u64 {

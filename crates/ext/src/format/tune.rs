@@ -16,7 +16,7 @@
 //! | remove the block of `mmp` | the superblock without it | a block that only e2fsck frees |
 //!
 //! A volume with multiple mount protection is taken first, as a checker takes it: no node can open
-//! it meanwhile.
+//! it meanwhile. The protection is made before other changes, and removed after them.
 
 mod features;
 mod journal;
@@ -25,10 +25,10 @@ mod multi_mount;
 use std::sync::Arc;
 
 use block::BlockDevice;
-use layout::checksum;
 use layout::feature::{Compatible, Incompatible};
 use layout::inode::BASE_SIZE;
 use layout::superblock as disk;
+use layout::{InodeNr, checksum};
 
 use crate::disk::checksums::Checksums;
 use crate::disk::superblock::{Superblock, split_time};
@@ -120,19 +120,47 @@ pub fn apply(
     journal: Option<&Arc<dyn BlockDevice>>,
     changes: &Changes,
 ) -> Result<()> {
-    let Some(held) = multi_mount::hold(device, &read(device)?)? else {
-        return apply_held(device, journal, changes);
+    let superblock = read(device)?;
+    let Some((first, second)) = multi_mount::steps(&superblock, changes) else {
+        return apply_step(device, journal, changes);
     };
-    let applied = apply_held(device, journal, changes);
-    applied.and(multi_mount::release(device, &held))
+    // Nothing changes if one of the steps is refused.
+    prepare(device, journal, changes)?;
+    apply_step(device, journal, &first)?;
+    apply_step(device, journal, &second)
 }
 
-/// Changes a volume that no other node can open.
-fn apply_held(
+/// Applies changes; the protection is there for all of them, or for none.
+fn apply_step(
     device: &Arc<dyn BlockDevice>,
     journal: Option<&Arc<dyn BlockDevice>>,
     changes: &Changes,
 ) -> Result<()> {
+    let Some(held) = multi_mount::hold(device, &read(device)?)? else {
+        return apply_held(device, journal, changes);
+    };
+    // Every write reads the block of the protection first.
+    let fenced = held.fenced(Arc::clone(device));
+    let applied = apply_held(&fenced, journal, changes);
+    applied.and(multi_mount::release(device, &held))
+}
+
+/// The superblock with the changes of its fields, and what else there is to do.
+struct Prepared {
+    superblock: Superblock,
+    /// Offsets of the inodes whose mark of an index goes.
+    indexed: Vec<u64>,
+    old_uuid: [u8; 16],
+    orphan_file: Option<InodeNr>,
+    multi_mount: multi_mount::Change,
+}
+
+/// Checks changes, and writes nothing.
+fn prepare(
+    device: &Arc<dyn BlockDevice>,
+    journal: Option<&Arc<dyn BlockDevice>>,
+    changes: &Changes,
+) -> Result<Prepared> {
     let mut superblock = read(device)?;
     check(&superblock, journal, changes)?;
     journal::check_empty(device, &superblock, journal)?;
@@ -148,6 +176,28 @@ fn apply_held(
     let orphan_file = features::removed_orphan_file(&superblock, changes)?;
     let multi_mount = multi_mount::change_fields(&mut superblock, changes)?;
     change_fields(&mut superblock, changes);
+    Ok(Prepared {
+        superblock,
+        indexed,
+        old_uuid,
+        orphan_file,
+        multi_mount,
+    })
+}
+
+/// Changes a volume that no other node can open.
+fn apply_held(
+    device: &Arc<dyn BlockDevice>,
+    journal: Option<&Arc<dyn BlockDevice>>,
+    changes: &Changes,
+) -> Result<()> {
+    let Prepared {
+        mut superblock,
+        indexed,
+        old_uuid,
+        orphan_file,
+        multi_mount,
+    } = prepare(device, journal, changes)?;
     // Another device is the first to change, and refuses what it has to.
     match (changes.journal, journal) {
         (JournalChange::Keep, Some(journal)) => {

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Weak};
 
 use block::BlockDevice;
-use rt::{JoinHandle, Mutex};
+use rt::{JoinHandle, Mutex, Nanos};
 
 use crate::awaited::awaited;
 use crate::cache::multi_mount::{MultiMount, Purpose};
@@ -14,7 +14,10 @@ use crate::cache::wake::Wake;
 use crate::core::Core;
 use crate::disk::multi_mount::Place;
 use crate::disk::superblock::Superblock;
-use crate::error::{Error, Result};
+use crate::error::Result;
+
+/// Time after which a renewal that failed is repeated.
+const RETRY: Nanos = Nanos::from_secs(1);
 
 /// The protection of an open volume.
 pub(crate) struct Guard {
@@ -29,7 +32,7 @@ impl Guard {
     /// Takes a volume and starts the daemon; returns none for a volume without protection.
     ///
     /// # Errors
-    /// - [`Error::InUse`] names the node that uses the volume.
+    /// - [`Error::InUse`](crate::Error::InUse) names the node that uses the volume.
     pub(super) fn take(
         device: &Arc<dyn BlockDevice>,
         superblock: &Superblock,
@@ -37,7 +40,7 @@ impl Guard {
         let Some(place) = Place::of(superblock)? else {
             return Ok(None);
         };
-        let taken = Arc::new(MultiMount::take(device, place, Purpose::Mount)?);
+        let taken = MultiMount::take(device, place, Purpose::Mount)?;
         let (wake, core) = (Arc::<Wake>::default(), Arc::<Mutex<Weak<Core>>>::default());
         let daemon = start(&taken, &wake, &core);
         Ok(Some(Self {
@@ -66,7 +69,7 @@ impl Guard {
     /// Stops the daemon and releases the volume, after its last write.
     ///
     /// # Errors
-    /// - [`Error::InUse`] if another node has taken the volume.
+    /// - [`Error::InUse`](crate::Error::InUse) if another node has taken the volume.
     pub(super) fn release(self) -> Result<()> {
         self.request_stop();
         if self.daemon.join().is_err() {
@@ -91,18 +94,25 @@ fn start(
         }
     };
     rt::spawn_daemon("jext-mmp", move || {
-        while !wake.sleep(interval) {
+        let mut pause = interval;
+        while !wake.sleep(pause) {
             let Some(taken) = weak.upgrade() else { break };
-            let panicked = || stop("a panic in jext-mmp");
-            match awaited(|| taken.renew(), panicked) {
-                Ok(()) => {}
-                Err(Error::InUse(user)) => {
-                    tracing::error!(%user, "another node has taken the volume: nothing more is written");
-                    stop("another node has taken the volume (multiple mount protection)");
+            let panicked = || {
+                taken.lose("a panic in jext-mmp");
+                stop("a panic in jext-mmp");
+            };
+            pause = match awaited(|| taken.renew(), panicked) {
+                Ok(()) => interval,
+                Err(error) if taken.is_lost() => {
+                    tracing::error!(%error, "multiple mount protection is lost: nothing more is written");
+                    stop(
+                        "multiple mount protection is lost: another node may have taken the volume",
+                    );
                     break;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "multiple mount protection is not renewed; it will be tried again");
+                    interval.min(RETRY)
                 }
             }
         }

@@ -50,6 +50,9 @@ pub(crate) fn open(
         let (core, report) = open_taken(device, journal_device, options, superblock)?;
         return Ok((core, report, None));
     };
+    if let Some(journal_device) = &journal_device {
+        journal_device.drop_cached();
+    }
     let (inner, journal_device) = (
         guard.fenced(Arc::clone(&device)),
         journal_device.map(|device| guard.fenced(device)),

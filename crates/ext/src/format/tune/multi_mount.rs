@@ -33,6 +33,29 @@ pub(super) enum Change {
     Free(BlockNr),
 }
 
+/// Returns the two steps of changes that make or remove the protection and do more: the protection
+/// is there for all the rest.
+pub(super) fn steps(superblock: &Superblock, changes: &Changes) -> Option<(Changes, Changes)> {
+    let has = superblock.features.incompatible.contains(Incompatible::MMP);
+    let is_made = !has && changes.features.contains(&MMP);
+    let is_removed = has && changes.features_removed.contains(&MMP);
+    let mut rest = changes.clone();
+    let mut own = Changes::default();
+    if is_made {
+        rest.features.retain(|feature| *feature != MMP);
+        own.features.push(MMP);
+        own.mmp_update_seconds = rest.mmp_update_seconds.take();
+    }
+    if is_removed {
+        rest.features_removed.retain(|feature| *feature != MMP);
+        own.features_removed.push(MMP);
+    }
+    if rest == Changes::default() || own == Changes::default() {
+        return None;
+    }
+    Some(if is_made { (own, rest) } else { (rest, own) })
+}
+
 /// Takes a volume, if it has the protection.
 ///
 /// # Errors
@@ -40,7 +63,7 @@ pub(super) enum Change {
 pub(super) fn hold(
     device: &Arc<dyn BlockDevice>,
     superblock: &Superblock,
-) -> Result<Option<MultiMount>> {
+) -> Result<Option<Arc<MultiMount>>> {
     let place = Place::of(superblock)?;
     place
         .map(|place| MultiMount::take(device, place, Purpose::Offline))
@@ -139,6 +162,7 @@ fn credits() -> Credits {
 ///
 /// # Errors
 /// - [`Error::Invalid`] if the volume has no multiple mount protection.
+/// - [`Error::Unsupported`] if the block that the superblock names does not look like it.
 /// - [`Error::Device`] if the device fails.
 pub fn clear_multi_mount(device: &Arc<dyn BlockDevice>) -> Result<()> {
     let superblock = crate::disk::superblock::read_before_replay(device)?;
@@ -146,6 +170,12 @@ pub fn clear_multi_mount(device: &Arc<dyn BlockDevice>) -> Result<()> {
     let place = place.ok_or(Error::Invalid(
         "the volume has no multiple mount protection",
     ))?;
+    if let Err(Error::Corrupt(_)) = place.read(device) {
+        return Err(Error::Unsupported(format!(
+            "block {} is no block of multiple mount protection: e2fsck finds out which one is",
+            place.block
+        )));
+    }
     write_clean(device, &place)
 }
 
