@@ -14,7 +14,7 @@ use crate::superblock::Superblock;
 use crate::{Buffer, Client, Config, Credits, Error, Journal, Location, LogExtent};
 
 const BLOCK: u32 = 1024;
-const LOG_BLOCKS: u32 = 1100;
+const LOG_BLOCKS: u32 = 1450;
 const AREA: u32 = 8;
 
 /// A file system whose changes are given.
