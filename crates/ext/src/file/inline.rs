@@ -106,7 +106,9 @@ pub(super) fn set_size(
     let Some(bytes) = resized(core, inode, state, size)? else {
         return Ok(false);
     };
+    let is_cut = size < state.size;
     store(core, inode, state, &bytes)?;
+    state.is_replaced |= is_cut && size == 0;
     Ok(true)
 }
 
