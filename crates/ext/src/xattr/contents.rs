@@ -181,6 +181,14 @@ fn set_with(core: &Core, inode: &[u8], value: Option<&[u8]>) -> Result<Attribute
     Ok(set)
 }
 
+/// Checks that an inode of the table has the attribute.
+///
+/// # Errors
+/// Returns a description of the damage.
+pub(crate) fn check_within(core: &Core, inode: &[u8]) -> Result<(), &'static str> {
+    value_within(core, inode).map(drop)
+}
+
 /// Returns the attributes with which a new inode of this kind starts, if it keeps its contents.
 pub(super) fn of_new(core: &Core, kind: FileKind, room: Room) -> Option<AttributeSet> {
     let has_contents = matches!(kind, FileKind::Regular | FileKind::Directory);
