@@ -235,8 +235,8 @@ pub(super) fn make_room(
     moved
 }
 
-/// Moves the entries into a block, and stores the inode. If it fails for lack of space, nothing has
-/// changed.
+/// Moves the entries into a block, and stores the inode. If it fails for lack of space, or since
+/// the block cannot be written, nothing has changed.
 pub(super) fn move_out(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -248,17 +248,10 @@ pub(super) fn move_out(
         bytes.truncate(WORDS_BYTES);
     }
     let (image, _) = image(core, directory.nr, &bytes);
-    let words = state.leave_inline(handle, core.superblock.has_extents());
-    let (map, first) = (FileMap::of(state), FileBlock::new(0));
-    let run = match map.find_or_allocate(core, handle, directory, state, first, 1) {
-        Ok((run, _)) => run,
-        Err(error) => {
-            state.return_inline(handle, words);
-            return Err(error);
-        }
-    };
-    let buffer = core.buffers.get_new(run.first, label(directory, state));
-    handle.replace(&buffer, image.into_arc())?;
+    let image = image.into_arc();
+    let block = contents::leave(core, handle, directory, state, &image)?;
+    let buffer = core.buffers.get_new(block, label(directory, state));
+    handle.replace(&buffer, image)?;
     state.size = core.block_bytes() as u64;
     state.store(core, handle, directory.nr, true)?;
     contents::remove(core, handle, directory.nr)

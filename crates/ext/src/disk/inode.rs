@@ -192,26 +192,32 @@ impl InodeState {
     }
 
     /// Gives an inode with contents within it an empty block map in their place. Returns the words
-    /// that it had.
+    /// and flags that it had. A directory has no index then, whatever it said.
     pub(crate) fn leave_inline(
         &mut self,
         step: &mut impl AsMut<Unstored>,
         has_extents: bool,
-    ) -> Words {
+    ) -> (Words, InodeFlags) {
         assert!(self.is_inline(), "others have a block map");
+        let flags = self.flags;
         let words = match has_extents {
             true => Words::empty_tree(),
             false => Words::default(),
         };
-        self.flags.remove(InodeFlags::INLINE_DATA);
+        self.flags
+            .remove(InodeFlags::INLINE_DATA | InodeFlags::INDEX);
         self.flags.set(InodeFlags::EXTENTS, has_extents);
-        core::mem::replace(&mut self.claims(step).words, words)
+        let words = core::mem::replace(&mut self.claims(step).words, words);
+        (words, flags)
     }
 
     /// Undoes [`leave_inline`](Self::leave_inline) before the inode is stored.
-    pub(crate) fn return_inline(&mut self, step: &mut impl AsMut<Unstored>, words: Words) {
-        self.flags.remove(InodeFlags::EXTENTS);
-        self.flags |= InodeFlags::INLINE_DATA;
+    pub(crate) fn return_inline(
+        &mut self,
+        step: &mut impl AsMut<Unstored>,
+        (words, flags): (Words, InodeFlags),
+    ) {
+        self.flags = flags;
         self.claims(step).words = words;
         self.discard(step);
     }

@@ -10,8 +10,9 @@
 //! | allocate, zero beyond the end | moves out | moves out |
 //!
 //! To move out is a transaction of its own, which changes neither size nor contents: the inode gets
-//! a block map, and what it held becomes the first block. That block is ordered in writeback mode,
-//! too: it holds what was durable before. A file never moves back.
+//! a block map, and what it held becomes the first block. That block holds what was durable before.
+//! So it is written before the inode changes, and if that fails, nothing moves; and it is ordered
+//! in writeback mode, too, so that the commit flushes it. A file never moves back.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::metadata::Kind;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::map::FileMap;
 use crate::xattr::contents::{self, Contents};
 
@@ -52,14 +53,14 @@ pub(super) fn read(
 }
 
 /// Returns the contents as far as the file reaches, cut off or filled up with zeroes to a size.
-/// None if the inode has no room for that, or not for the file that there is.
+/// A file may say that it reaches further than the inode has bytes; the rest reads as zeroes. None
+/// if the inode has no room for the size.
 fn resized(core: &Core, inode: &Inode, state: &InodeState, size: u64) -> Result<Option<Vec<u8>>> {
     let Contents { mut bytes, room } = contents::read(core, inode.nr, state)?;
-    let fits = |size: u64| usize::try_from(size).ok().filter(|size| *size <= room);
-    let (Some(old), Some(size)) = (fits(state.size), fits(size)) else {
+    let Some(size) = usize::try_from(size).ok().filter(|size| *size <= room) else {
         return Ok(None);
     };
-    bytes.truncate(old);
+    bytes.truncate(usize::try_from(state.size).unwrap_or(usize::MAX));
     bytes.resize(size, 0);
     Ok(Some(bytes))
 }
@@ -106,7 +107,9 @@ pub(super) fn set_size(
     let Some(bytes) = resized(core, inode, state, size)? else {
         return Ok(false);
     };
+    let is_cut = size < state.size;
     store(core, inode, state, &bytes)?;
+    state.is_replaced |= is_cut && size == 0;
     Ok(true)
 }
 
@@ -125,18 +128,9 @@ pub(super) fn zero(
     Ok(true)
 }
 
-/// Moves the contents out of the inode. If it fails, nothing has changed.
+/// Moves the contents out of the inode. If it fails, nothing has changed, and the caller tries
+/// again by [`with_space`](super::with_space), without the inode lock in between.
 pub(super) fn move_out(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()> {
-    loop {
-        let has_pending = core.space.has_pending();
-        match move_once(core, inode, state) {
-            Err(Error::NoSpace) if has_pending && core.wait_for_space()? => {}
-            result => return result,
-        }
-    }
-}
-
-fn move_once(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()> {
     let Contents { mut bytes, .. } = contents::read(core, inode.nr, state)?;
     bytes.truncate(usize::try_from(state.size).unwrap_or(usize::MAX));
     if rt::mutant!("inline/moved-without-attribute") {
@@ -148,26 +142,25 @@ fn move_once(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<
         revokes: 0,
     };
     let mut handle = core.begin(credits)?;
-    let words = state.leave_inline(&mut handle, core.superblock.has_extents());
-    if rt::mutant!("inline/moved-in-two-steps") {
-        state.store(core, &mut handle, inode.nr, true)?;
-        handle.tear(credits)?;
-    }
-    if !bytes.is_empty() {
-        let (map, first) = (FileMap::of(state), FileBlock::new(0));
-        let found = map.find_or_allocate(core, &mut handle, inode, state, first, 1);
-        let run = match found {
-            Ok((run, _)) => run,
+    if bytes.is_empty() {
+        state.leave_inline(&mut handle, core.superblock.has_extents());
+    } else {
+        let mut image = Block::zeroed(core.block_bytes());
+        image[..bytes.len()].copy_from_slice(&bytes);
+        let image = image.into_arc();
+        match contents::leave(core, &mut handle, inode, state, &image) {
+            Ok(block) => put_page(core, &mut handle, inode, state, (block, image))?,
             Err(error) => {
-                state.return_inline(&mut handle, words);
                 handle.finish()?;
                 return Err(error);
             }
-        };
-        put_page(core, &mut handle, inode, state, (run.first, &bytes))?;
+        }
+    }
+    contents::remove(core, &mut handle, inode.nr)?;
+    if rt::mutant!("inline/moved-in-two-steps") {
+        handle.tear(credits)?;
     }
     state.store(core, &mut handle, inode.nr, true)?;
-    contents::remove(core, &mut handle, inode.nr)?;
     handle.finish().map(drop)
 }
 
@@ -177,10 +170,8 @@ fn put_page(
     handle: &mut Handle<'_>,
     inode: &Arc<Inode>,
     state: &InodeState,
-    (block, bytes): (BlockNr, &[u8]),
+    (block, image): (BlockNr, Arc<Block>),
 ) -> Result<()> {
-    let mut image = Block::zeroed(core.block_bytes());
-    image[..bytes.len()].copy_from_slice(bytes);
     let dirt = Dirt {
         ordered: match rt::mutant!("inline/moved-without-order") {
             true => None,
@@ -195,7 +186,7 @@ fn put_page(
         FileBlock::new(0),
         Backing::Mapped(block),
         (!is_journaled).then_some(dirt),
-        |_| image.into_arc(),
+        |_| image,
     );
     if is_journaled {
         drop(inner);
@@ -213,7 +204,7 @@ pub(super) fn leave_empty(
     inode: &Inode,
     state: &mut InodeState,
 ) -> Result<()> {
+    contents::remove(core, handle, inode.nr)?;
     state.leave_inline(handle, core.superblock.has_extents());
-    state.store(core, handle, inode.nr, true)?;
-    contents::remove(core, handle, inode.nr)
+    state.store(core, handle, inode.nr, true)
 }

@@ -74,7 +74,7 @@ pub(crate) fn change_range(
 ) -> Result<()> {
     core.check_writable()?;
     check(core, &inode.state.read(), range, what)?;
-    let is_done = change_within_inode(core, inode, range, what)?;
+    let is_done = delayed::with_space(core, || change_within_inode(core, inode, range, what))?;
     let (size, has_unwritten) = {
         let state = inode.state.read();
         (state.size, FileMap::of(&state).has_unwritten())

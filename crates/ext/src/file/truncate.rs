@@ -47,6 +47,8 @@ const _: () = assert!(credits_to_shrink(FileMap::DEEPEST).blocks <= CREDITS_MAX_
 /// Sets the size, freeing or zeroing as needed, protected by the orphan list. Takes the inode lock.
 pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()> {
     core.check_writable()?;
+    let is_set = core.superblock.has_inline_data()
+        && delayed::with_space(core, || set_size_within(core, inode, size))?;
     let is_synchronous = {
         let mut state = inode.state.write();
         check_live(&state)?;
@@ -54,10 +56,7 @@ pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()>
             return Err(Error::FileTooLarge);
         }
         ahead::settle(inode);
-        if !state.is_inline() {
-            set_size(core, inode, &mut state, size)?;
-        } else if !inline::set_size(core, inode, &mut state, size)? {
-            inline::move_out(core, inode, &mut state)?;
+        if !is_set {
             set_size(core, inode, &mut state, size)?;
         }
         core.options.sync || state.flags.contains(InodeFlags::SYNC)
@@ -66,6 +65,22 @@ pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()>
         delayed::sync(core, inode, false)?;
     }
     Ok(())
+}
+
+/// Sets the size of a file within its inode, or moves the contents out. Returns true if the size is
+/// set; otherwise the file has a block map, or cannot have the size.
+fn set_size_within(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<bool> {
+    let mut state = inode.state.write();
+    check_live(&state)?;
+    if !state.is_inline() || size > FileMap::of(&state).size_max(core) {
+        return Ok(false);
+    }
+    ahead::settle(inode);
+    let is_set = inline::set_size(core, inode, &mut state, size)?;
+    if !is_set {
+        inline::move_out(core, inode, &mut state)?;
+    }
+    Ok(is_set)
 }
 
 /// Sets the size of a file with a block map.

@@ -1,10 +1,27 @@
 //! Flushing the file-system device.
 
+use std::sync::Arc;
+
 use block::DeviceError;
+use layout::{Block, BlockNr};
 use rt::atomic::Ordering;
 
 use crate::core::Core;
 use crate::error::Result;
+
+impl Core {
+    /// Writes a new block that holds what was durable elsewhere, before the step that points to it
+    /// ends. Without a journal it is flushed, too; otherwise the commit does that.
+    pub(crate) fn write_first(&self, block: BlockNr, image: &Arc<Block>) -> Result<()> {
+        let at = self.geometry().byte_offset(block);
+        self.device.write_blocks(at, vec![image.clone()])?;
+        self.pages.flushes.note_written(rt::monotonic());
+        match self.journal {
+            Some(_) => Ok(()),
+            None => flush(self),
+        }
+    }
+}
 
 /// Flushes the device, unless it has no volatile cache or the volume is opened without barriers.
 pub(super) fn flush(core: &Core) -> Result<()> {

@@ -7,19 +7,23 @@
 //! An inode with the flag has the attribute, if only with an empty value. It never moves to the
 //! block: other attributes do if the inode has no room for both. Programs do not see it.
 
-use layout::InodeNr;
+use std::sync::Arc;
+
 use layout::attribute::MAGIC;
 use layout::inode::MAP_WORDS;
+use layout::{Block, BlockNr, FileBlock, InodeNr};
 
 use super::name::AttributeName;
 use super::placement::{self, Room, place_within};
 use super::set::{AttributeSet, Value};
+use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::{InodeState, extra_size};
 use crate::disk::kind::FileKind;
 use crate::disk::words::Words;
 use crate::error::{Corrupt, Result};
+use crate::map::FileMap;
 
 /// Number of bytes in the words.
 pub(crate) const WORDS_BYTES: usize = MAP_WORDS * 4;
@@ -84,9 +88,45 @@ pub(crate) fn store(
     let (head, value) = bytes.split_at(bytes.len().min(WORDS_BYTES));
     let mut words = [0; WORDS_BYTES];
     words[..head.len()].copy_from_slice(head);
+    put(core, handle, nr, Some(value))?;
     state.claims(handle).words = Words::from_bytes(&words);
-    state.store(core, handle, nr, true)?;
-    put(core, handle, nr, Some(value))
+    state.store(core, handle, nr, true)
+}
+
+/// Maps the first block of an inode whose contents move out. It has them on the device when this
+/// returns, unless the caller journals them. The caller stores the inode and removes the attribute.
+///
+/// # Errors
+/// - [`NoSpace`](crate::Error::NoSpace), or the device's error. Nothing has changed then, and the
+///   caller finishes the handle.
+pub(crate) fn leave(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    image: &Arc<Block>,
+) -> Result<BlockNr> {
+    let sectors = state.sectors;
+    let old = state.leave_inline(handle, core.superblock.has_extents());
+    let (map, first) = (FileMap::of(state), FileBlock::new(0));
+    let error = match map.find_or_allocate(core, handle, inode, state, first, 1) {
+        Ok((run, _)) => {
+            let is_later = state.is_journaled(core) || rt::mutant!("inline/moved-without-order");
+            let written = match is_later {
+                true => Ok(()),
+                false => core.write_first(run.first, image),
+            };
+            let Err(error) = written else {
+                return Ok(run.first);
+            };
+            state.claims(handle).sectors = sectors;
+            core.free_blocks(handle, run)?;
+            error
+        }
+        Err(error) => error,
+    };
+    state.return_inline(handle, old);
+    Err(error)
 }
 
 /// Removes the attribute of contents that have moved out (one credit).
@@ -98,9 +138,14 @@ pub(crate) fn remove(core: &Core, handle: &mut Handle<'_>, nr: InodeNr) -> Resul
 }
 
 fn put(core: &Core, handle: &mut Handle<'_>, nr: InodeNr, value: Option<&[u8]>) -> Result<()> {
-    let (buffer, _) = core.table_of(nr)?;
-    let put = core.change_in_table(handle, nr, &buffer, |inode| put_within(core, inode, value))?;
-    put.map_err(|why| core.damaged(Corrupt::Attributes { inode: nr, why }))
+    let (buffer, offset) = core.table_of(nr)?;
+    let end = offset + usize::from(core.geometry().inode_bytes);
+    let set = set_with(core, &buffer.read()[offset..end], value);
+    // Damage is met before the handle has changed anything.
+    let set = set.map_err(|why| core.damaged(Corrupt::Attributes { inode: nr, why }))?;
+    core.change_in_table(handle, nr, &buffer, |inode| {
+        placement::write_within(inode, &set);
+    })
 }
 
 /// Sets or removes the attribute in an inode of the table.
@@ -112,6 +157,13 @@ pub(crate) fn put_within(
     inode: &mut [u8],
     value: Option<&[u8]>,
 ) -> Result<(), &'static str> {
+    let set = set_with(core, inode, value)?;
+    placement::write_within(inode, &set);
+    Ok(())
+}
+
+/// Returns the attributes of an inode of the table with another value for its contents, or none.
+fn set_with(core: &Core, inode: &[u8], value: Option<&[u8]>) -> Result<AttributeSet, &'static str> {
     let extra = extra_size(inode);
     let mut set = match place_within(inode, extra) {
         Some((MAGIC, place)) => AttributeSet::decode(place, 0, core.superblock.has_ea_inode())?,
@@ -126,8 +178,15 @@ pub(crate) fn put_within(
     if set.bytes() > Room::of(&core.superblock, extra).inode {
         return Err("the inode has no room for its contents");
     }
-    placement::write_within(inode, &set);
-    Ok(())
+    Ok(set)
+}
+
+/// Checks that an inode of the table has the attribute.
+///
+/// # Errors
+/// Returns a description of the damage.
+pub(crate) fn check_within(core: &Core, inode: &[u8]) -> Result<(), &'static str> {
+    value_within(core, inode).map(drop)
 }
 
 /// Returns the attributes with which a new inode of this kind starts, if it keeps its contents.

@@ -14,9 +14,12 @@
 //! - Attributes are written in the order in which Linux searches blocks: by prefix, length of the
 //!   name, name. Values are packed from the end, in the same order. So equal attributes have equal
 //!   bytes.
-//! - Attributes are read in any order and with gaps, but nothing may overlap or lie outside.
+//! - Attributes are read in any order and with gaps, but nothing may overlap or lie outside, with
+//!   values rounded up to their alignment. So what was read has room when it is written again.
 //! - A value in an inode of its own takes no room here. Its entry has a hash within an inode, too,
 //!   and keeps the one that it was read with.
+
+use core::ops::Range;
 
 use layout::InodeNr;
 use layout::attribute::{ALIGNMENT, Entry, entry_hash};
@@ -28,6 +31,9 @@ use super::name::AttributeName;
 const END_BYTES: usize = 4;
 /// Size of an entry in bytes, without its name.
 const ENTRY_BYTES: usize = size_of::<Entry>();
+
+/// The damage of a value that ends behind its place.
+const OUTSIDE: &str = "a value lies outside its place";
 
 /// An attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +127,7 @@ impl AttributeSet {
         let mut attributes = Vec::new();
         let mut at = first;
         // The end of the entries is known only after the last: values must not start before it.
-        let mut values_begin = place.len();
+        let mut values: Vec<Range<usize>> = Vec::new();
         loop {
             let rest = place.get(at..).unwrap_or_default();
             let word = rest.get(..END_BYTES).ok_or("the entries have no end")?;
@@ -136,7 +142,12 @@ impl AttributeSet {
             }
             let value = value_of(place, entry)?;
             if !value.beside().is_empty() {
-                values_begin = values_begin.min(usize::from(entry.value_offset.get()));
+                let start = usize::from(entry.value_offset.get());
+                let end = start + value.beside().len().next_multiple_of(ALIGNMENT);
+                if end > place.len() {
+                    return Err(OUTSIDE);
+                }
+                values.push(start..end);
             }
             let name = AttributeName {
                 index: entry.name_index,
@@ -145,8 +156,13 @@ impl AttributeSet {
             attributes.push(Attribute { name, value });
             at += entry_bytes(length);
         }
-        if values_begin < at + END_BYTES {
+        values.sort_by_key(|value| value.start);
+        let begin = values.first().map_or(place.len(), |value| value.start);
+        if begin < at + END_BYTES {
             return Err("a value lies among the entries");
+        }
+        if values.windows(2).any(|pair| pair[0].end > pair[1].start) {
+            return Err("two values overlap");
         }
         attributes.sort_by(|one, other| one.order().cmp(&other.order()));
         Ok(Self { attributes })
@@ -274,7 +290,7 @@ fn value_of(place: &[u8], entry: &Entry) -> Result<Value, &'static str> {
     }
     let start = usize::from(entry.value_offset.get());
     let behind = place.get(start..).unwrap_or_default();
-    let value = behind.get(..size).ok_or("a value lies outside its place")?;
+    let value = behind.get(..size).ok_or(OUTSIDE)?;
     Ok(Value::Bytes(value.to_vec()))
 }
 

@@ -232,6 +232,21 @@ fn rewrite_from_nothing() {
 }
 
 #[test]
+fn a_file_within_its_inode_is_rewritten_in_the_same_way() {
+    let device = image(32 << 20, &["-t", "ext4", "-b", "1024", "-O", "inline_data"]);
+    let bench = Bench::open(device.clone(), MountOptions::default());
+    let inode = bench.create("file");
+    bench.write(&inode, 0, &[1; 100]);
+    file::sync(&bench.core, &inode, false).unwrap();
+    file::truncate(&bench.core, &inode, 0).unwrap();
+    bench.write(&inode, 0, &[4; 10 << 10]);
+    file::close(&bench.core, &inode).unwrap();
+    assert_eq!(delayed(&bench), (0, 0));
+    let (found, _) = after_cut(&device, bench, "file");
+    assert_eq!(found, [4; 10 << 10]);
+}
+
+#[test]
 fn holes_and_ranges_see_the_data() {
     let (device, bench) = volume(MountOptions::default());
     let (core, inode) = (&bench.core, bench.create("file"));

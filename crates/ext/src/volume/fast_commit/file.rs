@@ -129,6 +129,14 @@ impl File {
             let removed = contents::put_within(core, &mut self.bytes, None);
             removed.map_err(|why| contradiction(self.nr, why))?;
         }
+        if self.is_inline() {
+            // Part of the contents lies among the attributes, which the tag brings, too.
+            let is_whole = bytes.len() == self.bytes.len();
+            let why = "its contents are not all there";
+            let found = contents::check_within(core, &self.bytes);
+            let checked = is_whole.then_some(()).ok_or(why).and(found);
+            checked.map_err(|why| contradiction(self.nr, why))?;
+        }
         let is_map = self.is_mapped();
         let base = self.base_mut();
         base.deletion_time = before.deletion_time;

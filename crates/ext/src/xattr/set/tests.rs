@@ -123,3 +123,17 @@ fn bytes_that_cannot_be_are_refused() {
         assert_eq!(error(change), Some(why));
     }
 }
+
+/// What overlaps takes more room when it is written again.
+#[test]
+fn values_that_overlap_are_refused() {
+    let mut place = vec![0; 80];
+    let values: [(&str, &[u8]); 2] = [("user.a", &[1; 16]), ("user.b", &[2; 8])];
+    set(&values).encode(&mut place, 0, false);
+    assert!(AttributeSet::decode(&place, 0, false).is_ok());
+    for (offset, is_refused) in [(64, true), (60, true), (57, true), (56, false), (73, true)] {
+        place[20 + 2] = offset;
+        let decoded = AttributeSet::decode(&place, 0, false);
+        assert_eq!(decoded.is_err(), is_refused, "{offset}");
+    }
+}

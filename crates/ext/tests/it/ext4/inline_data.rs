@@ -1,6 +1,8 @@
 //! Files, directories and symbolic links within their inodes: made by the kernel and by e2fsprogs,
 //! read and changed by the engine, and the other way round.
 
+mod odd;
+
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
