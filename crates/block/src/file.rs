@@ -155,7 +155,7 @@ impl BlockDevice for FileDevice {
     fn read_fresh(&self, byte_offset: u64, block_bytes: u32) -> Result<Arc<Block>, DeviceError> {
         match self.uncached.backing(&self.backing)? {
             Some(uncached) => {
-                let device = Inline(self, uncached);
+                let device = Inline(self, &uncached);
                 let device: &dyn BlockDevice = &device;
                 device.read_block(byte_offset, block_bytes)
             }

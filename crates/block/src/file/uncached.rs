@@ -2,8 +2,9 @@
 //! written it. All users of a regular file share one cache.
 
 use std::os::fd::AsRawFd;
-use std::sync::OnceLock;
+use std::sync::Arc;
 
+use rt::Mutex;
 use rustix::fs::{Advice, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -15,25 +16,26 @@ use crate::error::DeviceError;
 pub(super) struct Opener {
     /// True for a block device behind the page cache.
     is_cached: bool,
-    /// The same device, opened once more; none where direct I/O is not possible.
-    backing: OnceLock<Option<Backing>>,
+    /// The same device, once it is opened once more; none in it where direct I/O is not possible.
+    opened: Mutex<Option<Option<Arc<Backing>>>>,
 }
 
 impl Opener {
     pub(super) fn new(is_cached: bool) -> Self {
         Self {
             is_cached,
-            backing: OnceLock::new(),
+            opened: Mutex::default(),
         }
     }
 
     /// Returns the device without the cache; none if there is no other cache to pass.
-    pub(super) fn backing(&self, cached: &Backing) -> Result<Option<&Backing>, DeviceError> {
+    pub(super) fn backing(&self, cached: &Backing) -> Result<Option<Arc<Backing>>, DeviceError> {
         if !self.is_cached {
             return Ok(None);
         }
-        if let Some(backing) = self.backing.get() {
-            return Ok(backing.as_ref());
+        let mut opened = self.opened.lock();
+        if let Some(backing) = &*opened {
+            return Ok(backing.clone());
         }
         let path = format!("/proc/self/fd/{}", cached.file.as_raw_fd());
         let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
@@ -41,7 +43,7 @@ impl Opener {
             Ok(file) => {
                 let alignment = direct_alignment(&file);
                 let name = cached.name().to_owned();
-                Some(Backing::new(file, name, Some(alignment), false))
+                Some(Arc::new(Backing::new(file, name, Some(alignment), false)))
             }
             Err(Errno::INVAL) => None,
             Err(errno) => {
@@ -53,7 +55,7 @@ impl Opener {
                 });
             }
         };
-        Ok(self.backing.get_or_init(|| backing).as_ref())
+        Ok(opened.insert(backing).clone())
     }
 
     /// Drops the clean pages of the device from the page cache.
