@@ -124,7 +124,7 @@ fn bytes_that_cannot_be_are_refused() {
     }
 }
 
-/// What overlaps takes more room when it is written again.
+/// Overlapping values take more room when they are written again.
 #[test]
 fn values_that_overlap_are_refused() {
     let mut place = vec![0; 80];
