@@ -12,6 +12,7 @@
 //! to the open file, not to the process. `losetup` takes no lock: an image behind a loop device is
 //! not opened for writing, and [`BlockDevice::intruder`] reports a loop device attached later.
 
+mod alignment;
 mod backing;
 mod guard;
 mod open;

@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use layout::SectorNr;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
+use super::alignment::{SECTOR_BYTES_MAX, direct_alignment};
 use super::backing::{Alignment, Backing};
 use super::guard::{self, SystemFiles};
 use super::pool::Pool;
@@ -20,9 +21,6 @@ use crate::error::DeviceError;
 
 /// Default number of threads for direct I/O.
 const DIRECT_THREADS: u32 = 8;
-
-/// Maximum physical sector size in bytes.
-const SECTOR_BYTES_MAX: u32 = 4096;
 
 /// Options for opening a file or a block device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -223,27 +221,6 @@ fn open_file(
         ),
         errno => refused(path, errno.into()),
     })
-}
-
-/// Returns the alignment that direct I/O requires here: from `statx` (Linux 6.1), else the logical
-/// sector of a block device, else a page.
-pub(super) fn direct_alignment(file: &impl AsFd) -> Alignment {
-    let told = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
-    if let Some(told) = told
-        && told.stx_mask & StatxFlags::DIOALIGN.bits() != 0
-        && told.stx_dio_offset_align.is_power_of_two()
-        && told.stx_dio_mem_align.is_power_of_two()
-    {
-        return Alignment {
-            memory: told.stx_dio_mem_align as usize,
-            offset: u64::from(told.stx_dio_offset_align).max(SectorNr::SIZE),
-        };
-    }
-    let unit = rustix::fs::ioctl_blksszget(file).unwrap_or(SECTOR_BYTES_MAX);
-    Alignment {
-        memory: unit as usize,
-        offset: u64::from(unit),
-    }
 }
 
 fn geometry(

@@ -8,8 +8,8 @@ use rt::Mutex;
 use rustix::fs::{Advice, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::alignment::direct_alignment;
 use super::backing::Backing;
-use super::open::direct_alignment;
 use crate::error::DeviceError;
 
 /// Opens a device for direct reads when the first one is made.
