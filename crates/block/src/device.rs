@@ -227,8 +227,8 @@ pub trait BlockDevice: Send + Sync {
         zeroes::write(self, ranges)
     }
 
-    /// Reads a block as the storage has it now, past the caches of this machine: another machine may
-    /// have written it. A device on top of another passes the call on.
+    /// Reads a block as the storage has it now, past the caches of this machine: another machine
+    /// may have written it. A device on top of another passes the call on.
     ///
     /// # Errors
     /// Returns the error of the request.

@@ -1,7 +1,7 @@
 //! A device whose changes can be stopped for good: after its fence is closed, it only reads.
 //!
-//! Several devices can share a fence. It is open for the time of a lease: whoever changes something
-//! after its end asks first.
+//! Several devices can share a fence. It is open for the time of a lease: a change after its end
+//! asks first.
 
 use core::ops::Range;
 use std::sync::Arc;

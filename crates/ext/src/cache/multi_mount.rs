@@ -13,15 +13,15 @@
 //! the other, and for the loser of two that start at once to see the number of the winner.
 //!
 //! The number is renewed in the middle of the last wait and at its end, so that a node that comes
-//! during the wait sees it change. A released volume is waited for a moment, in which one of two that
-//! open it at once sees the number of the other.
+//! during the wait sees it change. A released volume is waited for a moment, in which one of two
+//! that open it at once sees the number of the other.
 //!
 //! Every renewal first reads the block: if the node was suspended for longer than others wait, one
 //! of them may have taken the volume. A fence in front of the volume's devices stops every change:
 //!
 //! | event | fence |
 //! |---|---|
-//! | the last renewal is older than a lease, shorter than others wait | a change first renews the number |
+//! | the last renewal is older than a lease, shorter than others' wait | a change renews first |
 //! | the block has the number of another node, or is damaged | closes |
 //! | the device fails | closes when the lease ends; until then the renewal is repeated |
 //! | a renewal takes longer than a lease between its read and the end of its write | closes |
@@ -43,8 +43,8 @@ use crate::disk::multi_mount::{Place, Record};
 use crate::disk::superblock;
 use crate::error::{Corrupt, Error, OtherUser, Result};
 
-/// The wait after a node has written its number over the one of a released volume. Its half is longer
-/// than two nodes that do this at once need for a read and a write.
+/// The wait after a node has written its number over the one of a released volume. Half of it is
+/// longer than two nodes that do this at once need for a read and a write.
 const SETTLE: Nanos = Nanos::from_millis(200);
 
 /// A volume that this node has taken.

@@ -387,8 +387,8 @@ fn write_into(
 }
 
 /// Returns a conversion that includes the part and needs no node, and the blocks that it converts,
-/// after writing zeroes to those without the part. Blocks behind the part and the end of the file stay unwritten: e2fsck takes others
-/// for contents.
+/// after writing zeroes to those without the part. Blocks behind the part and the end of the file
+/// stay unwritten: e2fsck takes others for contents.
 fn without_split(
     core: &Core,
     inode: &Inode,

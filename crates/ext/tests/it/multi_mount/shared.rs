@@ -141,8 +141,8 @@ fn two_block_devices_do_not_share_their_caches() {
     volume.close().expect("close");
 }
 
-/// A device that notes, at each write of the superblock, if the label is there and what the block of
-/// the protection says; nothing while there is none.
+/// A device that notes, at each write of the superblock, if the label is there and what the block
+/// of the protection says; nothing while there is none.
 pub struct Watched {
     inner: Arc<dyn BlockDevice>,
     memory: Arc<MemoryDevice>,
