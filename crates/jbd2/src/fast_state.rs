@@ -70,7 +70,7 @@ impl FastState {
         self.completed >= self.started
     }
 
-    /// Starts a collection of changes. It serves those who wait for one that has failed, too.
+    /// Starts a collection of changes. The callers of one that has failed wait for it, too.
     pub(crate) fn start(&mut self) {
         self.started += 1;
         self.callers += core::mem::take(&mut self.next_callers);

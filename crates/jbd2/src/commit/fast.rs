@@ -17,8 +17,8 @@
 //! transaction does not close. When the transaction is committed as a whole, the area of its fast
 //! commits is empty again.
 //!
-//! A transaction that is full or due is committed as a whole. If the changes cannot be described, or
-//! the area has no room for them, or their data cannot be written, the leader commits the
+//! A transaction that is full or due is committed as a whole. If the changes cannot be described,
+//! or the area has no room for them, or their data cannot be written, the leader commits the
 //! transaction as a whole, and it gets no further fast commit.
 //!
 //! Source of the method: D. Park, D. Shin, iJournaling (USENIX ATC 2017), and H. Shirwadkar et al.,
