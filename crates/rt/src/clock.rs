@@ -1,5 +1,5 @@
-//! The clocks: [`monotonic`] for timers, [`uptime`] for leases, [`wall`] for time of day, [`glance`]
-//! for observers; and [`sleep`].
+//! The clocks: [`monotonic`] for timers, [`uptime`] for leases, [`wall`] for time of day,
+//! [`glance`] for observers; and [`sleep`].
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
