@@ -283,7 +283,7 @@ fn what_cannot_be_mounted_is_refused_in_one_line() {
     folder.write("empty.img", b"");
     for (name, arguments) in [
         ("xfs.img", "mkfs.xfs -q"),
-        ("inline.img", "mke2fs -q -t ext4 -O inline_data"),
+        ("encrypted.img", "mke2fs -q -t ext4 -O encrypt"),
         ("log.img", "mke2fs -q -b 4096 -O journal_dev"),
         ("foreign.img", "mke2fs -q -b 4096 -O journal_dev"),
     ] {
@@ -307,7 +307,7 @@ fn what_cannot_be_mounted_is_refused_in_one_line() {
         ("text.img mnt", "holds no ext file system"),
         ("empty.img mnt", "is empty"),
         ("xfs.img mnt", "is an XFS file system"),
-        ("inline.img mnt", "inline_data"),
+        ("encrypted.img mnt", "encrypt"),
         ("far.img mnt", "journal_path="),
         ("far.img mnt -o journal_path=foreign.img", "UUID"),
         ("absent.img mnt", "absent.img"),

@@ -135,7 +135,7 @@ fn features_that_are_not_known() {
         ("compression", 0x1),
         ("casefold", 0x20000),
         ("encrypt", 0x10000),
-        ("mmp", 0x100),
+        ("dirdata", 0x1000),
     ];
     for (name, bit) in cases {
         let mut bytes = good.clone();
@@ -148,7 +148,7 @@ fn features_that_are_not_known() {
     }
     // An unknown read-only compatible feature: the volume can be read, and nothing is written.
     let mut bytes = good.clone();
-    put(&mut bytes, SUPERBLOCK + 0x64 + 1, &[0x01]);
+    put(&mut bytes, SUPERBLOCK + 0x64 + 1, &[0x80]);
     let memory = Arc::new(MemoryDevice::from_bytes(&bytes));
     let before = memory.snapshot();
     let (volume, report) =
@@ -157,7 +157,7 @@ fn features_that_are_not_known() {
     assert!(
         report
             .read_only_because
-            .is_some_and(|why| why.contains("quota"))
+            .is_some_and(|why| why.contains("verity"))
     );
     assert!(volume.is_read_only());
     assert!(matches!(
