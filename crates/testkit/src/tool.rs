@@ -1,6 +1,7 @@
 //! Execution of other programs.
 
 use std::ffi::OsStr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -27,6 +28,7 @@ pub fn run<A: AsRef<OsStr>>(program: &str, arguments: &[A]) -> Output {
     // Found here: `Command` forks to look for a name in another search path, which copies the page
     // tables of tests that have hundreds of megabytes.
     Command::new(find(program).unwrap_or_else(|| program.into()))
+        .arg0(program)
         .args(arguments)
         .env("PATH", PATH)
         .env("LC_ALL", "C")
