@@ -105,24 +105,35 @@ fn add_entry(core: &Core, file: &QuotaFile, owner: u32) -> Result<()> {
         return Ok(());
     }
     grown.insert(owner);
+    if grown.len() as u64 > BYTES_MAX {
+        tracing::warn!(kind = file.kind.name(), "the quota file is full");
+        return Err(Error::NoSpace);
+    }
     // Nothing else has this inode: its lock, which would come before that of the caller's, is not
     // taken.
     let mut inode = Inode::load(core, file.inode)?;
     let mut state = inode.state.get_mut().clone();
-    while file.contents.lock().blocks.len() * core.block_bytes() < grown.len() {
-        grow(core, file, &inode, &mut state)?;
-    }
+    let mut grow_to = |bytes| {
+        while file.contents.lock().blocks.len() * core.block_bytes() < bytes {
+            grow(core, file, &inode, &mut state)?;
+        }
+        Ok(())
+    };
+    let has_grown: Result<()> = grow_to(grown.len());
     core.discard_window(&inode.window);
+    has_grown?;
     let mut handle = core.begin(Credits {
         blocks: CREDITS_ENTRY,
         revokes: 0,
     })?;
-    file.contents.lock().tree.insert(owner);
     if state.size < grown.len() as u64 {
         state.size = grown.len() as u64;
         state.store(core, &mut handle, file.inode, true)?;
     }
-    core.store_quota(&mut handle, file)?;
+    let mut contents = file.contents.lock();
+    contents.tree.insert(owner);
+    core.store_quota(&mut handle, file, &mut contents)?;
+    drop(contents);
     handle.finish().map(drop)
 }
 
@@ -174,7 +185,9 @@ pub(crate) fn edit(
         blocks: 1,
         revokes: 0,
     })?;
-    file.contents.lock().tree.edit(owner, edit);
-    core.store_quota(&mut handle, file)?;
+    let mut contents = file.contents.lock();
+    contents.tree.edit(owner, edit);
+    core.store_quota(&mut handle, file, &mut contents)?;
+    drop(contents);
     handle.finish().map(drop)
 }

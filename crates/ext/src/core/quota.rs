@@ -11,7 +11,7 @@ use zerocopy::FromBytes;
 
 use super::Core;
 use super::handle::Handle;
-use crate::cache::quotas::{Owners, QuotaFile, Share};
+use crate::cache::quotas::{Contents, Owners, QuotaFile, Share};
 use crate::disk::inode::table;
 use crate::error::Result;
 
@@ -88,20 +88,26 @@ impl Core {
             return Ok(());
         }
         for file in &self.quotas.files {
+            // Held until the blocks are stored: another handle would store them, too.
+            let mut contents = file.contents.lock();
             for (owner, change) in Share::changes(old, new, file.kind) {
-                let is_known = file.contents.lock().tree.change(owner, change);
+                let is_known = contents.tree.change(owner, change);
                 if !is_known {
                     tracing::warn!(owner, kind = file.kind.name(), "no entry in the quota file");
                 }
             }
-            self.store_quota(handle, file)?;
+            self.store_quota(handle, file, &mut contents)?;
         }
         Ok(())
     }
 
-    /// Stores what was changed in a quota file.
-    pub(crate) fn store_quota(&self, handle: &mut Handle<'_>, file: &QuotaFile) -> Result<()> {
-        let mut contents = file.contents.lock();
+    /// Stores what was changed in a quota file. The caller has held its contents since the change.
+    pub(crate) fn store_quota(
+        &self,
+        handle: &mut Handle<'_>,
+        file: &QuotaFile,
+        contents: &mut Contents,
+    ) -> Result<()> {
         let block_bytes = self.block_bytes();
         let mut changed: Vec<usize> = contents.tree.take_changed();
         changed.iter_mut().for_each(|offset| *offset /= block_bytes);
