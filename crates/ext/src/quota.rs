@@ -54,7 +54,9 @@ fn load_file(core: &Core, kind: QuotaKind, nr: InodeNr) -> Result<QuotaFile> {
     let label = Kind::Contents.of_inode(nr, state.generation);
     let blocks = blocks_of(core, &inode, &state)?;
     let mut bytes = Vec::new();
-    for block in &blocks {
+    // The file may have grown by a block that no entry needs.
+    let used = state.size.div_ceil(core.block_bytes() as u64);
+    for block in blocks.iter().take(used as usize) {
         let buffer = core.buffers.get(*block, label);
         let buffer = buffer.map_err(crate::cache::buffers::Refused::of_volume)?;
         bytes.extend_from_slice(&buffer.read());

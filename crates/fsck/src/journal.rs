@@ -24,7 +24,6 @@ use crate::kind::ProblemKind;
 use crate::map::{self, Root};
 use crate::problem::Location;
 use crate::state::State;
-use crate::visit::Next;
 use log::Log;
 
 /// Supported features of a journal.
@@ -113,23 +112,8 @@ fn internal<'a>(state: &mut State<'a>, number: u32) -> Result<Option<Log<'a>>, E
         return Ok(None);
     };
     let root = Root::of(state, &inode);
-    let mut blocks = Vec::new();
-    map::walk(state, number, &root, &mut |state, visit| {
-        if state.is_exhausted() {
-            return Next::Stop;
-        }
-        if !state.geometry.contains(visit.block) {
-            return Next::Skip;
-        }
-        if visit.level == 0 {
-            // Blocks after a hole are not part of the log.
-            if visit.file_block != blocks.len() as u64 {
-                return Next::Stop;
-            }
-            blocks.push(visit.block);
-        }
-        Next::Below
-    })?;
+    // Blocks after a hole are not part of the log.
+    let blocks = map::first_blocks(state, number, &root, u64::MAX)?;
     Ok((!blocks.is_empty()).then_some(Log::Internal { blocks }))
 }
 

@@ -128,6 +128,32 @@ fn report_bad(state: &mut State<'_>, inode: u32, visit: Visit, count: u32) {
     }
 }
 
+/// Returns the first blocks of a file, at most `most`, up to its first hole.
+pub(crate) fn first_blocks(
+    state: &mut State<'_>,
+    inode: u32,
+    root: &Root,
+    most: u64,
+) -> Result<Vec<u64>, Error> {
+    let mut blocks = Vec::new();
+    walk(state, inode, root, &mut |state, visit| {
+        if state.is_exhausted() || blocks.len() as u64 >= most {
+            return Next::Stop;
+        }
+        if !state.geometry.contains(visit.block) {
+            return Next::Skip;
+        }
+        if visit.level == 0 {
+            if visit.file_block != blocks.len() as u64 {
+                return Next::Stop;
+            }
+            blocks.push(visit.block);
+        }
+        Next::Below
+    })?;
+    Ok(blocks)
+}
+
 /// Visits all blocks of a map. If the visitor returns [`Next::Below`] for an indirect block, the
 /// block must lie in the file system. Faults of an extent tree are passed over.
 pub(crate) fn walk<'a>(

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use layout::inode::Inode;
 use layout::mode::FileType;
 use layout::quota::{
     BLOCK_SIZE, DEPTH, DataHeader, ENTRIES_PER_BLOCK, Entry, Header, QuotaKind, ROOT_BLOCK, VERSION,
@@ -15,7 +14,6 @@ use crate::kind::ProblemKind;
 use crate::map::{self, Root};
 use crate::problem::Location;
 use crate::state::State;
-use crate::visit::Next;
 
 /// Largest size of a quota file that is read, in bytes.
 const BYTES_MAX: u64 = 128 << 20;
@@ -72,7 +70,9 @@ fn contents(state: &mut State<'_>, number: u32) -> Result<Option<Vec<u8>>, Error
     if !is_regular || inode.links_count.get() == 0 || size > BYTES_MAX {
         return Ok(None);
     }
-    let blocks = blocks_of(state, number, &inode)?;
+    let root = Root::of(state, &inode);
+    let count = size.div_ceil(state.geometry.block_bytes as u64);
+    let blocks = map::first_blocks(state, number, &root, count)?;
     let mut bytes = Vec::new();
     for block in blocks {
         bytes.extend_from_slice(&state.block(block)?);
@@ -80,25 +80,6 @@ fn contents(state: &mut State<'_>, number: u32) -> Result<Option<Vec<u8>>, Error
     let is_whole = bytes.len() as u64 >= size;
     bytes.truncate(size as usize);
     Ok(is_whole.then_some(bytes))
-}
-
-/// Returns the blocks of a file up to its first hole.
-fn blocks_of(state: &mut State<'_>, number: u32, inode: &Inode) -> Result<Vec<u64>, Error> {
-    let root = Root::of(state, inode);
-    let mut blocks = Vec::new();
-    map::walk(state, number, &root, &mut |state, visit| {
-        if state.is_exhausted() {
-            return Next::Stop;
-        }
-        if !state.geometry.contains(visit.block) {
-            return Next::Skip;
-        }
-        if visit.level == 0 && visit.file_block == blocks.len() as u64 {
-            blocks.push(visit.block);
-        }
-        Next::Below
-    })?;
-    Ok(blocks)
 }
 
 /// Returns the entries of a quota file by walking its tree, unless the file is damaged.

@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use block::BlockDevice;
+use block::fault::{Effect, FaultDevice, FaultPlan, FaultRule, Operations, When};
 use block::memory::MemoryDevice;
 use layout::InodeNr;
 use layout::device::DeviceNumber;
@@ -173,4 +174,21 @@ impl Bench {
     pub(crate) fn close(self) {
         close_core(&self.core).expect("the volume closes");
     }
+}
+
+/// Returns a device that fails all of these operations while it is armed, which it is not yet.
+pub(crate) fn failing(device: &Arc<MemoryDevice>, operations: Operations) -> Arc<FaultDevice> {
+    let rule = FaultRule {
+        operations,
+        when: When::Always,
+        effect: Effect::Fail,
+    };
+    let plan = FaultPlan {
+        rules: vec![rule],
+        ..FaultPlan::default()
+    };
+    let inner: Arc<dyn BlockDevice> = device.clone();
+    let faults = Arc::new(FaultDevice::new(inner, plan));
+    faults.set_armed(false);
+    faults
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use block::fault::{Effect, FaultDevice, FaultPlan, FaultRule, Operations, When};
+use block::fault::Operations;
 use block::memory::MemoryDevice;
 use layout::FileBlock;
 use testkit::Random;
 
-use super::testing::{Bench, assert_notices, check, image};
+use super::testing::{self, Bench, assert_notices, check, image};
 use crate::Error;
 use crate::cache::inode::Inode;
 use crate::file::{self, ByteRange, RangeChange, Sought, WriteOptions};
@@ -420,17 +420,7 @@ fn writers_stop_while_no_block_can_be_allocated() {
     // The bitmaps of its groups have to be read.
     let features = "^metadata_csum,^uninit_bg";
     let device = image(32 << 20, &["-t", "ext4", "-b", "1024", "-O", features]);
-    let rule = FaultRule {
-        operations: Operations::READS,
-        when: When::Always,
-        effect: Effect::Fail,
-    };
-    let plan = FaultPlan {
-        rules: vec![rule],
-        ..FaultPlan::default()
-    };
-    let faults = Arc::new(FaultDevice::new(device.clone(), plan));
-    faults.set_armed(false);
+    let faults = testing::failing(&device, Operations::READS);
     let mut options = MountOptions::default();
     options.memory.budget_bytes = 1 << 20;
     let bench = Bench::open(faults.clone(), options);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use block::fault::{Effect, FaultDevice, FaultPlan, FaultRule, Operations, When};
+use block::fault::Operations;
 use block::meter::MeterDevice;
 
 use testkit::Random;
 
-use super::testing::{Bench, check, image};
+use super::testing::{self, Bench, check, image};
 use crate::file::{self, WriteOptions};
 use crate::options::MountOptions;
 use crate::{Error, writeback};
@@ -50,17 +50,7 @@ fn a_full_volume_takes_what_fits_and_gives_it_back() {
 #[test]
 fn a_failed_write_is_told_and_tried_again() {
     let device = image(16 << 20, &["-t", "ext2", "-b", "4096"]);
-    let rule = FaultRule {
-        operations: Operations::WRITES,
-        when: When::Always,
-        effect: Effect::Fail,
-    };
-    let plan = FaultPlan {
-        rules: vec![rule],
-        ..FaultPlan::default()
-    };
-    let fault = Arc::new(FaultDevice::new(device.clone(), plan));
-    fault.set_armed(false);
+    let fault = testing::failing(&device, Operations::WRITES);
     let bench = Bench::open(fault.clone(), MountOptions::default());
     let inode = bench.create("file");
     let bytes = Random::new(1).bytes(50_000);

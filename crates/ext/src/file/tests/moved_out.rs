@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use block::BlockDevice;
-use block::fault::{Effect, FaultDevice, FaultPlan, FaultRule, Operations, When};
+use block::fault::{FaultDevice, Operations};
 use block::memory::MemoryDevice;
 use layout::FileBlock;
 
-use super::testing::{Bench, check, image};
+use super::testing::{self, Bench, check, image};
 use crate::Error;
 use crate::cache::inode::Inode;
 use crate::file::{self, WriteOptions};
@@ -59,18 +58,7 @@ fn without_a_journal_the_block_is_written_before_the_inode() {
 
 /// Opens a volume whose device fails all writes while it is armed.
 fn failing(device: &Arc<MemoryDevice>) -> (Arc<FaultDevice>, Bench) {
-    let rule = FaultRule {
-        operations: Operations::WRITES,
-        when: When::Always,
-        effect: Effect::Fail,
-    };
-    let plan = FaultPlan {
-        rules: vec![rule],
-        ..FaultPlan::default()
-    };
-    let inner: Arc<dyn BlockDevice> = device.clone();
-    let faults = Arc::new(FaultDevice::new(inner, plan));
-    faults.set_armed(false);
+    let faults = testing::failing(device, Operations::WRITES);
     let bench = Bench::open(faults.clone(), MountOptions::default());
     (faults, bench)
 }
