@@ -19,9 +19,11 @@ mod exact;
 mod forward;
 mod inodes;
 mod multi_block;
+mod narrow;
 mod orlov;
 pub(crate) mod reserve;
 pub(crate) mod shortage;
+mod table_zeroes;
 mod windows;
 
 use layout::{BlockNr, InodeNr};
@@ -52,6 +54,8 @@ pub(crate) struct BlockRequest<'w> {
     pub(crate) window: Option<&'w Mutex<Window>>,
     /// The place in the file for contents of a regular file; none for other blocks.
     pub(crate) place: Option<FilePlace>,
+    /// True if the block map of the owner holds block numbers of 32 bits only.
+    pub(crate) is_narrow: bool,
 }
 
 /// The place of new blocks in a file.

@@ -61,6 +61,9 @@ pub(crate) struct Core {
     pub(crate) attribute_blocks: Mutex<SharedBlocks>,
     /// The lock held across a rename that moves a directory, and nothing else. // [rename]
     pub(crate) rename: Mutex<()>,
+    /// The lock held while an inode table is zeroed, and while an inode takes a block of a table for
+    /// the first time. // [table zeroing]
+    pub(crate) table_zeroing: Mutex<TableZeroing>,
     /// The orphan list; the lock is held while the list on disk changes. // [orphan]
     pub(crate) orphans: Mutex<OrphanList>,
     /// The quota files of a volume that counts its owners; none on others.
@@ -78,6 +81,9 @@ pub(crate) struct Core {
     /// True after [`Core::abort`]; never cleared.
     pub(crate) is_aborted: AtomicBool,
 }
+
+/// The subject of the lock of [`Core::table_zeroing`].
+pub(crate) struct TableZeroing;
 
 impl Core {
     /// Returns the geometry of the volume.
@@ -161,6 +167,7 @@ impl Core {
             pages,
             attribute_blocks: Mutex::default(),
             rename: Mutex::new(()),
+            table_zeroing: Mutex::new(TableZeroing),
             orphans: Mutex::default(),
             quotas: Quotas::default(),
             uncounted_mount: Mutex::default(),

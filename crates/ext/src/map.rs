@@ -462,6 +462,7 @@ pub(crate) struct MapBlocks {
     owner: InodeNr,
     spare: Vec<BlockNr>,
     taken: Vec<BlockNr>,
+    is_narrow: bool,
 }
 
 impl MapBlocks {
@@ -472,6 +473,7 @@ impl MapBlocks {
             owner,
             spare,
             taken,
+            is_narrow: false,
         }
     }
 
@@ -487,6 +489,7 @@ impl MapBlocks {
                     count_max: 1,
                     place: None,
                     window: None,
+                    is_narrow: self.is_narrow,
                 };
                 core.allocate_blocks(handle, &request)?.first
             }
@@ -514,6 +517,7 @@ pub(crate) fn build_map(
     extents: &[Extent],
     blocks: &mut MapBlocks,
 ) -> Result<Words> {
+    blocks.is_narrow = !has_extents;
     match has_extents {
         true => extents::build(core, handle, owner, extents, blocks),
         false => indirect::build(core, handle, owner, extents, blocks),

@@ -160,6 +160,12 @@ pub struct MountOptions {
     /// True if nothing else sees the changes of the devices, as with a view in memory: multiple
     /// mount protection is not heeded.
     pub is_private: bool,
+    /// True to count the blocks of metadata in the size of the volume (`minixdf`).
+    pub counts_metadata: bool,
+    /// The number of times that zeroing a part of the inode tables takes, to pause before the next
+    /// (`init_itable=`): tables that were never used are zeroed in the background, on volumes whose
+    /// groups have flags. None to leave them, as each of their blocks is zeroed at its first use.
+    pub init_tables: Option<u32>,
     /// True to open read-write even on a device that cannot flush.
     pub force: bool,
     /// The user that may use the reserved blocks besides root (`resuid=`); `None` takes the
@@ -200,6 +206,8 @@ impl Default for MountOptions {
             discard: false,
             host_space: HostSpace::default(),
             stripe_blocks: None,
+            counts_metadata: false,
+            init_tables: None,
             is_private: false,
             force: false,
             reserved_uid: None,

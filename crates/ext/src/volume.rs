@@ -13,6 +13,7 @@ mod file_extent;
 mod files;
 mod guard;
 mod host_space;
+mod init_tables;
 mod nodes;
 mod open;
 mod open_file;

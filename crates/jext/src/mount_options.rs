@@ -21,6 +21,8 @@
 //! | `discard`, `nodiscard` | discard freed blocks, so that a sparse image shrinks |
 //! | `host_space=metadata`, `none`, `all` | space of a sparse image to allocate at open (ours) |
 //! | `stripe=0` | blocks in a stripe of an array, in place of the superblock's |
+//! | `bsddf`, `minixdf` | the size without the blocks of metadata, or with them |
+//! | `init_itable=10`, `init_itable`, `noinit_itable` | zero unused inode tables in the background |
 //! | `force` | use a device that cannot flush (ours) |
 //! | `resuid=0`, `resgid=0` | the user and group with access to the reserved blocks, besides root |
 //! | `journal_path=DEV` | the external journal |
@@ -104,16 +106,22 @@ const SETTINGS: &[(&str, Copy)] = &[
     ("grpid", |to, from| {
         to.directory_groups = from.directory_groups;
     }),
+    ("minixdf", |to, from| {
+        to.counts_metadata = from.counts_metadata;
+    }),
+    ("init_itable", |to, from| to.init_tables = from.init_tables),
     ("resuid", |to, from| to.reserved_uid = from.reserved_uid),
     ("resgid", |to, from| to.reserved_gid = from.reserved_gid),
 ];
 
 /// Maximum of `commit=`, in seconds.
 const COMMIT_SECONDS_MAX: u64 = 86_400;
+/// The pauses between parts of inode tables, in times of what a part takes, with `init_itable`.
+const INIT_TABLES_FACTOR: u32 = 10;
 /// Seconds that `commit=0` stands for.
 const COMMIT_SECONDS_DEFAULT: u64 = 5;
 const NAMES: &str = "one of ro, noload, data, ordered, delalloc, auto_da_alloc, commit, barrier, sync, dirsync, noatime, relatime, strictatime, discard, grpid, \
-                     errors, data_err, log_policy, alloc, stripe, memory, dirty_background, dirty, host_space, force, resuid, \
+                     errors, data_err, log_policy, alloc, stripe, minixdf, init_itable, memory, dirty_background, dirty, host_space, force, resuid, \
                      resgid, journal_path";
 
 impl ParsedOptions {
@@ -133,6 +141,14 @@ impl ParsedOptions {
             });
         }
         Ok(())
+    }
+
+    /// Sets the `init_itable` that holds if neither a list nor the superblock has one, as for mounts
+    /// by the kernel.
+    pub fn init_tables_by_default(&mut self) {
+        if !self.given.contains(&"init_itable") {
+            self.options.init_tables = Some(INIT_TABLES_FACTOR);
+        }
     }
 
     /// Takes the options that were not given from a superblock: the bits that `tune2fs -o` sets,
@@ -201,6 +217,8 @@ impl ParsedOptions {
             "nodelalloc" => "delalloc",
             "noauto_da_alloc" => "auto_da_alloc",
             "nodiscard" => "discard",
+            "noinit_itable" => "init_itable",
+            "bsddf" => "minixdf",
             "bsdgroups" | "nogrpid" | "sysvgroups" => "grpid",
             name => name,
         };
@@ -232,6 +250,10 @@ impl ParsedOptions {
             "grpid" | "bsdgroups" => options.directory_groups = true,
             "nogrpid" | "sysvgroups" => options.directory_groups = false,
             "force" => options.force = true,
+            "minixdf" => options.counts_metadata = true,
+            "bsddf" => options.counts_metadata = false,
+            "init_itable" => options.init_tables = Some(INIT_TABLES_FACTOR),
+            "noinit_itable" => options.init_tables = None,
             _ => return Err(NAMES),
         }
         Ok(())
@@ -304,6 +326,9 @@ impl ParsedOptions {
             }
             "stripe" => {
                 options.stripe_blocks = Some(value.parse().map_err(|_| "a number of blocks")?)
+            }
+            "init_itable" => {
+                options.init_tables = Some(value.parse().map_err(|_| "a factor of the pauses")?);
             }
             "memory" => options.memory.budget_bytes = Size::parse(value)?.bytes(),
             "dirty_background" => {
@@ -512,7 +537,7 @@ mod tests {
             | DefaultMountOptions::NO_BARRIER
             | DefaultMountOptions::BSD_GROUPS
             | DefaultMountOptions::UID16;
-        let raw = superblock(bits, b"commit=30,minixdf,errors=panic,discard,nobarrier");
+        let raw = superblock(bits, b"commit=30,nouid32,errors=panic,discard,nobarrier");
         let mut parsed = parse("barrier=1,commit=7").expect("right");
         let refused = parsed.for_volume(&raw);
         let options = &parsed.options;
@@ -523,7 +548,7 @@ mod tests {
         let refused: Vec<String> = refused.iter().map(ToString::to_string).collect();
         assert_eq!(
             refused,
-            ["mount option \"minixdf\": not supported: df leaves the metadata out of the size"]
+            ["mount option \"nouid32\": not supported: owners have 32 bits"]
         );
     }
 

@@ -93,11 +93,11 @@ fn options_of_the_superblock_are_taken() {
     let ours = place.good(&format!("jext mount -o nogrpid disk.img mnt && {script}"));
     assert_eq!(ours, "0 drwxr-xr-x\n0 -rw-r--r--\n");
     place.good(
-        "debugfs -w -R 'ssv mount_opts minixdf,nogrpid' disk.img && jext rm -r disk.img:/d 2>/dev/null",
+        "debugfs -w -R 'ssv mount_opts nouid32,nogrpid' disk.img && jext rm -r disk.img:/d 2>/dev/null",
     );
     let ours = place.good(&format!("jext mount disk.img mnt && {script}"));
     let warning =
-        "jext: warning: disk.img: in its superblock: mount option \"minixdf\": not supported";
+        "jext: warning: disk.img: in its superblock: mount option \"nouid32\": not supported";
     assert!(ours.contains(warning), "{ours}");
     assert!(ours.contains("0 drwxr-xr-x\n0 -rw-r--r--\n"), "{ours}");
     place.0.check("disk.img");

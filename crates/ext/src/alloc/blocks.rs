@@ -16,6 +16,7 @@ use crate::cache::space::freed::FreedRun;
 use crate::cache::space::group::{BlockMap, Group};
 use crate::core::Core;
 use crate::core::handle::Handle;
+use crate::disk::geometry::NARROW_BLOCKS_MAX;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::options::OnError;
@@ -48,6 +49,9 @@ impl Core {
         } else {
             self.block_goal(request.owner, request.place.is_some())
         };
+        if request.is_narrow && self.geometry().block_count > NARROW_BLOCKS_MAX {
+            return self.allocate_narrow(handle, request, goal);
+        }
         match self.tuning.allocator {
             Allocator::MultiBlock => self.allocate_multi_block(handle, request, goal),
             Allocator::Windows => self.allocate_near(handle, request, goal),

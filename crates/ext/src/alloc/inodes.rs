@@ -154,6 +154,7 @@ impl Core {
         let reserved = self.geometry().first_inode.get().saturating_sub(first_nr);
         let mut is_filed = !self.may_writes_wait();
         let mut filed_table = None;
+        let mut excluded = None;
         loop {
             let mut maps = group.maps.lock();
             // What a bitmap that was never used has is known only until it is used.
@@ -179,6 +180,11 @@ impl Core {
                 return Ok(None);
             };
             let table = self.unused_table_block(group, index);
+            if table.is_some() && excluded.is_none() && group.lacks_zeroes.load(Ordering::Relaxed) {
+                drop(maps);
+                excluded = self.exclude_zeroing(group);
+                continue;
+            }
             let has_table = table.as_ref().map(|table| table.nr()) == filed_table;
             if !is_filed || self.may_writes_wait() && !has_table {
                 drop(maps);

@@ -96,6 +96,7 @@ fn allocate(core: &Core, goal: u64, count_max: u32, window: Option<&Mutex<Window
             count_max,
             window,
             place: None,
+            is_narrow: false,
         },
     )
 }

@@ -24,16 +24,18 @@ pub(crate) enum Backing {
 
 /// The block of a slot whose page has no block yet. No file has this block: it holds the superblock
 /// or group descriptors.
-const DELAYED: u32 = 1;
+const DELAYED: u64 = 1;
 
 /// One page.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     /// The current contents; none while the page is absent.
     pub(crate) image: Option<Arc<Block>>,
-    /// The block of a mapped page; [`DELAYED`] without one; 0 while the page is absent. Four bytes,
-    /// because there is a slot for every page.
-    block: u32,
+    /// The block of a mapped page, lower half; [`DELAYED`] without one; 0 while the page is absent.
+    /// Six bytes in all, because there is a slot for every page.
+    block_low: u32,
+    /// The block, bits 32 to 47.
+    block_high: u16,
     /// Time since which the page is dirty.
     pub(crate) dirty_since: Nanos,
     /// The oldest transaction that must not commit before this page is written.
@@ -51,26 +53,26 @@ pub(crate) struct Slot {
 impl Slot {
     /// Returns the page's backing; none while the page is absent.
     pub(crate) fn backing(&self) -> Option<Backing> {
-        match self.block {
+        match u64::from(self.block_low) | (u64::from(self.block_high) << 32) {
             0 => None,
             DELAYED => Some(Backing::Delayed),
-            block => Some(Backing::Mapped(BlockNr::new(u64::from(block)))),
+            block => Some(Backing::Mapped(BlockNr::new(block))),
         }
     }
 
     /// Returns true if the page has no block yet.
     pub(crate) fn is_delayed(&self) -> bool {
-        self.block == DELAYED
+        self.block_low == DELAYED as u32 && self.block_high == 0
     }
 
     /// Sets the page's backing.
     pub(crate) fn set_backing(&mut self, backing: Backing) {
-        self.block = match backing {
-            Backing::Mapped(block) => {
-                u32::try_from(block.get()).expect("volumes have at most 2^32 blocks")
-            }
+        let block = match backing {
+            Backing::Mapped(block) => block.get(),
             Backing::Delayed => DELAYED,
         };
+        self.block_low = block as u32;
+        self.block_high = u16::try_from(block >> 32).expect("volumes have at most 2^48 blocks");
     }
 }
 

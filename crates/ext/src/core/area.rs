@@ -67,9 +67,13 @@ impl Core {
     pub(crate) fn usage(&self) -> Usage {
         let blocks_free = self.space.free_blocks.load(Ordering::Relaxed);
         let blocks_free = blocks_free.saturating_sub(self.pages.counts.delayed());
+        let overhead = match self.options.counts_metadata {
+            true => 0,
+            false => self.space.table().overhead_blocks,
+        };
         Usage {
             block_bytes: self.geometry().block_bytes,
-            blocks: self.geometry().block_count - self.space.table().overhead_blocks,
+            blocks: self.geometry().block_count - overhead,
             blocks_free,
             blocks_available: blocks_free.saturating_sub(self.superblock.reserved_blocks),
             inodes: self.geometry().inode_count,

@@ -10,6 +10,11 @@ use core::ops::Range;
 use layout::superblock::Backups;
 use layout::{BlockNr, GroupNr, InodeNr};
 
+/// Largest number of blocks of a volume: extents have block numbers of 48 bits.
+pub(crate) const BLOCKS_MAX: u64 = 1 << 48;
+/// Largest number of blocks with numbers of 32 bits, as indirect blocks have them.
+pub(crate) const NARROW_BLOCKS_MAX: u64 = u32::MAX as u64;
+
 /// Sizes and places of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Geometry {

@@ -40,6 +40,8 @@ pub(crate) struct Uninit {
     pub(crate) inode_bitmap: bool,
     /// Number of inodes at the end of the table that were never used.
     pub(crate) inodes: u32,
+    /// True if the device may hold anything in that part of the table.
+    pub(crate) table: bool,
 }
 
 /// The checksums of a group's bitmaps that its descriptor has: 16 bits of each, or 32.
@@ -103,6 +105,7 @@ impl Uninit {
         let mut flags = low.flags();
         flags.set(GroupFlags::BLOCK_UNINIT, self.block_bitmap);
         flags.set(GroupFlags::INODE_UNINIT, self.inode_bitmap);
+        flags.set(GroupFlags::INODE_ZEROED, !self.table);
         low.flag_bits.set(flags.bits());
         low.unused_inodes_count_low.set(self.inodes as u16);
         if let Some(whole) = whole_of(bytes) {
@@ -148,6 +151,7 @@ impl GroupDescriptor {
                 block_bitmap: flags.contains(GroupFlags::BLOCK_UNINIT),
                 inode_bitmap: flags.contains(GroupFlags::INODE_UNINIT),
                 inodes: raw.unused_inodes_count(),
+                table: !flags.contains(GroupFlags::INODE_ZEROED),
             },
             sums: StoredSums {
                 blocks: raw.block_bitmap_checksum(),
@@ -290,6 +294,7 @@ mod tests {
             block_bitmap: true,
             inode_bitmap: false,
             inodes: 0x0001_2345,
+            table: false,
         };
         let sums = BitmapSums {
             blocks: Some(0x1234_5678),
@@ -297,10 +302,10 @@ mod tests {
         };
         for size in [SIZE, SIZE_64BIT] {
             let mut bytes = vec![0; size];
-            bytes[0x12] = 5;
+            bytes[0x12] = 9;
             uninit.store(&mut bytes);
             sums.store(&mut bytes);
-            assert_eq!(bytes[0x12], 6, "INODE_ZEROED stays");
+            assert_eq!(bytes[0x12], 14, "an unknown flag stays");
             let decoded = GroupDescriptor::decode(&bytes);
             assert!(decoded.uninit.block_bitmap && !decoded.uninit.inode_bitmap);
             assert!(decoded.sums.has_blocks(0x1234_5678));

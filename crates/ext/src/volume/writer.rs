@@ -1,11 +1,12 @@
 //! The writer daemon: writes old dirty pages and metadata in the background. With `writers=submit`,
-//! two more daemons write above the background limit. A panic in one of them makes the volume
+//! two more daemons write above the background limit. One zeroes inode tables if it is asked for. A panic in one of them makes the volume
 //! read-only.
 
 use std::sync::Arc;
 
 use rt::{JoinHandle, Nanos};
 
+use super::init_tables;
 use crate::awaited::awaited;
 use crate::cache::wake::Wake;
 use crate::core::Core;
@@ -38,6 +39,8 @@ impl Writer {
                 write_metadata(core)
             }));
         }
+        let factor = core.options.init_tables;
+        daemons.extend(factor.and_then(|factor| init_tables::start(core, factor)));
         Self { daemons }
     }
 

@@ -247,6 +247,7 @@ fn make(core: &Core, handle: &mut Handle<'_>, nr: InodeNr, set: &AttributeSet) -
         count_max: 1,
         window: None,
         place: None,
+        is_narrow: false,
     };
     let block = core.allocate_blocks(handle, &request)?.first;
     let buffer = core.buffers.get_new(block, LABEL);

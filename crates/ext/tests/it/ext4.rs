@@ -5,6 +5,8 @@
 mod damaged;
 mod inline_data;
 mod large_directories;
+mod large_volumes;
+mod lazy_tables;
 mod logs;
 mod mapped;
 mod meta_groups;

@@ -55,10 +55,11 @@ rows! {
     Honoured ["discard" "nodiscard"] "discard freed blocks";
     Honoured ["grpid" "bsdgroups" "nogrpid" "sysvgroups"] "new files take the group of their directory, or of the caller";
     Honoured ["resuid=N" "resgid=N"] "the user and group with access to the reserved blocks, besides root";
+    Honoured ["bsddf" "minixdf"] "df leaves the metadata out of the size (the default), or counts it";
+    Honoured ["init_itable" "init_itable=N" "noinit_itable"] "zero unused parts of inode tables while mounted, with pauses of N times what a part takes (10), or not";
     Honoured ["journal_path=TEXT"] "the external journal";
     NoEffect ["defaults"] "the default options";
     NoEffect ["acl" "user_xattr"] "always on";
-    NoEffect ["bsddf"] "always: df leaves the metadata out of the size";
     NoEffect ["block_validity" "noblock_validity"] "blocks of metadata are always protected";
     NoEffect ["journal_checksum" "nojournal_checksum"] "the log has checksums on volumes with `metadata_csum`";
     NoEffect ["journal_async_commit"] "a commit block always waits for the blocks before it";
@@ -66,7 +67,6 @@ rows! {
     NoEffect ["mb_optimize_scan=N"] "hints for the allocator of Linux";
     NoEffect ["nombcache" "no_mbcache" "no_prefetch_block_bitmaps" "inode_readahead_blks=N" "journal_ioprio=N"] "hints for the caches and queues of Linux";
     NoEffect ["dioread_nolock" "nodioread_nolock" "dioread_lock"] "locks of Linux";
-    NoEffect ["init_itable" "init_itable=N" "noinit_itable"] "a block of the inode table is initialised at its first use";
     NoEffect ["debug" "warn_on_error" "nowarn_on_error"] "messages go to standard error, or to `--log`";
     NoEffect ["noquota" "usrjquota=" "grpjquota="] "owners are counted by the feature `quota`, and limits are not enforced";
     NoEffect ["dax=never" "dax=inode"] "there is a page cache";
@@ -75,7 +75,6 @@ rows! {
     NoEffect ["oldalloc" "orlov" "bh" "nobh" "mblk_io_submit" "nomblk_io_submit" "i_version" "prefetch_block_bitmaps"] "removed from Linux, which ignores them";
     NoEffect ["reservation" "noreservation" "check=TEXT" "nocheck" "journal=N"] "of ext2 and ext3; Linux ignores them";
     Refused ["noacl" "nouser_xattr"] "access control lists and attributes are always on";
-    Refused ["minixdf"] "df leaves the metadata out of the size";
     Refused ["nouid32"] "owners have 32 bits";
     Refused ["sb=N"] "the first superblock is used; e2fsck -b N repairs it from another one";
     Refused ["journal_dev=N"] "name the device with journal_path=";

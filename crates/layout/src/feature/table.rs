@@ -126,7 +126,7 @@ features! {
     Incompatible JOURNAL_DEV "journal_dev": Refused, NONE, NO_PROGRAM, "ext/tests/it/features.rs", "a journal without a file system: it is opened with the volume that it belongs to";
     Incompatible META_BG "meta_bg": Written, MADE_AND_CHECKED, NO_VIEW, "ext/tests/it/ext4/meta_groups.rs", "";
     Incompatible EXTENTS "extent": Written, ALL_USES, ALL, "ext/tests/it/ext4/sequences.rs", "";
-    Incompatible IS_64BIT "64bit": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/ext4/sequences.rs", "at most 2^32 blocks";
+    Incompatible IS_64BIT "64bit": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/ext4/large_volumes.rs", "at most 2^48 blocks";
     Incompatible MMP "mmp": Written, ALL_USES, NO_VIEW, "ext/tests/it/multi_mount.rs", "a writable open waits when another node may use the volume";
     Incompatible FLEX_BG "flex_bg": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/ext4/sequences.rs", "";
     Incompatible EA_INODE "ea_inode": Written, MADE_AND_CHECKED, NO_VIEW, "ext/tests/it/attributes/large.rs", "";

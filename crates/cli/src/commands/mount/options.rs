@@ -66,7 +66,8 @@ impl Options {
             options: vec![for_engine.join(",")],
             ..arguments.clone()
         };
-        let engine = engine.parse()?;
+        let mut engine = engine.parse()?;
+        engine.init_tables_by_default();
         Ok(Self { engine, settings })
     }
 }

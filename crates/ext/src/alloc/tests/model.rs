@@ -38,6 +38,7 @@ fn run_against_model(volume: Volume, seed: u64) {
                 count_max,
                 window,
                 place: window.map(|_| place),
+                is_narrow: false,
             };
             match request(&core, &wanted) {
                 Ok(run) => {

@@ -54,6 +54,7 @@ impl File {
                 count_max: (end - self.blocks) as u32,
                 window: Some(&self.window),
                 place: Some(place),
+                is_narrow: false,
             };
             let run = request(core, &wanted)?;
             self.blocks += u64::from(run.count);
@@ -319,6 +320,7 @@ fn blocks_freed_by_an_open_transaction_are_not_found() {
         count_max: 1,
         window: None,
         place: None,
+        is_narrow: false,
     };
     let found = core.allocate_blocks(&mut handle, &wanted);
     assert!(matches!(found, Err(Error::NoSpace)), "{found:?}");
@@ -368,6 +370,7 @@ fn a_random_write_keeps_the_window_at_the_end() {
         count_max: 5,
         window: Some(&file.window),
         place: Some(place),
+        is_narrow: false,
     };
     request(core, &wanted).expect("there is space");
     assert_eq!(file.window.lock().first, before);

@@ -45,6 +45,8 @@ pub(crate) struct Group {
     /// Number of inodes at the end of the table that were never used: what the table has there is
     /// not valid. Changes under the group's lock.
     pub(crate) unused_inodes: AtomicU32,
+    /// True until that part of the table is zeroed. Changes once, under the group's lock.
+    pub(crate) lacks_zeroes: AtomicBool,
     /// The checksums of descriptor and bitmaps.
     pub(crate) checksums: Checksums,
     /// The checksums of the bitmaps when the volume was opened.
@@ -364,6 +366,7 @@ impl Group {
                 block_bitmap: self.lacks_block_bitmap.load(Ordering::Relaxed),
                 inode_bitmap: self.lacks_inode_bitmap.load(Ordering::Relaxed),
                 inodes: self.unused_inodes.load(Ordering::Relaxed),
+                table: self.lacks_zeroes.load(Ordering::Relaxed),
             };
             uninit.block_bitmap |= rt::mutant!("groups/stays-uninitialised");
             uninit.inode_bitmap |= rt::mutant!("groups/inodes-stay-uninitialised");

@@ -213,6 +213,7 @@ fn group(
         lacks_block_bitmap: AtomicBool::new(uninit.block_bitmap),
         lacks_inode_bitmap: AtomicBool::new(uninit.inode_bitmap),
         unused_inodes: AtomicU32::new(uninit.inodes),
+        lacks_zeroes: AtomicBool::new(uninit.table),
         checksums,
         sums: raw.sums,
         blocks_per_group: geometry.blocks_per_group,

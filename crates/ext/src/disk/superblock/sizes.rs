@@ -5,13 +5,11 @@ use layout::superblock::{self as disk, Backups};
 use layout::{BlockNr, GroupNr, InodeNr, group};
 
 use super::bad;
-use crate::disk::geometry::Geometry;
+use crate::disk::geometry::{BLOCKS_MAX, Geometry};
 use crate::error::{Corrupt, Error, Result};
 
 /// Largest supported block size in bytes.
 pub const BLOCK_BYTES_MAX: u32 = 4096;
-/// Largest supported number of blocks of a volume: pages of files hold block numbers in 32 bits.
-const BLOCKS_MAX: u64 = 1 << 32;
 /// Size of the smallest group in blocks.
 const GROUP_BLOCKS_MIN: u32 = 256;
 
@@ -153,7 +151,7 @@ fn block_count(
     }
     if count > BLOCKS_MAX {
         return Err(Error::Unsupported(format!(
-            "{count} blocks are not supported: a volume has at most 2^32"
+            "{count} blocks are not supported: a volume has at most 2^48"
         )));
     }
     Ok((first, count))

@@ -389,12 +389,12 @@ fn a_write_of_a_mark_that_was_torn_is_no_damage() {
 }
 
 #[test]
-fn a_volume_has_at_most_2_to_the_32_blocks() {
+fn a_volume_has_at_most_2_to_the_48_blocks() {
     let mut raw = good();
     raw.incompatible_bits.set(0x82);
     raw.descriptor_size.set(64);
-    raw.blocks_count_high.set(1);
+    raw.blocks_count_high.set(0x1_0001);
     let error = Superblock::decode(raw.as_bytes(), u64::MAX).map(drop);
     let error = error.expect_err("too many").to_string();
-    assert!(error.contains("at most 2^32"), "{error}");
+    assert!(error.contains("at most 2^48"), "{error}");
 }

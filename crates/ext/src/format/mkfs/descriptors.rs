@@ -90,11 +90,13 @@ fn descriptor(plan: &Plan, image: &Image, group: GroupNr) -> GroupDescriptor64 {
     } else {
         0
     };
-    // A volume has less than 2^32 blocks, and a group at most 2^15: upper halves are 0.
+    let [block_bitmap, inode_bitmap, inode_table] =
+        [places.block_bitmap, places.inode_bitmap, places.inode_table].map(BlockNr::get);
+    // A group has at most 2^15 blocks and inodes: the upper halves of counts are 0.
     let base = GroupDescriptor {
-        block_bitmap_low: U32::new(places.block_bitmap.get() as u32),
-        inode_bitmap_low: U32::new(places.inode_bitmap.get() as u32),
-        inode_table_low: U32::new(places.inode_table.get() as u32),
+        block_bitmap_low: U32::new(block_bitmap as u32),
+        inode_bitmap_low: U32::new(inode_bitmap as u32),
+        inode_table_low: U32::new(inode_table as u32),
         free_blocks_count_low: U16::new(free as u16),
         free_inodes_count_low: U16::new(free_inodes as u16),
         directories_count_low: U16::new(directories[0] + directories[1]),
@@ -104,6 +106,9 @@ fn descriptor(plan: &Plan, image: &Image, group: GroupNr) -> GroupDescriptor64 {
     };
     GroupDescriptor64 {
         base,
+        block_bitmap_high: U32::new((block_bitmap >> 32) as u32),
+        inode_bitmap_high: U32::new((inode_bitmap >> 32) as u32),
+        inode_table_high: U32::new((inode_table >> 32) as u32),
         ..GroupDescriptor64::default()
     }
 }

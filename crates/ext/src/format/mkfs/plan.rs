@@ -16,7 +16,7 @@ use super::defaults::{self, Resolved};
 use super::groups::GroupMetadata;
 use super::sums::Sums;
 use super::{FileSystemType, JournalOption, Options, Profile};
-use crate::disk::geometry::Geometry;
+use crate::disk::geometry::{BLOCKS_MAX, Geometry, NARROW_BLOCKS_MAX};
 use crate::disk::superblock::BLOCK_BYTES_MAX;
 use crate::error::{Error, Result};
 
@@ -26,6 +26,8 @@ const PAGE_BYTES: u64 = 4096;
 const LAST_GROUP_DATA_MIN: u64 = 50;
 /// Size of the smallest group in blocks.
 const GROUP_BLOCKS_MIN: u32 = 256;
+/// Smallest number of inodes in a group: a byte of its bitmap.
+const GROUP_INODES_MIN: u32 = 8;
 /// Range of `-i`.
 const INODE_RATIO: core::ops::RangeInclusive<u32> = 1024..=65536 * 1024;
 /// Factor by which a volume can grow by default.
@@ -89,8 +91,17 @@ enum Round {
 pub(super) fn plan(device: &DeviceGeometry, options: &Options) -> Result<Plan> {
     let resolved = defaults::resolve(options, device.size_bytes);
     check(device, options, &resolved)?;
-    let features = features(options, &resolved)?;
+    let mut features = features(options, &resolved)?;
     let blocks = block_count(device, options, resolved.block_bytes)?;
+    if blocks > NARROW_BLOCKS_MAX {
+        if !features.incompatible.contains(Incompatible::IS_64BIT) {
+            return Err(Error::Invalid(
+                "more than 2^32 blocks need 64bit: set it, or choose larger blocks",
+            ));
+        }
+        // The blocks of its file have numbers of 32 bits.
+        features.compatible.remove(Compatible::RESIZE_INODE);
+    }
     if blocks < BLOCKS_MIN {
         return Err(TOO_SMALL);
     }
@@ -365,9 +376,9 @@ fn block_count(device: &DeviceGeometry, options: &Options, block_bytes: u32) -> 
         Some(count) => count,
         None => device.size_bytes / PAGE_BYTES * PAGE_BYTES / u64::from(block_bytes),
     };
-    if count > u64::from(u32::MAX) {
+    if count > BLOCKS_MAX {
         return Err(Error::Invalid(
-            "more than 2^32 blocks: choose larger blocks",
+            "a volume has at most 2^48 blocks: choose larger blocks",
         ));
     }
     Ok(count)
@@ -388,7 +399,13 @@ fn round(
     if counts.blocks <= first {
         return Err(TOO_SMALL);
     }
-    let groups = (counts.blocks - first).div_ceil(per_group) as u32;
+    let groups = (counts.blocks - first).div_ceil(per_group);
+    let groups = u32::try_from(groups).ok();
+    let Some(groups) = groups.filter(|count| *count <= u32::MAX / GROUP_INODES_MIN) else {
+        return Err(Error::Invalid(
+            "there would be too many groups: choose larger blocks",
+        ));
+    };
     let inodes_wanted = counts.inodes.div_ceil(u64::from(groups)) as u32;
     if inodes_wanted > block_bytes * 8 {
         if counts.blocks_per_group < GROUP_BLOCKS_MIN {
@@ -447,7 +464,7 @@ fn inodes_per_group(wanted: u32, groups: u32, resolved: &Resolved) -> u32 {
     let mut wanted = wanted.min(65536 - resolved.block_bytes / inode_bytes);
     loop {
         let blocks = (wanted * inode_bytes).div_ceil(resolved.block_bytes);
-        let count = (blocks * resolved.block_bytes / inode_bytes).max(8) & !7;
+        let count = (blocks * resolved.block_bytes / inode_bytes).max(GROUP_INODES_MIN) & !7;
         if u64::from(count) * u64::from(groups) <= u64::from(u32::MAX) {
             return count;
         }

@@ -119,6 +119,7 @@ pub(super) fn make(
             count_max: 1,
             window: None,
             place: None,
+            is_narrow: false,
         };
         let run = core.allocate_blocks(&mut handle, &request)?;
         handle.finish()?;

@@ -304,6 +304,7 @@ fn allocate(
         count_max: wanted,
         window: has_window.then_some(&inode.window),
         place: has_window.then_some(place),
+        is_narrow: false,
     };
     let data = core.allocate_blocks(handle, &request)?;
     let (draft, data) = match insertion(core, handle, inode, site, hole, data) {

@@ -47,6 +47,7 @@ pub(super) fn allocate_nodes(
             count_max: 1,
             window: None,
             place: None,
+            is_narrow: false,
         };
         match core.allocate_blocks(handle, &request) {
             Ok(run) => {

@@ -326,6 +326,7 @@ impl Taken {
             count_max,
             window,
             place: (is_data && has_window).then_some(place),
+            is_narrow: true,
         };
         let mut maps = [BlockNr::new(0); 3];
         let mut goal = site.goal;
