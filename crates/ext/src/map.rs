@@ -11,6 +11,7 @@
 
 mod extents;
 mod indirect;
+mod moves;
 
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::disk::words::Words;
 use crate::error::{Corrupt, Error, Result};
+
+pub(crate) use moves::{Exchanged, Shift, allocate_nodes, no_extents, tree_blocks};
 
 /// A part of a file's block map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

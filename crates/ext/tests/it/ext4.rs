@@ -8,6 +8,7 @@ mod large_directories;
 mod logs;
 mod mapped;
 mod meta_groups;
+mod moves;
 mod mutations;
 mod orphan_file;
 mod pitfalls;

@@ -236,6 +236,43 @@ impl Path {
         self.clone().splice(range, entries, true)
     }
 
+    /// Moves the extents of the leaf within the file: what lies at file block `from` or behind it,
+    /// so that `from` becomes `to`. An extent over `from` is cut there. Moved towards the start,
+    /// the first extent is merged with the one before it. Returns none if the tree would be too
+    /// deep, and an empty change if the leaf has nothing to move.
+    ///
+    /// The file blocks between `from` and `to` are a hole.
+    pub(super) fn shifted(&self, from: u64, to: u64) -> Option<Change> {
+        let old: Vec<Piece> = self.leaf().pieces().collect();
+        let start = old.partition_point(|piece| piece.end() <= from);
+        let is_cut_only = from == to && old.get(start).is_none_or(|next| next.file_block >= from);
+        if start == old.len() || is_cut_only {
+            return Some(Change::default());
+        }
+        let is_towards_start = to < from;
+        let low = match is_towards_start {
+            true => start.saturating_sub(1),
+            false => start,
+        };
+        let mut pieces: Vec<Piece> = old[low..start].to_vec();
+        for piece in &old[start..] {
+            pieces.extend(piece.part(0..from));
+            let moved = piece.part(from..u64::MAX).map(|part| Piece {
+                file_block: part.file_block - from + to,
+                ..part
+            });
+            let moved = moved.expect("it ends behind the block");
+            let last = pieces.last().filter(|_| is_towards_start);
+            match last.and_then(|last| last.joined(moved)) {
+                Some(joined) => *pieces.last_mut().expect("there is a last one") = joined,
+                None => pieces.push(moved),
+            }
+        }
+        let entries = pieces.into_iter().map(Entry::Extent).collect();
+        self.clone()
+            .splice(low..old.len(), entries, is_towards_start)
+    }
+
     /// Returns the change that makes the tree less deep, if the path shows that it can be.
     pub(super) fn shortened(&self) -> Option<Change> {
         let mut path = self.clone();
