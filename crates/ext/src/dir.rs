@@ -61,7 +61,7 @@ use crate::error::{Corrupt, Error, Result};
 use crate::map::{FileMap, Mapped};
 
 use search::Search;
-pub(crate) use tails::reserve_tail;
+pub(crate) use tails::{credits_to_reserve, reserve_tail};
 
 /// Number of journal blocks that adding an entry may dirty besides allocation and the directory's
 /// inode: leaf, new leaf, two split index levels, root.

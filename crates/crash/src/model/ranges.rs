@@ -236,7 +236,8 @@ impl Tree {
             .find(path)
             .and_then(|id| self.sectors(id))
             .map_or(0, <[_]>::len);
-        let starts = (from..=length).step_by(BLOCK_SECTORS).rev();
+        let blocks = length.saturating_sub(from) / BLOCK_SECTORS;
+        let starts = (0..=blocks).rev().map(|kept| from + kept * BLOCK_SECTORS);
         let part = |start: usize| {
             let mut tree = self.clone();
             let done = tree.move_sectors(path, change, |size, sectors| {

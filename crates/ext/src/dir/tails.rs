@@ -18,32 +18,29 @@ use crate::disk::inode::InodeState;
 use crate::error::Result;
 use crate::map::FileMap;
 
-/// Number of blocks that a step dirties besides those that an entry needs: the block, the inode,
-/// and the superblock.
-const CREDITS_BASE: u32 = super::CREDITS_ADD + super::CREDITS_ADD_LARGE + 3;
+/// Returns the credits for [`reserve_tail`]: those of an entry that is added.
+pub(crate) const fn credits_to_reserve(map: FileMap) -> Credits {
+    Credits {
+        blocks: map.credits_to_map_entry() + super::CREDITS_ADD + super::CREDITS_ADD_LARGE + 3,
+        revokes: 0,
+    }
+}
 
-/// Gives a block of a directory the room for a tail, in one handle. If its names do not fit, some
-/// move to another block.
+/// Gives a block of a directory the room for a tail. If its names do not fit, some move to another
+/// block. Changes `state` (size, block map, flags), which the caller stores.
 ///
 /// # Errors
 /// - [`Error::NoSpace`](crate::Error::NoSpace), [`Error::DirectoryFull`](crate::Error::DirectoryFull)
 ///   if they have no other place; nothing has changed then.
 pub(crate) fn reserve_tail(
     core: &Core,
+    handle: &mut Handle<'_>,
     directory: &Inode,
     state: &mut InodeState,
     file_block: FileBlock,
 ) -> Result<()> {
-    let _table = core.hold_table(directory.nr)?;
-    let credits = FileMap::of(state).credits_to_map_entry() + CREDITS_BASE;
-    let mut handle = core.begin(Credits {
-        blocks: credits,
-        revokes: 0,
-    })?;
-    let reserved = reserve(core, &mut handle, directory, state, file_block);
+    let reserved = reserve(core, handle, directory, state, file_block);
     directory.names_index.lock().forget();
-    state.store(core, &mut handle, directory.nr, true)?;
-    handle.finish()?;
     reserved
 }
 
@@ -73,8 +70,13 @@ fn reserve(
     if let Some(version) = future_hash(core, state) {
         let new = new_entry(&moved);
         let rest = leaf::compacted(form, &entries).expect("they fit without one name");
+        let before = buffer.image();
         handle.replace(&buffer, rest.into_arc())?;
-        return htree::convert_and_add(core, handle, directory, state, version, new);
+        let added = htree::convert_and_add(core, handle, directory, state, version, new);
+        if added.is_err() {
+            handle.replace(&buffer, before)?;
+        }
+        return added;
     }
     move_behind(core, handle, directory, state, &moved)?;
     let rest = leaf::compacted(form, &entries).expect("they fit without one name");

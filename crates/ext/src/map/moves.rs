@@ -4,36 +4,12 @@ use jbd2::Credits;
 use layout::extent::{ROOT_ENTRIES_MAX, capacity};
 use layout::{BlockNr, FileBlock};
 
-use super::{FileMap, Visited, extents};
+use super::{Exchanged, FileMap, Shift, Visited, extents};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
 use crate::error::{Error, Result};
-
-/// A move of all blocks of a file from one block on: `from` becomes `to`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Shift {
-    pub(crate) from: FileBlock,
-    pub(crate) to: FileBlock,
-}
-
-impl Shift {
-    /// Returns the place of its first step.
-    pub(crate) fn first_step(self) -> FileBlock {
-        match self.to < self.from {
-            true => self.from,
-            false => FileBlock::new(u64::MAX),
-        }
-    }
-}
-
-/// One of two files that exchange blocks, and the first block of it that does.
-pub(crate) struct Exchanged<'f> {
-    pub(crate) inode: &'f Inode,
-    pub(crate) state: &'f mut InodeState,
-    pub(crate) at: FileBlock,
-}
 
 impl FileMap {
     /// Cuts the extent over a block into two, unless it starts there. Changes `state` (words,

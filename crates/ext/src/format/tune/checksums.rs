@@ -44,6 +44,7 @@ use crate::dir;
 use crate::disk::checksums::Checksums;
 use crate::disk::superblock::Superblock;
 use crate::error::{Error, Result};
+use crate::map::FileMap;
 use crate::options::MountOptions;
 use crate::volume::{close_core, open_core};
 use writer::Writer;
@@ -246,7 +247,12 @@ fn look(device: &Arc<dyn BlockDevice>, superblock: &Superblock) -> Result<Core> 
 fn reserve(core: &Core, nr: InodeNr, block: FileBlock) -> Result<()> {
     let inode: Arc<Inode> = core.inode(nr)?;
     let mut state = inode.state.write();
-    dir::reserve_tail(core, &inode, &mut state, block)
+    let _table = core.hold_table(nr)?;
+    let mut handle = core.begin(dir::credits_to_reserve(FileMap::of(&state)))?;
+    let reserved = dir::reserve_tail(core, &mut handle, &inode, &mut state, block);
+    state.store(core, &mut handle, nr, true)?;
+    handle.finish()?;
+    reserved
 }
 
 /// Marks a volume as one that has to be checked, durably.

@@ -16,7 +16,6 @@ use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
 use crate::core::handle::Handle;
-use crate::disk::extents::FILE_BLOCKS;
 use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
@@ -73,11 +72,12 @@ pub(in crate::map) fn shift_leaf(
     let change = site.path.shifted(from, to);
     let change = change.expect("a leaf with no more extents fits");
     let next = match to < from {
-        true => Some(site.behind).filter(|behind| *behind < FILE_BLOCKS),
+        true => site.path.next_leaf(),
         false => {
-            let first = site.path.leaf().pieces().next();
-            let first = first.map(|piece| piece.file_block);
-            first.filter(|first| *first > from).map(|first| first - 1)
+            let pieces = &mut site.path.leaf().pieces();
+            let first = pieces.next().map(|piece| piece.file_block);
+            let has_more = |first: &u64| *first > from && !site.path.is_first();
+            first.filter(has_more).map(|first| first - 1)
         }
     };
     *inode.map.lock() = MapCache::default();

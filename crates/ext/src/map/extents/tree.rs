@@ -210,6 +210,19 @@ impl Path {
         self.levels.last().expect("there is a root").place
     }
 
+    /// Returns the first file block of the next leaf, if there is one.
+    pub(super) fn next_leaf(&self) -> Option<u64> {
+        let above = self.levels[..self.levels.len() - 1].iter().rev();
+        let mut next = above.filter_map(|level| level.node.entries.get(level.at + 1));
+        next.next().map(|entry| entry.file_block())
+    }
+
+    /// Returns true if the path leads to the first leaf.
+    pub(super) fn is_first(&self) -> bool {
+        let above = &self.levels[..self.levels.len() - 1];
+        above.iter().all(|level| level.at == 0)
+    }
+
     /// Returns the blocks of the nodes on the path.
     pub(super) fn blocks(&self) -> impl Iterator<Item = BlockNr> + '_ {
         self.levels.iter().filter_map(|level| match level.place {

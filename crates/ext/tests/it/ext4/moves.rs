@@ -180,3 +180,88 @@ fn a_file_is_defragmented() {
         volume.close().unwrap();
     }
 }
+
+/// `chattr +e`: files of an ext3 that has become an ext4.
+#[test]
+fn block_maps_become_extents() {
+    use ext::volume::{InodeFlags, SetAttributes};
+    for (block_bytes, more) in [(1024, ""), (4096, ""), (1024, "-O ^has_journal")] {
+        let words: Vec<&str> = more.split_whitespace().collect();
+        let image = Image::with_arguments("ext3", block_bytes, 64 * MIB, false, &words);
+        let device = in_memory(&image);
+        let shared: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&device);
+        let block = u64::from(block_bytes);
+        let mut files = Vec::new();
+        let volume = Volume::open(Arc::clone(&shared), None, MountOptions::default()).unwrap();
+        let mut random = Random::new(5);
+        for (name, blocks) in [
+            ("/empty", vec![]),
+            ("/small", vec![0, 1]),
+            ("/dense", (0..800).collect()),
+            (
+                "/sparse",
+                (0..400).map(|number| number * 3).collect::<Vec<u64>>(),
+            ),
+            ("/far", vec![0, 11, 12, 13, 300, 5000]),
+        ] {
+            let file = volume.create_file(name, &Default::default()).unwrap();
+            for number in blocks {
+                let bytes = random.bytes(block as usize - 7);
+                file.write_at(number * block, &bytes).unwrap();
+            }
+            file.close().unwrap();
+            files.push((name, volume.read_file(name).unwrap()));
+        }
+        let refused = SetAttributes {
+            flags: Some(InodeFlags::EXTENTS),
+            ..SetAttributes::default()
+        };
+        let nr = volume.resolve("/small", true).unwrap();
+        let error = volume.set_attributes(nr, &refused);
+        assert!(matches!(error, Err(Error::Unsupported(_))), "{error:?}");
+        volume.close().unwrap();
+        let changes = ext::tune::Changes {
+            features: vec![ext::tune::free_feature("extent").unwrap()],
+            ..Default::default()
+        };
+        ext::tune::apply(&shared, None, &changes).unwrap();
+        let volume = Volume::open(Arc::clone(&shared), None, MountOptions::default()).unwrap();
+        for (name, bytes) in &files {
+            let nr = volume.resolve(*name, true).unwrap();
+            let flags = volume.attributes(nr).unwrap().flags;
+            let change = SetAttributes {
+                flags: Some(flags | InodeFlags::EXTENTS),
+                ..SetAttributes::default()
+            };
+            volume.set_attributes(nr, &change).unwrap();
+            assert!(
+                volume
+                    .attributes(nr)
+                    .unwrap()
+                    .flags
+                    .contains(InodeFlags::EXTENTS),
+                "{name}"
+            );
+            assert!(volume.read_file(*name).unwrap() == *bytes, "{name}");
+            let file = volume
+                .open_file(*name, ext::volume::OpenFlags::READ_WRITE)
+                .unwrap();
+            file.write_at(5 * block, b"after").unwrap();
+            file.close().unwrap();
+        }
+        volume.close().unwrap();
+        device.write_to_file(&image.path).unwrap();
+        oracle::assert_fsck_clean(&image, "after the migration");
+        if privilege::is_granted() {
+            let mounted = Mount::new(&image.path, None, "ext4", "ro").unwrap();
+            for (name, bytes) in &files {
+                let mut bytes = bytes.clone();
+                let at = 5 * block as usize;
+                bytes.resize(bytes.len().max(at + 5), 0);
+                bytes[at..at + 5].copy_from_slice(b"after");
+                let found = std::fs::read(mounted.path().join(&name[1..])).unwrap();
+                assert!(found == bytes, "{name}");
+            }
+        }
+    }
+}
