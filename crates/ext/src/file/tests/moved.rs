@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use block::memory::MemoryDevice;
-use block::trace::{Replay, Trace};
+use block::trace::{Event, Replay, Trace};
 
 use super::testing::{Bench, assert_notices, check, debugfs, image};
 use crate::cache::inode::Inode;
@@ -158,7 +158,8 @@ fn cut_everywhere(change: Move, data: DataMode, restart_every: u32) -> usize {
     let mut between = 0;
     for (at, event) in trace.events().iter().enumerate() {
         replay.apply(event);
-        if at < start {
+        // Other events leave the images as they are.
+        if at < start || !matches!(event, Event::Completed { .. }) {
             continue;
         }
         for image in [replay.image_all_lost(), replay.image_all_kept()] {
