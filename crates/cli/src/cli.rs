@@ -3,8 +3,8 @@
 use clap::{ArgAction, Parser, Subcommand};
 
 use crate::commands::{
-    bench, build, cat, completions, cp, crash, export, fsck, info, journal, lab, ln, ls, manual,
-    mkdir, mkfs, mount, mv, quota, replay, rm, stat, trim, tune, umount,
+    bench, build, cat, completions, cp, crash, defrag, export, fallocate, fsck, info, journal, lab,
+    ln, ls, manual, mkdir, mkfs, mount, mv, quota, replay, rm, stat, trim, tune, umount,
 };
 
 /// ext2, ext3 and ext4 in user space, and a laboratory for their journals.
@@ -57,6 +57,10 @@ pub(crate) enum Command {
     Mv(mv::Arguments),
     /// Make hard and symbolic links.
     Ln(ln::Arguments),
+    /// Allocate, free, remove or insert a range of files.
+    Fallocate(fallocate::Arguments),
+    /// Give files fewer extents.
+    Defrag(defrag::Arguments),
     /// Return an image's free space to its host.
     Trim(trim::Arguments),
     /// Report quotas, and set their limits.

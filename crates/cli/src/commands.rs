@@ -6,7 +6,9 @@ pub(crate) mod cat;
 pub(crate) mod completions;
 pub(crate) mod cp;
 pub(crate) mod crash;
+pub(crate) mod defrag;
 pub(crate) mod export;
+pub(crate) mod fallocate;
 mod format_arguments;
 pub(crate) mod fsck;
 pub(crate) mod info;
@@ -44,6 +46,8 @@ pub(crate) fn run(command: Command, is_verbose: bool) -> Result<ExitCode> {
         Command::Mount(arguments) => mount::run(&arguments),
         Command::Umount(arguments) => umount::run(&arguments),
         Command::Fsck(arguments) => fsck::run(&arguments),
+        Command::Fallocate(arguments) => fallocate::run(&arguments),
+        Command::Defrag(arguments) => defrag::run(&arguments),
         Command::Trim(arguments) => trim::run(&arguments),
         Command::Quota(arguments) => quota::run(&arguments),
         Command::Tune(arguments) => tune::run(&arguments),

@@ -310,7 +310,9 @@ impl Bounds {
                 | Op::Truncate(path, _)
                 | Op::Allocate(path, ..)
                 | Op::Punch(path, ..)
-                | Op::Zero(path, ..) = op
+                | Op::Zero(path, ..)
+                | Op::Collapse(path, ..)
+                | Op::Insert(path, ..) = op
                 {
                     let after = &history.states[number + 1];
                     if let Some(id) = after.find(path) {
@@ -348,6 +350,8 @@ fn is_synchronous(synchronous: Synchronous, op: &Op) -> bool {
         | Op::Allocate(..)
         | Op::Punch(..)
         | Op::Zero(..)
+        | Op::Collapse(..)
+        | Op::Insert(..)
         | Op::Journaled(..)
         | Op::Chmod(..)
         | Op::Chown(..)

@@ -38,6 +38,11 @@ pub enum Op {
     Punch(Path, u32, u32),
     /// Zeroes a range of sectors.
     Zero(Path, u32, u32),
+    /// Removes a range of whole blocks, given in sectors: what lies behind it moves to its start.
+    Collapse(Path, u32, u32),
+    /// Inserts a hole of whole blocks, given in sectors: what lies behind its start moves to its
+    /// end.
+    Insert(Path, u32, u32),
     /// Adds a name to a file.
     Link(Path, Path),
     /// Creates a fifo, socket or device.
@@ -142,7 +147,12 @@ impl Op {
 
     /// Returns true if it is a fallocate call.
     pub fn is_range(&self) -> bool {
-        matches!(self, Self::Allocate(..) | Self::Punch(..) | Self::Zero(..))
+        matches!(self, Self::Allocate(..) | Self::Punch(..) | Self::Zero(..)) || self.moves_blocks()
+    }
+
+    /// Returns true if it moves blocks within a file.
+    pub fn moves_blocks(&self) -> bool {
+        matches!(self, Self::Collapse(..) | Self::Insert(..))
     }
 
     /// Returns its paths.
@@ -165,6 +175,8 @@ impl Op {
             | Self::Allocate(path, ..)
             | Self::Punch(path, ..)
             | Self::Zero(path, ..)
+            | Self::Collapse(path, ..)
+            | Self::Insert(path, ..)
             | Self::Journaled(path, _)
             | Self::Unlink(path)
             | Self::Rmdir(path)
@@ -209,6 +221,8 @@ impl fmt::Display for Op {
             Self::Allocate(path, from, count) => write!(out, "allocate({path},{from},{count})"),
             Self::Punch(path, from, count) => write!(out, "punch({path},{from},{count})"),
             Self::Zero(path, from, count) => write!(out, "zero({path},{from},{count})"),
+            Self::Collapse(path, from, count) => write!(out, "collapse({path},{from},{count})"),
+            Self::Insert(path, from, count) => write!(out, "insert({path},{from},{count})"),
             Self::Link(from, to) => write!(out, "link({from},{to})"),
             Self::Symlink(target, path) => write!(out, "symlink({target},{path})"),
             Self::Unlink(path) => write!(out, "unlink({path})"),
@@ -281,6 +295,12 @@ fn parse_call(name: &str, arguments: &[&str]) -> Option<Op> {
         }
         ("punch", [path, from, count]) => Op::Punch((*path).into(), number(from)?, number(count)?),
         ("zero", [path, from, count]) => Op::Zero((*path).into(), number(from)?, number(count)?),
+        ("collapse", [path, from, count]) => {
+            Op::Collapse((*path).into(), number(from)?, number(count)?)
+        }
+        ("insert", [path, from, count]) => {
+            Op::Insert((*path).into(), number(from)?, number(count)?)
+        }
         ("link", [from, to]) => Op::Link((*from).into(), (*to).into()),
         ("symlink", [target, path]) => Op::Symlink((*target).into(), (*path).into()),
         ("unlink", [path]) => Op::Unlink((*path).into()),
@@ -326,6 +346,8 @@ mod tests {
             "allocate(a,1,5)",
             "punch(a,0,3)",
             "zero(a,2,2)",
+            "collapse(a,2,2)",
+            "insert(a,0,4)",
             "link(a,b)",
             "symlink(x,b)",
             "unlink(a)",

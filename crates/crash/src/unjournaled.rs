@@ -164,13 +164,13 @@ fn holds(seen: &Seen, size: u64, sectors: &[Sector]) -> bool {
     let Contents::File(bytes) = &seen.contents else {
         return false;
     };
-    let mut pieces = bytes.chunks(SECTOR_BYTES).zip(sectors).zip(0..);
+    let mut pieces = bytes.chunks(SECTOR_BYTES).zip(sectors);
     bytes.len() as u64 == size
-        && pieces.all(|((piece, sector), place)| {
+        && pieces.all(|(piece, sector)| {
             let tag = Tag {
                 file: seen.inode.get(),
                 write: sector.write,
-                sector: place,
+                sector: sector.written_at,
             };
             match sector.write {
                 0 => piece.iter().all(|byte| *byte == 0),

@@ -36,6 +36,7 @@ mod inline;
 mod leaf;
 mod linear;
 mod search;
+mod tails;
 
 use std::sync::Arc;
 
@@ -60,6 +61,7 @@ use crate::error::{Corrupt, Error, Result};
 use crate::map::{FileMap, Mapped};
 
 use search::Search;
+pub(crate) use tails::{credits_to_reserve, reserve_tail};
 
 /// Number of journal blocks that adding an entry may dirty besides allocation and the directory's
 /// inode: leaf, new leaf, two split index levels, root.
@@ -400,7 +402,7 @@ fn type_byte(core: &Core, kind: FileKind) -> u8 {
 fn block_form(core: &Core) -> BlockForm {
     BlockForm {
         size: core.block_bytes(),
-        has_tail: core.superblock.checksums.has_tails(),
+        has_tail: core.superblock.checksums.has_tails() || core.options.reserves_tails,
     }
 }
 

@@ -9,11 +9,13 @@
 //! | `inline` | files within their inodes |
 //! | `lay_out` | all blocks of a new file at once, past the cache |
 //! | `truncate` | setting the size, deleting |
-//! | `ranges` | allocating, punching and zeroing parts of a file |
+//! | `ranges` | allocating, punching, zeroing, collapsing and inserting parts of a file |
+//! | `exchange` | exchanging blocks of two files; defragmentation |
 //! | `touch` | times of a file whose block map stays as it is |
 //! | `seek` | finding data and holes |
 //! | `orphans` | completing the operations on the orphan list |
 //! | `journaled` | switching a file's data journaling |
+//! | `migrate` | extents for a file with a block map of indirect blocks |
 //!
 //! # States of a page
 //!
@@ -43,11 +45,13 @@ mod ahead;
 mod buffered;
 mod delayed;
 mod direct;
+mod exchange;
 mod inline;
 mod journaled;
 mod large_file;
 mod lay_out;
 mod live;
+mod migrate;
 mod orphans;
 mod ranges;
 mod read;
@@ -67,9 +71,12 @@ pub(crate) use delayed::{
     allocate_old, before_rename, before_rename_locked, close, settle, sync, sync_all, with_space,
     write_busy,
 };
+pub use exchange::Defragmented;
+pub(crate) use exchange::{Exchange, defragment, exchange};
 pub(crate) use journaled::set_journaled;
 pub(crate) use lay_out::lay_out;
 pub(crate) use live::check_live;
+pub(crate) use migrate::use_extents;
 pub(crate) use orphans::{clean_up, finish_left};
 pub use ranges::RangeChange;
 pub(crate) use ranges::{ByteRange, change_range};

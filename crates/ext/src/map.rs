@@ -11,6 +11,7 @@
 
 mod extents;
 mod indirect;
+mod moves;
 
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::disk::words::Words;
 use crate::error::{Corrupt, Error, Result};
+
+pub(crate) use moves::{allocate_nodes, no_extents, tree_blocks};
 
 /// A part of a file's block map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +64,30 @@ pub(crate) enum Before {
     Hole,
     /// It was allocated and read as zeroes: the device has no data of the file there, either.
     Unwritten,
+}
+
+/// A move of all blocks of a file from one block on: `from` becomes `to`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shift {
+    pub(crate) from: FileBlock,
+    pub(crate) to: FileBlock,
+}
+
+impl Shift {
+    /// Returns the place of its first step.
+    pub(crate) fn first_step(self) -> FileBlock {
+        match self.to < self.from {
+            true => self.from,
+            false => FileBlock::new(u64::MAX),
+        }
+    }
+}
+
+/// One of two files that exchange blocks, and the first block of it that does.
+pub(crate) struct Exchanged<'f> {
+    pub(crate) inode: &'f Inode,
+    pub(crate) state: &'f mut InodeState,
+    pub(crate) at: FileBlock,
 }
 
 impl Mapped {

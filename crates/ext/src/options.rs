@@ -180,6 +180,9 @@ pub struct MountOptions {
     /// True while the volume is being created and filled: its journal, which is empty, is left
     /// alone, and nothing depends on chance. A crash leaves a volume that has to be created again.
     pub is_being_made: bool,
+    /// True to leave room for checksums in the directory blocks that are written, on a volume that
+    /// has none: before it gets some.
+    pub reserves_tails: bool,
 }
 
 impl Default for MountOptions {
@@ -214,6 +217,7 @@ impl Default for MountOptions {
             reserved_gid: None,
             privileged: false,
             is_being_made: false,
+            reserves_tails: false,
         }
     }
 }

@@ -7,6 +7,7 @@
 pub mod attributes;
 mod client;
 mod describe;
+mod exchange;
 mod extended;
 mod fast_commit;
 mod file_extent;
@@ -40,6 +41,7 @@ use crate::map::{FileMap, Visited};
 use crate::options::MountOptions;
 
 pub use attributes::{Attributes, SetAttributes, SetTime};
+pub use exchange::Defragmented;
 pub use file_extent::FileExtent;
 pub use files::{FileId, OpenFlags};
 pub use layout::device::DeviceNumber;

@@ -146,6 +146,9 @@ fn change_file(volume: &Volume, parent: InodeNr, name: &[u8], nr: InodeNr) {
         let keeps_size = what == RangeChange::PunchHole;
         drop(volume.change_range(nr, 700, 20 << 10, what, keeps_size));
     }
+    for (what, offset) in [(RangeChange::Insert, 0), (RangeChange::Collapse, 4 << 10)] {
+        drop(volume.change_range(nr, offset, 8 << 10, what, false));
+    }
     drop(volume.set_attribute(nr, b"user.colour", &[b'v'; 60], SetMode::Any));
     drop(volume.set_attribute(nr, b"user.shape", &[b'v'; 60], SetMode::Create));
     drop(volume.remove_attribute(nr, b"user.colour"));

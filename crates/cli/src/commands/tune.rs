@@ -87,10 +87,14 @@ pub(crate) struct Arguments {
     #[arg(short = 'o', value_name = "OPTIONS", allow_hyphen_values = true)]
     mount_options: Vec<String>,
     /// Features to set: dir_index, ext_attr, fast_commit, large_file, extent, huge_file, dir_nlink,
-    /// large_dir, inline_data, metadata_csum_seed, mmp, has_journal; with ^ they are cleared, if
-    /// nothing uses them, but for large_dir and inline_data, and so is orphan_file.
+    /// large_dir, inline_data, metadata_csum, metadata_csum_seed, uninit_bg, mmp, has_journal; with
+    /// ^ they are cleared, if nothing uses them, but for large_dir and inline_data, and so is
+    /// orphan_file.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
+    /// Size of inodes in bytes, which cannot be changed yet.
+    #[arg(short = 'I', value_name = "BYTES", hide = true)]
+    inode_bytes: Option<u16>,
     /// Release a file system with multiple mount protection that a node has left as in use or being
     /// checked. Only if it is certain that no node uses it.
     #[arg(long)]
@@ -185,8 +189,18 @@ fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T> {
     number.with_context(|| format!("-E {name}={value}: expected a number"))
 }
 
+/// Opens the device, unless something is asked for that cannot be.
+fn open(arguments: &Arguments) -> Result<Arc<dyn BlockDevice>> {
+    if let Some(bytes) = arguments.inode_bytes {
+        bail!(
+            "-I {bytes}: the size of inodes stays as it is; tune2fs -I makes inodes of 128 bytes larger"
+        );
+    }
+    open_device(&arguments.device, Access::Write)
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let device = open_device(&arguments.device, Access::Write)?;
+    let device = open(arguments)?;
     let mut changes = Changes {
         label: arguments.label.clone(),
         uuid: arguments.uuid.as_deref().map(uuid).transpose()?,

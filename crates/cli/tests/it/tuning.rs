@@ -1,5 +1,6 @@
 //! tune: what e2fsprogs reads of it, and what e2fsck says.
 
+mod checksums;
 mod ext4;
 
 use testkit::{Mount, privilege, tool};

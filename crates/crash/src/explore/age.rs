@@ -150,7 +150,9 @@ impl DataAge {
                 let is_recorded =
                     place_of(sector.write).is_some_and(|(_, number)| number >= history.base);
                 let is_whole = usize::from(sector.cut) == SECTOR_BYTES;
-                is_recorded && is_whole && !self.written.contains(&(sector.write, index as u32))
+                is_recorded
+                    && is_whole
+                    && !self.written.contains(&(sector.write, sector.written_at))
             })
         })
     }

@@ -5,7 +5,9 @@
 
 use rt::split_mix::SplitMix;
 
-use super::stress::{DIRECTORIES, LOG_BLOCKS_MIN, directory_path, enlarge_values, ops};
+use super::stress::{
+    DIRECTORIES, LOG_BLOCKS_MIN, directory_path, enlarge_values, move_blocks, ops,
+};
 use crate::model::Tree;
 use crate::op::{Op, Path};
 use crate::setting::{Cell, Schedule, Setting};
@@ -43,6 +45,7 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
     let lanes = (0..lanes as usize).map(|lane| ops(lane, count, &mut random, choose));
     let mut lanes: Vec<Vec<Op>> = lanes.collect();
     enlarge_values(cell, seed, &mut lanes);
+    move_blocks(cell, seed, &mut lanes);
     Workload {
         setting,
         prepared: vec![DIRECTORIES as usize; lanes.len()],

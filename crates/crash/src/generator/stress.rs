@@ -7,7 +7,7 @@
 use layout::device::DeviceNumber;
 use rt::split_mix::SplitMix;
 
-use crate::image::SECTOR_BYTES;
+use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
 use crate::model::{Change, Kind, Tree};
 use crate::op::{How, Op, Path, Special};
 use crate::setting::{Cell, LANES_MAX, Schedule, Setting};
@@ -34,6 +34,8 @@ const WRITE_SECTORS_MAX: u64 = 12;
 const FILE_SECTORS_MAX: u64 = 40;
 /// Lengths of values that do not fit beside their entries.
 const LARGE_VALUES: [u32; 3] = [1000, 2500, 4000];
+/// Difference of the seed of moves of blocks from that of a workload.
+const MOVES_SEED: u64 = 0x6D6F_7665;
 /// Number of further operations to try if one cannot be done.
 const TRIES: usize = 20;
 
@@ -46,6 +48,7 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
         (0..setting.lanes as usize).map(|lane| ops(lane, count as usize, &mut random, choose));
     let mut lanes: Vec<Vec<Op>> = lanes.collect();
     enlarge_values(cell, seed, &mut lanes);
+    move_blocks(cell, seed, &mut lanes);
     Workload {
         setting,
         prepared: vec![DIRECTORIES as usize; lanes.len()],
@@ -67,6 +70,50 @@ pub(super) fn enlarge_values(cell: Cell, seed: u64, lanes: &mut [Vec<Op>]) {
         {
             *length = LARGE_VALUES[random.below(LARGE_VALUES.len() as u64) as usize];
         }
+    }
+}
+
+/// Makes collapsed and inserted ranges of some of the other ranges, where files have extents.
+/// Operations that cannot be done after them are left out.
+pub(super) fn move_blocks(cell: Cell, seed: u64, lanes: &mut [Vec<Op>]) {
+    if !cell.structures.is_ext4() {
+        return;
+    }
+    let mut random = SplitMix::new(seed ^ MOVES_SEED);
+    for (lane, ops) in lanes.iter_mut().enumerate() {
+        let mut tree = Tree::new(MADE_AT);
+        let mut kept = Vec::with_capacity(ops.len());
+        for op in ops.drain(..) {
+            let change = Change::of(lane, kept.len());
+            let moved = moved(&op, &mut random);
+            let moved = moved.and_then(|moved| Some((tree.after(&moved, change)?, moved)));
+            let done = moved.or_else(|| Some((tree.after(&op, change)?, op)));
+            if let Some((next, op)) = done {
+                tree = next;
+                kept.push(op);
+            }
+        }
+        *ops = kept;
+    }
+}
+
+/// Returns a move of blocks in the place of another change of a range.
+fn moved(op: &Op, random: &mut SplitMix) -> Option<Op> {
+    let (Op::Allocate(path, from, count)
+    | Op::Punch(path, from, count)
+    | Op::Zero(path, from, count)) = op
+    else {
+        return None;
+    };
+    let block = BLOCK_SECTORS as u32;
+    let (from, count) = (
+        from - from % block,
+        count.next_multiple_of(block).min(4 * block),
+    );
+    match random.below(4) {
+        0 => Some(Op::Collapse(path.clone(), from, count)),
+        1 => Some(Op::Insert(path.clone(), from, count)),
+        _ => None,
     }
 }
 

@@ -70,8 +70,17 @@ impl History {
     fn parts(&self, number: usize) -> Vec<Tree> {
         let before = &self.states[number];
         let change = Change::of(self.lane, number);
-        if let Op::Punch(path, from, count) = &self.ops[number] {
-            return before.punch_parts(path, (*from, *count), change);
+        match &self.ops[number] {
+            Op::Punch(path, from, count) => {
+                return before.punch_parts(path, (*from, *count), change);
+            }
+            Op::Collapse(path, from, count) => {
+                return before.collapse_parts(path, (*from, *count), change);
+            }
+            Op::Insert(path, from, count) => {
+                return before.insert_parts(path, (*from, *count), change);
+            }
+            _ => {}
         }
         let Some((from, count)) = self.range_of(number) else {
             return Vec::new();

@@ -85,6 +85,12 @@ impl Tree {
                 next.punch(path, *from as usize, *count as usize, change)
             }
             Op::Zero(path, from, count) => next.zero(path, *from as usize, *count as usize, change),
+            Op::Collapse(path, from, count) => {
+                next.collapse(path, *from as usize, *count as usize, change)
+            }
+            Op::Insert(path, from, count) => {
+                next.insert(path, *from as usize, *count as usize, change)
+            }
             Op::Link(from, to) => next.link(from, to, change),
             Op::Unlink(path) => next.unlink(path, change),
             Op::Rmdir(path) => next.rmdir(path, change),
@@ -199,16 +205,17 @@ impl Tree {
             let block_end = (index / BLOCK_SECTORS + 1) * BLOCK_SECTORS * SECTOR_BYTES;
             let is_new = sector.allocated_in == 0;
             if is_new {
-                sector.allocated_in = change.state as u32;
+                sector.allocate(index, change.state);
                 node.map_in = change.state;
             }
             if is_new || block_end as u64 > *size {
                 sector.ordered_in = change.state as u32;
             }
         }
-        for sector in &mut sectors[from..from + count] {
+        for (index, sector) in (from..).zip(&mut sectors[from..from + count]) {
             sector.write = change.write;
             sector.cut = SECTOR_BYTES as u16;
+            sector.written_at = index as u32;
         }
         if end > *size {
             *size = end;

@@ -1,4 +1,5 @@
-//! Effects of fallocate on a file of the model: ranges of sectors are allocated, punched or zeroed.
+//! Effects of fallocate on a file of the model: ranges of sectors are allocated, punched, zeroed,
+//! collapsed or inserted.
 //!
 //! A range is punched in this order: the partial block at its start is zeroed, then the one at its
 //! end, then its whole blocks are freed, from the first to the last ([`Punch`]).
@@ -74,10 +75,9 @@ impl Tree {
         sectors.resize(sectors.len().max(needed), Sector::default());
         let mut is_changed = is_growing;
         let blocks = from - from % BLOCK_SECTORS..end.next_multiple_of(BLOCK_SECTORS);
-        for sector in &mut sectors[blocks] {
+        for (index, sector) in blocks.clone().zip(&mut sectors[blocks]) {
             if sector.allocated_in == 0 {
-                sector.allocated_in = change.state as u32;
-                sector.ordered_in = change.state as u32;
+                sector.allocate(index, change.state);
                 is_changed = true;
             }
         }
@@ -136,6 +136,120 @@ impl Tree {
         Some(())
     }
 
+    /// Removes a range of whole blocks that ends before the end of the file.
+    pub(super) fn collapse(
+        &mut self,
+        path: &str,
+        from: usize,
+        count: usize,
+        change: Change,
+    ) -> Option<()> {
+        self.move_sectors(path, change, |size, sectors| {
+            let is_within = ((from + count) * SECTOR_BYTES) < *size as usize;
+            (is_whole(from, count) && is_within).then_some(())?;
+            *size -= (count * SECTOR_BYTES) as u64;
+            drop(sectors.drain(from..from + count));
+            Some(())
+        })
+    }
+
+    /// Inserts a hole of whole blocks before the end of the file.
+    pub(super) fn insert(
+        &mut self,
+        path: &str,
+        from: usize,
+        count: usize,
+        change: Change,
+    ) -> Option<()> {
+        self.move_sectors(path, change, |size, sectors| {
+            let is_within = from * SECTOR_BYTES < *size as usize;
+            (is_whole(from, count) && is_within).then_some(())?;
+            *size += (count * SECTOR_BYTES) as u64;
+            drop(sectors.splice(from..from, hole(count)));
+            Some(())
+        })
+    }
+
+    /// Changes the size and the sectors of a file.
+    fn move_sectors(
+        &mut self,
+        path: &str,
+        change: Change,
+        work: impl FnOnce(&mut u64, &mut Vec<Sector>) -> Option<()>,
+    ) -> Option<()> {
+        let id = self.find(path)?;
+        let node = self.node_mut(id)?;
+        let Kind::File { size, sectors } = &mut node.kind else {
+            return None;
+        };
+        work(size, std::sync::Arc::make_mut(sectors))?;
+        node.map_in = change.state;
+        self.note_contents(id, change)
+    }
+
+    /// Returns the intermediate states of a range that is collapsed: its blocks are freed one after
+    /// another, and then those behind it move.
+    pub(crate) fn collapse_parts(
+        &self,
+        path: &Path,
+        (from, count): (u32, u32),
+        change: Change,
+    ) -> Vec<Self> {
+        let (from, count) = (from as usize, count as usize);
+        let part = |work: &dyn Fn(&mut Vec<Sector>)| {
+            let mut tree = self.clone();
+            let done = tree.move_sectors(path, change, |_, sectors| {
+                work(sectors);
+                Some(())
+            });
+            done.map(|()| tree)
+        };
+        let length = self
+            .find(path)
+            .and_then(|id| self.sectors(id))
+            .map_or(0, <[_]>::len);
+        let freed = (BLOCK_SECTORS..=count).step_by(BLOCK_SECTORS);
+        let freed = freed.filter_map(|freed| {
+            part(&|sectors| sectors[from..from + freed].fill(Sector::default()))
+        });
+        let moved = (BLOCK_SECTORS..=length.saturating_sub(from + count)).step_by(BLOCK_SECTORS);
+        let moved = moved.filter_map(|moved| {
+            part(&|sectors| {
+                let end = from + moved;
+                sectors.copy_within(from + count..end + count, from);
+                sectors[end..end + count].fill(Sector::default());
+            })
+        });
+        freed.chain(moved).collect()
+    }
+
+    /// Returns the intermediate states of a range that is inserted: what lies behind its start
+    /// moves, the last block first.
+    pub(crate) fn insert_parts(
+        &self,
+        path: &Path,
+        (from, count): (u32, u32),
+        change: Change,
+    ) -> Vec<Self> {
+        let (from, count) = (from as usize, count as usize);
+        let length = self
+            .find(path)
+            .and_then(|id| self.sectors(id))
+            .map_or(0, <[_]>::len);
+        let blocks = length.saturating_sub(from) / BLOCK_SECTORS;
+        let starts = (0..=blocks).rev().map(|kept| from + kept * BLOCK_SECTORS);
+        let part = |start: usize| {
+            let mut tree = self.clone();
+            let done = tree.move_sectors(path, change, |size, sectors| {
+                *size += (count * SECTOR_BYTES) as u64;
+                drop(sectors.splice(start..start, hole(count)));
+                Some(())
+            });
+            done.map(|()| tree)
+        };
+        starts.filter_map(part).collect()
+    }
+
     /// Notes a change of a file's contents.
     pub(super) fn note_contents(&mut self, id: super::NodeId, change: Change) -> Option<()> {
         let node = self.node_mut(id)?;
@@ -173,6 +287,15 @@ impl Tree {
         }
         parts
     }
+}
+
+/// Returns true for a range of whole blocks.
+fn is_whole(from: usize, count: usize) -> bool {
+    count > 0 && from.is_multiple_of(BLOCK_SECTORS) && count.is_multiple_of(BLOCK_SECTORS)
+}
+
+fn hole(count: usize) -> impl Iterator<Item = Sector> {
+    core::iter::repeat_n(Sector::default(), count)
 }
 
 fn sectors_mut(node: &mut Node) -> Option<&mut Vec<Sector>> {

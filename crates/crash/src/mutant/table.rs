@@ -209,6 +209,8 @@ named! {
     "orphan/slots-not-finished-at-open": "recovery finishes what the slots of the orphan file name", by "ext/tests/it/ext4/orphan_file.rs",
     "quota/links-not-counted": "an inode without links counts for no owner", by "ext/tests/it/quotas.rs",
     "quota/owner-not-moved": "a change of the owner moves space and inodes to the new one", by "ext/tests/it/quotas.rs",
+    "ranges/moved-in-two-steps": "the blocks behind a collapsed range move in the transaction that frees the range", by "ext/src/file/tests/moved.rs",
+    "ranges/pages-not-dropped-before-move": "pages are written and leave memory before their blocks move within the file", by "ext/src/file/tests/moved.rs",
     "read/waits-for-access-time": "a read waits for no commit because of an access time", by "ext/src/file/tests/access_time.rs",
     "recovery/loss-not-noted": "a committed transaction that recovery drops is noted as an error", by "ext/tests/it/crossing/lost_images.rs",
     "space/directories-below-zero": "a group that counts no directories frees none", by "ext/tests/it/damage/changes.rs",

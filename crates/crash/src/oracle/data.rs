@@ -24,7 +24,7 @@ use layout::InodeNr;
 
 use super::{Oracle, View};
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
-use crate::model::{NodeId, Sector};
+use crate::model::{NodeId, Sector, Tree};
 use crate::observe::Contents;
 use crate::op::Op;
 use crate::rule::{Broken, Rule};
@@ -111,7 +111,7 @@ impl Oracle<'_> {
         piece: &[u8],
         wanted: Sector,
     ) -> bool {
-        let is = |sector: Sector| is_version(file.number, index, piece, sector);
+        let is = |sector: Sector| is_version(file.number, piece, sector);
         // A hole has no written data.
         if wanted.allocated_in == 0 {
             return is(wanted);
@@ -121,7 +121,8 @@ impl Oracle<'_> {
         }
         // The failed writer got the error, unless a later sync call has succeeded.
         let is_suspect = |suspect: &Suspect| {
-            let is_here = suspect.file == file.number && suspect.block == index / BLOCK_SECTORS;
+            let blocks = [index, wanted.written_at as usize].map(|at| at / BLOCK_SECTORS);
+            let is_here = suspect.file == file.number && blocks.contains(&suspect.block);
             is_here && suspect.state > file.synced
         };
         if self.suspects.iter().any(is_suspect) {
@@ -145,10 +146,13 @@ impl Oracle<'_> {
             return true;
         }
         let states = &view.history.states[least..=most];
-        let sectors = states
-            .iter()
-            .filter_map(|state| state.sectors(file.id)?.get(index));
-        if sectors.copied().any(is) {
+        let is_in = |state: &Tree| {
+            let all = state.sectors(file.id).unwrap_or_default();
+            // The block may have been elsewhere in the file.
+            let mut same = all.iter().filter(|sector| sector.is_same_place(&wanted));
+            all.get(index).is_some_and(|sector| is(*sector)) || same.any(|sector| is(*sector))
+        };
+        if states.iter().any(is_in) {
             return true;
         }
         self.data == DataMode::Writeback && self.is_leftover(view, file, index, wanted)
@@ -223,15 +227,15 @@ impl Oracle<'_> {
     }
 }
 
-/// Returns true if bytes are a version of a sector.
-fn is_version(file: u32, index: usize, piece: &[u8], sector: Sector) -> bool {
+/// Returns true if bytes are a version of a sector, wherever it was written.
+fn is_version(file: u32, piece: &[u8], sector: Sector) -> bool {
     if sector.write == 0 {
         return piece.iter().all(|byte| *byte == 0);
     }
     let tag = Tag {
         file,
         write: sector.write,
-        sector: index as u32,
+        sector: sector.written_at,
     };
     tag.matches(piece, usize::from(sector.cut))
 }

@@ -50,7 +50,9 @@ impl Probe<'_> {
             | Op::Utimes(path, _)
             | Op::Journaled(path, _) => self.is_touched(path).ok()?,
             // A part of a range cannot be distinguished from none of it, or all.
-            Op::Allocate(..) | Op::Punch(..) | Op::Zero(..) => return None,
+            Op::Allocate(..) | Op::Punch(..) | Op::Zero(..) | Op::Collapse(..) | Op::Insert(..) => {
+                return None;
+            }
             // A direct write may have reached the device, regardless of the data that can be read
             // now.
             Op::WriteAs(How::Direct, ..) => return None,

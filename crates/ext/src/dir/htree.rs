@@ -333,6 +333,31 @@ fn split_leaf(
     Ok(())
 }
 
+/// Splits a leaf whose names do not fit it any more, in the form that blocks have now.
+pub(super) fn split_whole(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    directory: &Inode,
+    state: &mut InodeState,
+    tree: &Tree,
+    file_block: FileBlock,
+    entries: Vec<Hashed>,
+) -> Result<()> {
+    let hash = entries.iter().map(|entry| entry.hash).min().unwrap_or(0);
+    let mut path = tree.probe(core, directory, state, hash)?;
+    // The leaf may continue a chain of leaves that share a hash.
+    for _ in 0..CHAIN_MAX {
+        if path.leaf == file_block {
+            let leaf = block(core, directory, state, file_block)?;
+            return split_leaf(core, handle, directory, state, tree, &path, &leaf, entries);
+        }
+        if path.advance(core, directory, state)?.is_none() {
+            break;
+        }
+    }
+    Err(endless_chain(core, directory, file_block))
+}
+
 /// Plans the growth of the index by a new leaf, before anything changes.
 ///
 /// # Errors

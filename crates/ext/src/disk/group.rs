@@ -116,6 +116,16 @@ impl Uninit {
     }
 }
 
+/// Sets the flags and the checksum of a descriptor.
+///
+/// # Panics
+/// Panics if there are fewer than 32 bytes.
+pub(crate) fn set_flags(bytes: &mut [u8], flags: GroupFlags, checksum: u16) {
+    let low = low_of(bytes);
+    low.flag_bits.set(flags.bits());
+    low.checksum.set(checksum);
+}
+
 fn low_of(bytes: &mut [u8]) -> &mut Low {
     let (low, _) = Low::mut_from_prefix(bytes).expect("a block has room for its descriptors");
     low

@@ -161,7 +161,7 @@ pub(crate) fn is_set(bitmap: &[u8], index: u32) -> bool {
 }
 
 /// Reads the blocks of the descriptors. Those that follow the superblock are read at once.
-fn descriptor_blocks(
+pub(crate) fn descriptor_blocks(
     device: &dyn BlockDevice,
     geometry: &Geometry,
 ) -> Result<Vec<Arc<layout::Block>>> {

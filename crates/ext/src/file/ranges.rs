@@ -1,10 +1,12 @@
-//! Allocating, punching and zeroing ranges of a file: fallocate.
+//! Allocating, punching, zeroing, collapsing and inserting ranges of a file: fallocate.
 //!
 //! | operation | in a hole | on blocks | beyond the end |
 //! |---|---|---|---|
 //! | allocate | blocks with zeroes | nothing | as in a hole; see below |
 //! | zero | blocks with zeroes | zeroes | the same |
 //! | punch | nothing | freed; parts of blocks become zeroes | nothing |
+//! | collapse | whole blocks go, and those behind move to their place | the same | refused |
+//! | insert | a hole comes, and what lies behind its start moves to its end | the same | refused |
 //!
 //! Allocating beyond the end grows the file, unless the size is kept.
 //!
@@ -17,6 +19,7 @@
 
 mod preallocate;
 mod punch;
+mod shift;
 
 use std::sync::Arc;
 
@@ -48,6 +51,19 @@ pub enum RangeChange {
     PunchHole,
     /// Allocates blocks for the range, which then reads as zeroes.
     Zero,
+    /// Removes the range, which has whole blocks and ends before the end of the file: what lies
+    /// behind it moves to its start.
+    Collapse,
+    /// Inserts a hole of whole blocks before the end of the file: what lies behind the start moves
+    /// to the end of the range.
+    Insert,
+}
+
+impl RangeChange {
+    /// Returns true if blocks move, so that the range alone determines the size.
+    pub fn moves_blocks(self) -> bool {
+        matches!(self, Self::Collapse | Self::Insert)
+    }
 }
 
 /// A part of a file in bytes: start and end.
@@ -74,6 +90,13 @@ pub(crate) fn change_range(
 ) -> Result<()> {
     core.check_writable()?;
     check(core, &inode.state.read(), range, what)?;
+    if what.moves_blocks() {
+        delayed::with_space(core, || match what {
+            RangeChange::Collapse => shift::collapse(core, inode, range),
+            _ => shift::insert(core, inode, range),
+        })?;
+        return sync_if_synchronous(core, inode);
+    }
     let is_done = delayed::with_space(core, || change_within_inode(core, inode, range, what))?;
     let (size, has_unwritten) = {
         let state = inode.state.read();
@@ -92,6 +115,10 @@ pub(crate) fn change_range(
     } else {
         fill(core, inode, range, what)?;
     }
+    sync_if_synchronous(core, inode)
+}
+
+fn sync_if_synchronous(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     let state = inode.state.read();
     let is_synchronous = core.options.sync || state.flags.contains(InodeFlags::SYNC);
     drop(state);
@@ -121,7 +148,7 @@ fn change_within_inode(
     let is_within = match what {
         RangeChange::PunchHole => true,
         RangeChange::Zero => range.end == end,
-        RangeChange::Allocate => false,
+        RangeChange::Allocate | RangeChange::Collapse | RangeChange::Insert => false,
     };
     if is_within {
         let is_behind = range.start >= end;
@@ -142,8 +169,8 @@ fn check(core: &Core, state: &InodeState, range: ByteRange, what: RangeChange) -
     if range.is_empty() {
         return Err(Error::Invalid("a range has a length"));
     }
-    let is_growing = what != RangeChange::PunchHole;
-    if is_growing && range.end > FileMap::of(state).size_max(core) {
+    let is_bounded = what != RangeChange::PunchHole;
+    if is_bounded && range.end > FileMap::of(state).size_max(core) {
         return Err(Error::FileTooLarge);
     }
     Ok(())

@@ -9,6 +9,7 @@ mod delayed;
 mod evicted;
 mod limits;
 mod model;
+mod moved;
 mod moved_out;
 mod orphans;
 mod sparse;

@@ -14,10 +14,12 @@
 //! | remove the orphan file | the superblock without it | blocks that only e2fsck frees |
 //! | make the block of `mmp` | the block | a block that only e2fsck frees |
 //! | remove the block of `mmp` | the superblock without it | a block that only e2fsck frees |
+//! | checksums on, off, of another UUID | the mark that the volume is not valid | wrong checksums, which e2fsck computes anew |
 //!
 //! A volume with multiple mount protection is taken first, as a checker takes it: no node can open
 //! it meanwhile. The protection is made before other changes, and removed after them.
 
+mod checksums;
 mod features;
 mod journal;
 mod multi_mount;
@@ -30,7 +32,8 @@ use layout::inode::BASE_SIZE;
 use layout::superblock as disk;
 use layout::{InodeNr, checksum};
 
-use crate::disk::checksums::Checksums;
+use checksums::Conversion;
+
 use crate::disk::superblock::{Superblock, split_time};
 use crate::error::{Error, Result};
 use crate::format::mkfs::superblock_block;
@@ -121,13 +124,28 @@ pub fn apply(
     changes: &Changes,
 ) -> Result<()> {
     let superblock = read(device)?;
-    let Some((first, second)) = multi_mount::steps(&superblock, changes) else {
-        return apply_step(device, journal, changes);
-    };
-    // Nothing changes if one of the steps is refused.
-    prepare(device, journal, changes)?;
-    apply_step(device, journal, &first)?;
-    apply_step(device, journal, &second)
+    let mut steps = Vec::new();
+    let halves = multi_mount::steps(&superblock, changes);
+    for half in halves.map_or_else(
+        || vec![changes.clone()],
+        |(first, second)| vec![first, second],
+    ) {
+        match checksums::steps(&half) {
+            Some((rest, own)) => steps.extend([rest, own]),
+            None => steps.push(half),
+        }
+    }
+    if steps.len() > 1 {
+        // Nothing changes if one of the steps is refused.
+        prepare(device, journal, changes)?;
+    }
+    for step in &steps {
+        let needs_journal =
+            step.journal != JournalChange::Keep || read(device)?.journal_uuid.is_some();
+        let journal = journal.filter(|_| needs_journal || steps.len() == 1);
+        apply_step(device, journal, step)?;
+    }
+    Ok(())
 }
 
 /// Applies changes; the protection is there for all of them, or for none.
@@ -153,6 +171,7 @@ struct Prepared {
     old_uuid: [u8; 16],
     orphan_file: Option<InodeNr>,
     multi_mount: multi_mount::Change,
+    conversion: Option<Conversion>,
 }
 
 /// Checks changes, and writes nothing.
@@ -172,16 +191,18 @@ fn prepare(
         Some(removal) => removal.check(device, &superblock)?,
         None => Vec::new(),
     };
-    let old_uuid = superblock.raw.uuid;
+    let before = superblock.clone();
     let orphan_file = features::removed_orphan_file(&superblock, changes)?;
     let multi_mount = multi_mount::change_fields(&mut superblock, changes)?;
     change_fields(&mut superblock, changes);
+    let conversion = Conversion::of(device, &before, &superblock.raw)?;
     Ok(Prepared {
         superblock,
         indexed,
-        old_uuid,
+        old_uuid: before.raw.uuid,
         orphan_file,
         multi_mount,
+        conversion,
     })
 }
 
@@ -197,7 +218,11 @@ fn apply_held(
         old_uuid,
         orphan_file,
         multi_mount,
+        conversion,
     } = prepare(device, journal, changes)?;
+    if let Some(conversion) = &conversion {
+        conversion.make_room(device, journal, &mut superblock)?;
+    }
     // Another device is the first to change, and refuses what it has to.
     match (changes.journal, journal) {
         (JournalChange::Keep, Some(journal)) => {
@@ -207,6 +232,9 @@ fn apply_held(
         _ => {}
     }
     clear_indexes(device, &superblock, &indexed)?;
+    if let Some(conversion) = &conversion {
+        conversion.run(device, &mut superblock)?;
+    }
     match multi_mount {
         multi_mount::Change::Keep => {}
         multi_mount::Change::Make(seconds) => {
@@ -348,7 +376,7 @@ fn check(
     journal::check_device(superblock, journal, changes.journal)
 }
 
-/// Checks that the seed of the checksums, of which the UUID is a part, stays.
+/// Checks that the UUID may change, and that a seed of the checksums has some.
 fn check_seed(superblock: &Superblock, changes: &Changes) -> Result<()> {
     let raw = &superblock.raw;
     let is_renamed = changes.uuid.is_some_and(|uuid| uuid != raw.uuid);
@@ -361,36 +389,15 @@ fn check_seed(superblock: &Superblock, changes: &Changes) -> Result<()> {
             "the UUID has to stay: the volume has the feature stable_inodes".to_owned(),
         ));
     }
-    let checksums = Checksums::of(raw, superblock.features);
-    let seed = features::CHECKSUM_SEED;
-    let is_asked = changes.features.contains(&seed);
-    if is_asked && !checksums.has_tails() {
+    let is_asked = changes.features.contains(&features::CHECKSUM_SEED);
+    let is_kept = superblock.checksums.has_tails()
+        && !changes.features_removed.contains(&checksums::METADATA);
+    if is_asked && !is_kept && !changes.features.contains(&checksums::METADATA) {
         return Err(Error::Invalid(
             "metadata_csum_seed is of use with metadata_csum only",
         ));
     }
-    let has_seed = raw.features().word(seed.0) & seed.1 != 0;
-    if changes.features_removed.contains(&seed) && has_seed {
-        let uuid = changes.uuid.unwrap_or(raw.uuid);
-        if checksum::crc32c(checksum::START, &uuid) != raw.checksum_seed.get() {
-            return Err(Error::Unsupported(
-                "metadata_csum_seed has to stay: the checksums are of an earlier UUID".to_owned(),
-            ));
-        }
-        return Ok(());
-    }
-    match checksums {
-        Checksums::Metadata(_) if is_renamed && !has_seed && !is_asked => {
-            Err(Error::Unsupported(
-                "all checksums are of the UUID: keep their seed with -O metadata_csum_seed, which Linux 4.4 and newer mount; tune2fs -U computes them anew".to_owned(),
-            ))
-        }
-        Checksums::Descriptors(_) if is_renamed => Err(Error::Unsupported(
-            "the checksums of the group descriptors are of the UUID: tune2fs -U computes them anew"
-                .to_owned(),
-        )),
-        _ => Ok(()),
-    }
+    checksums::check_features(superblock, changes)
 }
 
 fn change_fields(superblock: &mut Superblock, changes: &Changes) {
@@ -461,7 +468,11 @@ fn change_fields(superblock: &mut Superblock, changes: &Changes) {
     for (word, bits) in &changes.features_removed {
         features.set(*word, *bits, false);
     }
+    if checksums::concerns(changes) {
+        checksums::settle_features(&mut features);
+    }
     raw.set_features(features);
+    checksums::settle_fields(raw);
 }
 
 /// Writes the superblock and its backups; the first one last.

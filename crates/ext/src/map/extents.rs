@@ -9,6 +9,8 @@
 //! | `path`, `apply` | reading a path for a change, and writing the changed nodes |
 //! | `allocate` | blocks for holes; conversion of unwritten extents |
 //! | `unmap`, `prune` | freeing one extent, and everything behind a block |
+//! | `shift` | moving everything behind a block within the file |
+//! | `swap` | exchanging extents with another file |
 //! | `walk` | visiting the whole tree |
 //! | `build` | a whole tree from its extents |
 //!
@@ -26,6 +28,8 @@ mod apply;
 mod build;
 mod path;
 mod prune;
+mod shift;
+mod swap;
 mod tree;
 mod unmap;
 mod walk;
@@ -39,8 +43,11 @@ use layout::{Block, BlockNr, FileBlock};
 pub(super) use allocate::{
     allocate_each, allocate_unwritten, find_or_allocate, free_first, mark_unwritten,
 };
+pub(super) use apply::allocate_nodes;
 pub(super) use build::build;
 pub(super) use prune::{credits_to_free, free_from, has_blocks_from};
+pub(super) use shift::{credits_to_shift, cut, shift_leaf};
+pub(super) use swap::{credits_to_swap, swap};
 pub(super) use unmap::{credits_to_unmap, free_spare, hold_for_unmap, prepare_unmap, unmap};
 pub(super) use walk::walk;
 

@@ -141,6 +141,7 @@ impl Volume {
         }
         if let Some(flags) = change.flags {
             set_journaled(&self.core, &inode, flags)?;
+            set_extents(&self.core, &inode, flags)?;
         }
         let without_size = SetAttributes {
             size: None,
@@ -226,6 +227,18 @@ fn set_journaled(core: &Core, inode: &std::sync::Arc<Inode>, flags: InodeFlags) 
         crate::file::set_journaled(core, inode, wanted)?;
     }
     Ok(())
+}
+
+/// Gives a regular file extents for `+e`. They stay with `-e`.
+fn set_extents(core: &Core, inode: &std::sync::Arc<Inode>, flags: InodeFlags) -> Result<()> {
+    let is_new = {
+        let state = inode.state.read();
+        state.kind == FileKind::Regular && !state.flags.contains(InodeFlags::EXTENTS)
+    };
+    match is_new && flags.contains(InodeFlags::EXTENTS) {
+        true => crate::file::use_extents(core, inode),
+        false => Ok(()),
+    }
 }
 
 fn check_changeable(state: &InodeState, change: &SetAttributes) -> Result<()> {

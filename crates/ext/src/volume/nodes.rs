@@ -242,14 +242,19 @@ impl Volume {
         file::seek(&self.core, &inode, offset, sought)
     }
 
-    /// Allocates, punches or zeroes a range. The file grows to the range's end, unless a hole is
-    /// punched or the size is kept; in the latter case a range beyond the end is refused, because
-    /// ext3 has no blocks there.
+    /// Allocates, punches, zeroes, collapses or inserts a range. Allocated and zeroed, the file
+    /// grows to the range's end, unless the size is kept; in the latter case a range beyond the end
+    /// is refused, because ext3 has no blocks there. What is collapsed or inserted determines the
+    /// size; that takes effect as a whole, unless the file has so many extents that their blocks do
+    /// not fit one transaction.
     ///
     /// # Errors
     /// - [`Error::Invalid`] for an empty range; [`Error::FileTooLarge`] for one beyond the largest
     ///   size.
-    /// - [`Error::Unsupported`] for blocks beyond the end of a file that keeps its size.
+    /// - [`Error::Invalid`] for a range that is collapsed or inserted and is not of whole blocks,
+    ///   or that the end of the file does not lie behind.
+    /// - [`Error::Unsupported`] for blocks beyond the end of a file that keeps its size, and to
+    ///   collapse or insert in a file without extents.
     /// - [`Error::NoSpace`] if the volume fills up during the change.
     pub fn change_range(
         &self,

@@ -10,6 +10,7 @@ mod lazy_tables;
 mod logs;
 mod mapped;
 mod meta_groups;
+mod moves;
 mod mutations;
 mod orphan_file;
 mod pitfalls;

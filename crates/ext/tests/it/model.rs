@@ -235,6 +235,20 @@ impl Model {
         tree
     }
 
+    /// Returns a path of each inode, and the directory that has it.
+    pub fn paths(&self) -> BTreeMap<InodeNr, (Vec<u8>, InodeNr)> {
+        let mut found = BTreeMap::new();
+        let mut waiting = vec![(InodeNr::ROOT, Vec::new())];
+        while let Some((nr, path)) = waiting.pop() {
+            for (name, child) in &self.get(nr).names {
+                let path = [path.as_slice(), b"/", name].concat();
+                found.insert(*child, (path.clone(), nr));
+                waiting.push((*child, path));
+            }
+        }
+        found
+    }
+
     /// Returns the extended attributes of the paths that have some.
     pub fn attributes(&self) -> Attributes {
         let mut found = Attributes::new();

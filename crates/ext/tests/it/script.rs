@@ -1,6 +1,7 @@
 //! A random sequence of operations, applied to a volume and to the model in parallel; results must
 //! agree.
 
+mod moves;
 pub mod values;
 
 use ext::volume::{
@@ -21,6 +22,9 @@ const SMALL_BYTES_MAX: u64 = 100;
 
 /// Average number of operations between changes of extended attributes, if there are any.
 const VALUES_ONE_IN: u64 = 4;
+
+/// Average number of operations between moves of blocks, on volumes with extents.
+const MOVES_ONE_IN: u64 = 12;
 
 /// The operations, with their frequencies.
 const WEIGHTS: &[(Operation, u64)] = &[
@@ -115,6 +119,10 @@ impl Script<'_> {
     pub fn step(&mut self) {
         if self.has_values && self.random.below(VALUES_ONE_IN) == 0 {
             return self.change_value();
+        }
+        let has_extents = self.volume.superblock().has_extents();
+        if has_extents && self.random.below(MOVES_ONE_IN) == 0 {
+            return self.move_blocks();
         }
         let total = WEIGHTS.iter().map(|(_, weight)| weight).sum();
         let mut at = self.random.below(total);

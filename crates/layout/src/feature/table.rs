@@ -140,13 +140,13 @@ features! {
     ReadOnlyCompatible LARGE_FILE "large_file": Written, ALL_USES, ALL, "ext/src/file/tests/sparse.rs", "";
     ReadOnlyCompatible BTREE_DIR "FEATURE_R2": ReadOnly, NONE, LINUX_AND_VIEW, "ext/tests/it/features.rs", "B-tree directories, which nothing ever wrote; e2fsck refuses it";
     ReadOnlyCompatible HUGE_FILE "huge_file": Written, ALL_USES, ALL, "ext/tests/it/ext4/sequences.rs", "";
-    ReadOnlyCompatible UNINIT_BG "uninit_bg": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/ext4/written.rs", "";
+    ReadOnlyCompatible UNINIT_BG "uninit_bg": Written, ALL_USES, ALL, "ext/tests/it/ext4/written.rs", "";
     ReadOnlyCompatible DIR_NLINK "dir_nlink": Written, ALL_USES, ALL, "ext/tests/it/ext4/sequences.rs", "";
     ReadOnlyCompatible EXTRA_ISIZE "extra_isize": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/ext4/sequences.rs", "";
     ReadOnlyCompatible HAS_SNAPSHOT "FEATURE_R7": ReadOnly, NONE, READERS, "ext/tests/it/features.rs", "never merged into Linux; e2fsck refuses it";
     ReadOnlyCompatible QUOTA "quota": Written, MADE_AND_CHECKED, READERS_AND_E2FSCK, "ext/tests/it/quotas.rs", "counted, limits are not enforced; the kernel of the tests lacks CONFIG_QUOTA and only reads";
     ReadOnlyCompatible BIGALLOC "bigalloc": Refused, NONE, ALL, "ext/tests/it/features.rs", "clusters are not supported";
-    ReadOnlyCompatible METADATA_CSUM "metadata_csum": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/ext4/damaged.rs", "";
+    ReadOnlyCompatible METADATA_CSUM "metadata_csum": Written, ALL_USES, ALL, "ext/tests/it/ext4/damaged.rs", "";
     ReadOnlyCompatible REPLICA "replica": ReadOnly, NONE, READERS, "ext/tests/it/features.rs", "never merged into Linux; e2fsck refuses it";
     ReadOnlyCompatible READ_ONLY "read-only": ReadOnly, NONE, READERS_AND_E2FSCK, "ext/tests/it/features.rs", "the volume asks not to be written";
     ReadOnlyCompatible PROJECT "project": Written, MADE_AND_CHECKED, READERS_AND_E2FSCK, "ext/tests/it/quotas.rs", "the kernel of the tests lacks CONFIG_QUOTA and only reads";

@@ -50,6 +50,12 @@ impl Client<'_> {
             Op::Zero(path, from, count) => {
                 return change_range(volume, path, (*from, *count), RangeChange::Zero);
             }
+            Op::Collapse(path, from, count) => {
+                return change_range(volume, path, (*from, *count), RangeChange::Collapse);
+            }
+            Op::Insert(path, from, count) => {
+                return change_range(volume, path, (*from, *count), RangeChange::Insert);
+            }
             Op::Setxattr(path, name, length) => {
                 let (name, value) = (marks::whole_name(name), marks::value(*length));
                 mark(volume, path, &name, &value)?;
@@ -181,6 +187,8 @@ fn change_range(
     let keeps_size = what == RangeChange::PunchHole;
     match volume.change_range(nr, bytes(from), bytes(count), what, keeps_size) {
         Ok(()) => Ok(Outcome::Done),
+        // No block has moved then.
+        Err(Error::NoSpace) if what.moves_blocks() => Err(Error::NoSpace),
         Err(Error::NoSpace) => {
             let extents = volume.blocks_of(nr)?.into_iter();
             let mapped: BTreeSet<u64> = extents

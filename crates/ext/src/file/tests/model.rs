@@ -7,6 +7,7 @@ use testkit::Random;
 use super::testing::write_back;
 use super::testing::{Bench, check, image};
 use crate::cache::inode::Inode;
+use crate::error::Error;
 use crate::file::{self, ByteRange, RangeChange, WriteOptions};
 use crate::map::FileMap;
 use crate::options::{DataMode, MountOptions, OrderedScope};
@@ -43,7 +44,8 @@ fn run(seed: u64, block_bytes: u32, kind: &str, options: MountOptions) {
             0..45 => write(&bench, &mut files[index], &mut random),
             45..70 => read(&bench, &files[index], &mut random),
             70..79 => truncate(&bench, &mut files[index], &mut random),
-            79..85 => change_range(&bench, &mut files[index], &mut random),
+            79..83 => change_range(&bench, &mut files[index], &mut random),
+            83..85 => move_blocks(&bench, &mut files[index], &mut random),
             85..90 => file::sync(&bench.core, &files[index].inode, random.below(2) == 0).unwrap(),
             90..93 => file::sync_all(&bench.core).unwrap(),
             93..96 => {
@@ -176,6 +178,36 @@ fn change_range(bench: &Bench, pair: &mut Pair, random: &mut Random) {
     }
 }
 
+/// Collapses or inserts a range of whole blocks.
+fn move_blocks(bench: &Bench, pair: &mut Pair, random: &mut Random) {
+    if !FileMap::of(&pair.inode.state.read()).has_unwritten() {
+        return change_range(bench, pair, random);
+    }
+    let size = pair.bytes.len() as u64;
+    let block_bytes = u64::from(bench.core.geometry().block_bytes);
+    let start = random.below(size / block_bytes + 1) * block_bytes;
+    let length = (1 + random.below(60)) * block_bytes;
+    let end = start + length;
+    let is_collapse = size + length > SIZE_MAX || random.below(2) == 0;
+    let (what, is_refused) = match is_collapse {
+        true => (RangeChange::Collapse, end >= size),
+        false => (RangeChange::Insert, start >= size),
+    };
+    let range = ByteRange { start, end };
+    let changed = file::change_range(&bench.core, &pair.inode, range, what, false);
+    if is_refused {
+        assert!(matches!(changed, Err(Error::Invalid(_))), "{changed:?}");
+        return;
+    }
+    changed.unwrap();
+    let (start, end) = (start as usize, end as usize);
+    if is_collapse {
+        pair.bytes.drain(start..end);
+    } else {
+        pair.bytes.splice(start..start, vec![0; end - start]);
+    }
+}
+
 fn compare(bench: &Bench, pair: &Pair) {
     assert_eq!(
         pair.inode.state.read().size,
@@ -286,6 +318,11 @@ fn files_with_extents() {
     let mut restarts = options(DataMode::Journal);
     restarts.tuning.log_policy.restart_every = 1;
     run(119, 1024, "ext4", restarts);
+    for (seed, data) in [(120, DataMode::Ordered), (121, DataMode::Journal)] {
+        let mut options = options(data);
+        options.tuning.log_policy.restart_every = 1;
+        run(seed, 1024, "ext4", options);
+    }
 }
 
 #[test]

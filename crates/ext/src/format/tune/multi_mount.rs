@@ -72,9 +72,14 @@ pub(super) fn hold(
 
 /// Releases a volume, unless the protection was removed.
 pub(super) fn release(device: &Arc<dyn BlockDevice>, held: &MultiMount) -> Result<()> {
-    match Place::of(&read(device)?)? {
-        Some(_) => held.release(),
-        None => Ok(()),
+    let Some(place) = Place::of(&read(device)?)? else {
+        return Ok(());
+    };
+    held.release()?;
+    // Its checksum is of what the volume was when it was taken.
+    match place.read(device)?.is_whole {
+        true => Ok(()),
+        false => write_clean(device, &place),
     }
 }
 

@@ -227,7 +227,12 @@ pub(in crate::map) fn free_first(
 }
 
 /// Returns the path to a block of the file, and what the tree has there.
-fn look(core: &Core, inode: &Inode, state: &InodeState, from: FileBlock) -> Result<(Site, Found)> {
+pub(super) fn look(
+    core: &Core,
+    inode: &Inode,
+    state: &InodeState,
+    from: FileBlock,
+) -> Result<(Site, Found)> {
     if from.get() >= FILE_BLOCKS {
         return Err(Error::FileTooLarge);
     }

@@ -31,7 +31,7 @@ pub(super) struct Draft {
 }
 
 /// Allocates the blocks of new nodes: all or none.
-pub(super) fn allocate_nodes(
+pub(in crate::map) fn allocate_nodes(
     core: &Core,
     handle: &mut Handle<'_>,
     inode: &Inode,

@@ -210,6 +210,19 @@ impl Path {
         self.levels.last().expect("there is a root").place
     }
 
+    /// Returns the first file block of the next leaf, if there is one.
+    pub(super) fn next_leaf(&self) -> Option<u64> {
+        let above = self.levels[..self.levels.len() - 1].iter().rev();
+        let mut next = above.filter_map(|level| level.node.entries.get(level.at + 1));
+        next.next().map(|entry| entry.file_block())
+    }
+
+    /// Returns true if the path leads to the first leaf.
+    pub(super) fn is_first(&self) -> bool {
+        let above = &self.levels[..self.levels.len() - 1];
+        above.iter().all(|level| level.at == 0)
+    }
+
     /// Returns the blocks of the nodes on the path.
     pub(super) fn blocks(&self) -> impl Iterator<Item = BlockNr> + '_ {
         self.levels.iter().filter_map(|level| match level.place {
@@ -234,6 +247,43 @@ impl Path {
         let range = index..self.leaf().entries.len();
         let entries = new.into_iter().map(Entry::Extent).collect();
         self.clone().splice(range, entries, true)
+    }
+
+    /// Moves the extents of the leaf within the file: what lies at file block `from` or behind it,
+    /// so that `from` becomes `to`. An extent over `from` is cut there. Moved towards the start,
+    /// the first extent is merged with the one before it. Returns none if the tree would be too
+    /// deep, and an empty change if the leaf has nothing to move.
+    ///
+    /// The file blocks between `from` and `to` are a hole.
+    pub(super) fn shifted(&self, from: u64, to: u64) -> Option<Change> {
+        let old: Vec<Piece> = self.leaf().pieces().collect();
+        let start = old.partition_point(|piece| piece.end() <= from);
+        let is_cut_only = from == to && old.get(start).is_none_or(|next| next.file_block >= from);
+        if start == old.len() || is_cut_only {
+            return Some(Change::default());
+        }
+        let is_towards_start = to < from;
+        let low = match is_towards_start {
+            true => start.saturating_sub(1),
+            false => start,
+        };
+        let mut pieces: Vec<Piece> = old[low..start].to_vec();
+        for piece in &old[start..] {
+            pieces.extend(piece.part(0..from));
+            let moved = piece.part(from..u64::MAX).map(|part| Piece {
+                file_block: part.file_block - from + to,
+                ..part
+            });
+            let moved = moved.expect("it ends behind the block");
+            let last = pieces.last().filter(|_| is_towards_start);
+            match last.and_then(|last| last.joined(moved)) {
+                Some(joined) => *pieces.last_mut().expect("there is a last one") = joined,
+                None => pieces.push(moved),
+            }
+        }
+        let entries = pieces.into_iter().map(Entry::Extent).collect();
+        self.clone()
+            .splice(low..old.len(), entries, is_towards_start)
     }
 
     /// Returns the change that makes the tree less deep, if the path shows that it can be.

@@ -1,5 +1,7 @@
 //! The tree against a model, with nodes so small that it gets as deep as it can be.
 
+mod shifted;
+
 use std::collections::BTreeMap;
 
 use testkit::Random;

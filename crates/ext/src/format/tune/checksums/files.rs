@@ -1,0 +1,238 @@
+//! The blocks of files with checksums: nodes of extent trees, directories, attributes, and the
+//! orphan file.
+
+use core::ops::ControlFlow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use layout::inode::InodeFlags;
+use layout::mode::FileType;
+use layout::{Block, BlockNr, FileBlock, InodeNr};
+
+use super::directories::{self, Role};
+use super::writer::Writer;
+use super::{Conversion, DirectoryBlock};
+use crate::cache::buffers::Refused;
+use crate::cache::inode::Inode;
+use crate::core::Core;
+use crate::disk::metadata::Kind;
+use crate::disk::tables::{TableInode, Tables};
+use crate::error::{Error, Result};
+use crate::map::{FileMap, Visited};
+
+/// The blocks of one file.
+struct FileBlocks {
+    nr: InodeNr,
+    generation: u32,
+    /// Nodes of its extent tree.
+    nodes: Vec<BlockNr>,
+    /// Blocks of a directory.
+    directory: Vec<(FileBlock, BlockNr)>,
+    /// True if the directory has an index.
+    has_index: bool,
+    /// Blocks of the orphan file.
+    orphans: Vec<BlockNr>,
+    attributes: Option<BlockNr>,
+}
+
+impl FileBlocks {
+    /// Returns the blocks of an inode, whose map is checked.
+    fn of(core: &Core, inode: &TableInode<'_>) -> Result<Self> {
+        let is_directory = inode.kind == FileType::Directory;
+        let is_orphan_file = core.superblock.orphan_file() == Some(inode.nr);
+        let flags = inode.base.flags();
+        let attributes = inode.base.attribute_block(core.superblock.is_64bit());
+        let mut blocks = Self {
+            nr: inode.nr,
+            generation: inode.base.generation.get(),
+            nodes: Vec::new(),
+            directory: Vec::new(),
+            has_index: flags.contains(InodeFlags::INDEX) && core.superblock.has_dir_index(),
+            orphans: Vec::new(),
+            attributes: (attributes != 0).then_some(BlockNr::new(attributes)),
+        };
+        let has_extents = flags.contains(InodeFlags::EXTENTS);
+        if !has_extents && !is_directory && !is_orphan_file {
+            return Ok(blocks);
+        }
+        let loaded = match Inode::load(core, inode.nr) {
+            // Deleted, with its bit of the bitmap left: nothing of it is read.
+            Err(Error::NotFound) => return Ok(blocks),
+            loaded => loaded?,
+        };
+        let state = loaded.state.read();
+        if !state.has_map(core) {
+            return Ok(blocks);
+        }
+        FileMap::of(&state).walk(core, &loaded, &state, &mut |visited, run| {
+            let all = (run.first.get()..run.end().get()).map(BlockNr::new);
+            match visited {
+                Visited::Map if has_extents => blocks.nodes.extend(all),
+                Visited::Data(first) if is_directory => {
+                    let places = (0..).zip(all).map(|(step, block)| (first + step, block));
+                    blocks.directory.extend(places);
+                }
+                Visited::Data(_) if is_orphan_file => blocks.orphans.extend(all),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(blocks)
+    }
+
+    /// Returns the role of each block of the directory.
+    fn roles(&self, core: &Core, writer: &Writer<'_>) -> Result<Vec<Role>> {
+        let read = |at: FileBlock| {
+            let place = self.directory.iter().find(|(block, _)| *block == at);
+            place.map(|(_, block)| writer.read(*block)).transpose()
+        };
+        let blocks = self.directory.iter().map(|(at, _)| *at);
+        match self.has_index {
+            true => directories::roles(core.block_bytes(), blocks, read),
+            false => Ok(blocks.map(|_| Role::Leaf).collect()),
+        }
+    }
+}
+
+/// Visits the blocks of all files in use.
+fn visit(core: &Core, work: &mut dyn FnMut(&FileBlocks) -> Result<()>) -> Result<()> {
+    let tables = Tables::open(&core.device, &core.superblock)?;
+    tables.visit(&mut |inode| {
+        core.superblock
+            .checksums
+            .check_inode(inode.nr, inode.bytes)?;
+        work(&FileBlocks::of(core, inode)?)?;
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
+/// Checks all blocks, and returns those of directories that have no room for a tail and need it.
+pub(super) fn check(core: &Core, conversion: &Conversion) -> Result<BTreeSet<DirectoryBlock>> {
+    let mut full = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    let needs_tails = conversion.to.has_tails() && !conversion.from.has_tails();
+    let none = Writer::new(&core.device, core.geometry().block_bytes);
+    visit(core, &mut |file| {
+        let (nr, generation) = (file.nr, file.generation);
+        for (_, block) in &file.directory {
+            hold(core, *block, Kind::Directory.of_inode(nr, generation), nr)?;
+        }
+        for block in &file.orphans {
+            hold(core, *block, Kind::Orphans.of_inode(nr, generation), nr)?;
+        }
+        if let Some(block) = file.attributes
+            && seen.insert(block)
+        {
+            hold(core, block, Kind::Attributes.of_volume(), nr)?;
+        }
+        if needs_tails && !file.directory.is_empty() {
+            let roles = file.roles(core, &none)?;
+            for ((at, block), role) in file.directory.iter().zip(roles) {
+                if role == Role::Leaf && !directories::has_room(&none.read(*block)?) {
+                    full.insert((nr, *at));
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(full)
+}
+
+/// Reads and checks a block.
+fn hold(core: &Core, block: BlockNr, label: jbd2::Label, nr: InodeNr) -> Result<()> {
+    match core.buffers.get(block, label) {
+        Ok(_) => Ok(()),
+        Err(Refused::Failed(error)) => Err(error),
+        Err(Refused::Damaged(damaged)) => {
+            let offset = u32::try_from(damaged.bad.offset).unwrap_or(u32::MAX);
+            Err(crate::error::Corrupt::Directory {
+                inode: nr,
+                file_block: FileBlock::new(block.get()),
+                offset,
+                why: damaged.bad.why,
+            }
+            .into())
+        }
+    }
+}
+
+/// Writes all blocks that change. Returns the directories that lose their index.
+pub(super) fn convert(
+    core: &Core,
+    conversion: &Conversion,
+    writer: &mut Writer<'_>,
+) -> Result<BTreeSet<InodeNr>> {
+    let mut without_index = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    if !conversion.writes_all() && !conversion.changes_indexes() {
+        return Ok(without_index);
+    }
+    visit(core, &mut |file| {
+        convert_directory(core, conversion, file, writer, &mut without_index)?;
+        if !conversion.writes_all() {
+            return Ok(());
+        }
+        let (nr, generation, to) = (file.nr, file.generation, conversion.to);
+        let mut seal = |block, seal: &dyn Fn(&mut Arc<Block>)| {
+            let mut image = writer.read(block)?;
+            seal(&mut image);
+            writer.put(block, image)
+        };
+        for block in &file.nodes {
+            seal(*block, &|image| to.seal_extents(nr, generation, image))?;
+        }
+        for block in &file.orphans {
+            seal(*block, &|image| {
+                to.seal_orphans(nr, generation, *block, image);
+            })?;
+        }
+        if let Some(block) = file.attributes
+            && seen.insert(block)
+        {
+            seal(block, &|image| to.seal_attributes(block, image))?;
+        }
+        Ok(())
+    })?;
+    Ok(without_index)
+}
+
+fn convert_directory(
+    core: &Core,
+    conversion: &Conversion,
+    file: &FileBlocks,
+    writer: &mut Writer<'_>,
+    without_index: &mut BTreeSet<InodeNr>,
+) -> Result<()> {
+    if file.directory.is_empty() {
+        return Ok(());
+    }
+    let has_tails = conversion.to.has_tails();
+    let roles = file.roles(core, writer)?;
+    let mut loses_index = false;
+    for ((_, block), role) in file.directory.iter().zip(&roles) {
+        if let Role::Index(offset) = role {
+            let image = writer.read(*block)?;
+            loses_index |= !directories::fits_limit(&image, *offset, has_tails);
+        }
+    }
+    if loses_index {
+        without_index.insert(file.nr);
+    }
+    for ((_, block), role) in file.directory.iter().zip(roles) {
+        let mut image = writer.read(*block)?;
+        let bytes: &mut Block = Arc::make_mut(&mut image);
+        match role {
+            Role::Index(offset) if !loses_index => {
+                directories::set_limit(bytes, offset, has_tails);
+            }
+            Role::Index(offset) => directories::empty_index(bytes, offset, has_tails),
+            Role::Leaf if has_tails => directories::give_tail(bytes),
+            Role::Leaf => continue,
+        }
+        conversion
+            .to
+            .seal_directory(file.nr, file.generation, &mut image);
+        writer.put(*block, image)?;
+    }
+    Ok(())
+}
