@@ -14,13 +14,18 @@
 //! | remove the orphan file | the superblock without it | blocks that only e2fsck frees |
 //! | make the block of `mmp` | the block | a block that only e2fsck frees |
 //! | remove the block of `mmp` | the superblock without it | a block that only e2fsck frees |
+//! | make quota files | the files, counted | inodes and blocks that only e2fsck frees, or names |
+//! | count quota files again | each entry, through the journal | the same command completes it |
+//! | remove quota files | the superblock without them | inodes and blocks that only e2fsck frees |
 //!
 //! A volume with multiple mount protection is taken first, as a checker takes it: no node can open
-//! it meanwhile. The protection is made before other changes, and removed after them.
+//! it meanwhile. The protection is made before other changes, and removed after them. Quotas are
+//! changed by a step of their own after others.
 
 mod features;
 mod journal;
 mod multi_mount;
+mod quota;
 
 use std::sync::Arc;
 
@@ -38,6 +43,7 @@ use features::{Removal, clear_indexes};
 pub use features::{free_feature, removable_feature};
 pub use layout::feature::Word;
 pub use layout::hash::HashVersion;
+pub use layout::quota::QuotaKind;
 pub use layout::superblock::{DefaultMountOptions, ErrorPolicy};
 pub use multi_mount::clear_multi_mount;
 
@@ -85,6 +91,9 @@ pub struct Changes {
     pub features: Vec<(Word, u32)>,
     /// Features to clear; see [`removable_feature`].
     pub features_removed: Vec<(Word, u32)>,
+    /// Kinds of owners to count (`true`), or not to count any more. Kinds that are counted already
+    /// are counted again, and keep their limits.
+    pub quotas: Vec<(QuotaKind, bool)>,
     /// The change of the journal.
     pub journal: JournalChange,
 }
@@ -121,13 +130,23 @@ pub fn apply(
     changes: &Changes,
 ) -> Result<()> {
     let superblock = read(device)?;
-    let Some((first, second)) = multi_mount::steps(&superblock, changes) else {
-        return apply_step(device, journal, changes);
+    let steps = match multi_mount::steps(&superblock, changes) {
+        None => quota::steps(changes),
+        Some(steps) => <[_; 2]>::from(steps)
+            .iter()
+            .flat_map(quota::steps)
+            .collect(),
     };
-    // Nothing changes if one of the steps is refused.
-    prepare(device, journal, changes)?;
-    apply_step(device, journal, &first)?;
-    apply_step(device, journal, &second)
+    if steps.len() > 1 {
+        // Nothing changes if one of the steps is refused.
+        prepare(device, journal, changes)?;
+    }
+    for (index, step) in steps.iter().enumerate() {
+        // A step before may have removed the journal on another device.
+        let is_used = index == 0 || read(device)?.journal_uuid.is_some();
+        apply_step(device, journal.filter(|_| is_used), step)?;
+    }
+    Ok(())
 }
 
 /// Applies changes; the protection is there for all of them, or for none.
@@ -153,6 +172,7 @@ struct Prepared {
     old_uuid: [u8; 16],
     orphan_file: Option<InodeNr>,
     multi_mount: multi_mount::Change,
+    quotas: quota::Plan,
 }
 
 /// Checks changes, and writes nothing.
@@ -175,13 +195,16 @@ fn prepare(
     let old_uuid = superblock.raw.uuid;
     let orphan_file = features::removed_orphan_file(&superblock, changes)?;
     let multi_mount = multi_mount::change_fields(&mut superblock, changes)?;
+    let quotas = quota::Plan::new(device, &superblock, changes)?;
     change_fields(&mut superblock, changes);
+    quotas.change_features(&mut superblock);
     Ok(Prepared {
         superblock,
         indexed,
         old_uuid,
         orphan_file,
         multi_mount,
+        quotas,
     })
 }
 
@@ -197,6 +220,7 @@ fn apply_held(
         old_uuid,
         orphan_file,
         multi_mount,
+        quotas,
     } = prepare(device, journal, changes)?;
     // Another device is the first to change, and refuses what it has to.
     match (changes.journal, journal) {
@@ -217,6 +241,9 @@ fn apply_held(
     if let Some(nr) = orphan_file {
         superblock.raw.orphan_file_inode.set(0);
         journal::free_file(device, &mut superblock, nr)?;
+    }
+    if quotas.is_change() {
+        return quotas.apply(device, journal, &mut superblock);
     }
     match changes.journal {
         JournalChange::Keep | JournalChange::External => write(device, &mut superblock),
