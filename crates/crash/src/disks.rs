@@ -14,7 +14,7 @@ use block::BlockDevice;
 use ext::mkfs::{self, FileSystemType, JournalOption};
 use ext::options::Memory;
 use ext::{Error, MountOptions, Volume};
-use layout::feature::ReadOnlyCompatible;
+use layout::feature::{Incompatible, ReadOnlyCompatible};
 use layout::journal::{
     BLOCK_COUNT_MIN, ChecksumType, JournalCompatible, JournalIncompatible, JournalSuperblock,
 };
@@ -107,14 +107,16 @@ impl Disks {
         let home = ImageDevice::new(Image::new(u64::from(blocks) * BLOCK_BYTES as u64, poison));
         let home_device: Arc<dyn BlockDevice> = Arc::<ImageDevice>::clone(&home);
         let (file_system, inode_bytes) = match (setting.cell.structures, setting.cell.place) {
-            (Structures::Ext4, _) => (FileSystemType::Ext4, 256),
+            (Structures::Ext4 | Structures::Quota | Structures::MultiMount, _) => {
+                (FileSystemType::Ext4, 256)
+            }
             (Structures::Inline, _) => (FileSystemType::Ext4, BLOCK_BYTES as u16),
             (Structures::Ext3, JournalPlace::None) => (FileSystemType::Ext2, 128),
             (Structures::Ext3, _) => (FileSystemType::Ext3, 128),
         };
         let inode_count = match setting.cell.structures {
-            Structures::Ext4 | Structures::Inline => INODE_COUNT_EXT4,
             Structures::Ext3 => INODE_COUNT,
+            _ => INODE_COUNT_EXT4,
         };
         let mut options = mkfs::Options {
             file_system,
@@ -130,8 +132,12 @@ impl Disks {
         if setting.cell.structures.is_ext4() {
             options.blocks_per_group = Some(GROUP_BLOCKS);
             // It would take most of the volume.
-            options.features.add("^resize_inode,ea_inode")?;
-            if setting.cell.has_journal() {
+            options.features.add("^resize_inode")?;
+            if setting.cell.structures.has_large_values() {
+                options.features.add("ea_inode")?;
+            }
+            let has_quota = setting.cell.structures == Structures::Quota;
+            if setting.cell.has_journal() && !has_quota {
                 options.features.add("orphan_file")?;
             }
             if setting.cell.is_fast {
@@ -139,6 +145,12 @@ impl Disks {
             }
             if setting.cell.structures == Structures::Inline {
                 options.features.add("inline_data")?;
+            }
+            if setting.cell.structures == Structures::MultiMount {
+                options.features.add("mmp")?;
+            }
+            if has_quota {
+                options.features.add("quota,project")?;
             }
         }
         let mut log = None;
@@ -277,6 +289,12 @@ impl Disks {
             let is_own = logged.magic == own.magic && logged.uuid == own.uuid;
             is_own && logged.state().contains(State::ERROR)
         })
+    }
+
+    /// Returns true if the superblock says that the volume needs recovery.
+    pub(crate) fn needs_recovery(&self) -> bool {
+        let words = superblock(self.home.block(SUPERBLOCK)).features();
+        words.incompatible.contains(Incompatible::NEEDS_RECOVERY)
     }
 
     /// Returns true if the superblock has a checksum that does not match.

@@ -39,10 +39,13 @@ pub fn run(volume: &Volume) -> Result<(), Broken> {
     volume.sync().map_err(failed)?;
     let usage = volume.usage();
     let superblock = volume.superblock();
-    let has_orphan_file = superblock.raw.orphan_file_inode.get() != 0;
-    let reserved = superblock.geometry.first_inode.get() - 1 + u32::from(has_orphan_file);
+    let raw = &superblock.raw;
+    let own = [raw.orphan_file_inode, raw.project_quota_inode];
+    let own = own.into_iter().filter(|nr| nr.get() != 0).count() as u32;
+    let reserved = superblock.geometry.first_inode.get() - 1 + own;
     let kept = kept(volume).map_err(failed)?;
-    // Only the reserved inodes, the orphan file, and `lost+found` with its contents are left.
+    // Only the reserved inodes, the volume's own files, and `lost+found` with its contents are
+    // left.
     if usage.inodes - usage.inodes_free != reserved + kept {
         let left = usage.inodes - usage.inodes_free - reserved - kept;
         let what = format!("{left} inodes are in use after everything was deleted");

@@ -48,8 +48,16 @@ pub enum Examination {
 pub fn recover(disks: &Disks, data: DataMode, examination: Examination) -> Result<Checked, Broken> {
     let devices = disks.devices();
     let (home, log) = (devices.home_device(), devices.log_device());
+    if disks.needs_recovery() && is_released(&home) == Some(true) {
+        let what = "it needs recovery, and multiple mount protection says that no node uses it";
+        return Err(Broken::new(Rule::U2, what));
+    }
     let recovered = recover_on(Arc::clone(&home), log.clone(), &devices, data, examination)?;
     check(&*home, log.as_deref())?;
+    if is_released(&home) == Some(false) {
+        let what = "it was closed, and multiple mount protection says that a node uses it";
+        return Err(Broken::new(Rule::U2, what));
+    }
     // The loss of a committed transaction is recorded, too, and the log may contain a recorded
     // error.
     let is_noted = disks.has_error() || recovered.has_lost;
@@ -74,6 +82,13 @@ pub fn recover(disks: &Disks, data: DataMode, examination: Examination) -> Resul
         reads: [devices.home.reads(), log_reads.unwrap_or_default()],
         after,
     })
+}
+
+/// Returns true if no node uses a volume, as multiple mount protection says; none without it, or if
+/// the superblock is torn.
+fn is_released(home: &Arc<dyn BlockDevice>) -> Option<bool> {
+    let status = ext::multi_mount::status(home).ok()??;
+    Some(status.is_clean())
 }
 
 /// Recovers a volume on given devices, such as traced ones, in front of `devices`.

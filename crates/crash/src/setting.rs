@@ -1,7 +1,8 @@
 //! Settings: the environment of a workload. A cell of the matrix, and the properties of its world.
 //!
-//! In text: `ordered,internal`, on ext4 `ext4,ordered,internal` or `inline,ordered,internal`,
-//! followed by the values that differ from the default, as in
+//! In text: `ordered,internal`, on ext4 `ext4,ordered,internal`, `inline,ordered,internal`,
+//! `quota,ordered,internal` or `mmp,ordered,internal`, followed by the values that differ from the
+//! default, as in
 //! `journal,external,fua=0,log=64,tid=4294967280,pct=3`.
 
 use core::fmt;
@@ -70,12 +71,19 @@ pub const CELLS_INLINE: [Cell; 6] = [
     CELLS[5].inline(),
 ];
 
+/// Cells of ext4 with quotas.
+pub const CELLS_QUOTA: [Cell; 3] = [CELLS[0].quota(), CELLS[3].quota(), CELLS[4].quota()];
+
+/// Cells of ext4 with multiple mount protection.
+pub const CELLS_MULTI_MOUNT: [Cell; 2] = [CELLS[0].multi_mount(), CELLS[3].multi_mount()];
+
 /// A volume without a journal, on which only sync calls order writes.
 pub const NO_JOURNAL: Cell = Cell::new(DataMode::Writeback, JournalPlace::None);
 
 /// Returns all cells with a journal in which every commit is a whole one.
 pub fn journaled_cells() -> Vec<Cell> {
-    [CELLS, CELLS_EXT4, CELLS_INLINE].concat()
+    let more = [&CELLS_QUOTA[..], &CELLS_MULTI_MOUNT].concat();
+    [&CELLS[..], &CELLS_EXT4, &CELLS_INLINE, &more].concat()
 }
 
 /// Returns all cells.
@@ -194,6 +202,8 @@ const LOG_BLOCKS: u32 = 256;
 const LOG_BLOCKS_EXT4: u32 = 320;
 /// Length of the log on ext4 that is just long enough.
 pub const LOG_BLOCKS_EXT4_MIN: u32 = 259;
+/// The same with quotas.
+pub const LOG_BLOCKS_QUOTA_MIN: u32 = 307;
 /// Maximum number of clients: each has a digit.
 pub const LANES_MAX: u32 = 36;
 /// Depth of [`Schedule::Pct`].
@@ -237,6 +247,24 @@ impl Cell {
         }
     }
 
+    /// Returns the same cell of ext4 with quotas.
+    #[must_use]
+    pub const fn quota(self) -> Self {
+        Self {
+            structures: Structures::Quota,
+            ..self
+        }
+    }
+
+    /// Returns the same cell of ext4 with multiple mount protection.
+    #[must_use]
+    pub const fn multi_mount(self) -> Self {
+        Self {
+            structures: Structures::MultiMount,
+            ..self
+        }
+    }
+
     /// Returns true if the blocks of files may be allocated when their data is written back.
     pub const fn may_delay(self) -> bool {
         self.structures.is_ext4() && !matches!(self.data, DataMode::Journal)
@@ -253,7 +281,7 @@ impl Setting {
     pub const fn new(cell: Cell) -> Self {
         let (log_blocks, checksums, is_wide) = match cell.structures {
             Structures::Ext3 => (LOG_BLOCKS, Checksums::None, false),
-            Structures::Ext4 | Structures::Inline => (LOG_BLOCKS_EXT4, Checksums::V3, true),
+            _ => (LOG_BLOCKS_EXT4, Checksums::V3, true),
         };
         Self {
             cell,
@@ -290,7 +318,11 @@ impl Setting {
             ..self
         };
         if self.cell.structures.is_ext4() {
-            fitting.log_blocks = self.log_blocks.max(LOG_BLOCKS_EXT4_MIN);
+            let least = match self.cell.structures {
+                Structures::Quota => LOG_BLOCKS_QUOTA_MIN,
+                _ => LOG_BLOCKS_EXT4_MIN,
+            };
+            fitting.log_blocks = self.log_blocks.max(least);
             (fitting.checksums, fitting.is_wide) = (usual.checksums, usual.is_wide);
         }
         fitting
@@ -313,6 +345,8 @@ impl fmt::Display for Cell {
             Structures::Ext3 => "",
             Structures::Ext4 => "ext4,",
             Structures::Inline => "inline,",
+            Structures::Quota => "quota,",
+            Structures::MultiMount => "mmp,",
         };
         let fast = if self.is_fast { ",fast" } else { "" };
         write!(out, "{structures}{data},{place}{fast}")
@@ -476,6 +510,7 @@ mod tests {
             "ext4,journal,external",
             "ext4,ordered,internal,fast,delalloc=0,fua=0",
             "ext4,writeback,none,free=30,pct=4",
+            "quota,journal,internal,log=307",
             "ordered,external,allocated=1,fua=0",
             "journal,internal,lanes=2,crowd=names.7.12,pct=3",
             "ordered,internal,sync=2,fault=torn.1.17,mutant=escape/skipped,pct=3",
@@ -499,6 +534,7 @@ mod tests {
             "ext4,internal",
             "ext4,ordered,external,fast",
             "ordered,internal,fast",
+            "quota,ordered,external",
             "ext3,ordered,internal",
             "ext4,ordered,internal,",
         ] {

@@ -1,12 +1,16 @@
-//! Quota files: loading them, entries of new owners, limits.
+//! Quota files: loading them, entries of new owners and of former ones, limits.
 //!
 //! Each owner of an inode has an entry before the handle that gives it the inode starts
 //! ([`prepare`]): within a handle, counts change and no block is allocated for them. A new entry is
-//! a handle of its own; a crash after it leaves an entry without use.
+//! a handle of its own; a crash after it leaves an entry without use. Entries without use and
+//! limits are removed when the volume is closed ([`remove_unused`]), when nothing else needs one.
 //!
 //! # Locks
 //!
 //! The lock of new entries comes behind those of inodes, and before handles.
+
+#[cfg(test)]
+mod tests;
 
 use jbd2::Credits;
 use layout::quota::{Entry, QuotaKind};
@@ -19,14 +23,15 @@ use crate::core::Core;
 use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::disk::metadata::Kind;
-use crate::disk::quota::{ENTRY_BLOCKS_MAX, QuotaTree};
+use crate::disk::quota::{ENTRY_BLOCKS_MAX, QuotaTree, REMOVAL_BLOCKS_MAX};
 use crate::error::{Corrupt, Error, Result};
 use crate::map::{FileMap, Visited};
 
 /// Number of blocks that a new entry changes: those of the file, and its inode.
 const CREDITS_ENTRY: u32 = ENTRY_BLOCKS_MAX + 1;
-/// Largest size of a quota file that is loaded, in bytes: more than a million owners.
-const BYTES_MAX: u64 = 128 << 20;
+/// Largest size of a quota file that is loaded, in bytes: more than a million owners. Tests have no
+/// time for so many.
+const BYTES_MAX: u64 = if cfg!(test) { 1 << 18 } else { 128 << 20 };
 
 /// Loads the quota files that the superblock names.
 ///
@@ -66,6 +71,10 @@ fn load_file(core: &Core, kind: QuotaKind, nr: InodeNr) -> Result<QuotaFile> {
     }
     bytes.truncate(state.size as usize);
     let tree = QuotaTree::decode(kind, bytes).map_err(damaged)?;
+    if let Some(why) = tree.list_fault() {
+        tracing::warn!(kind = kind.name(), "quota file: {why}");
+        core.note_damage(&Corrupt::Quota { inode: nr, why });
+    }
     Ok(QuotaFile {
         kind,
         inode: nr,
@@ -91,6 +100,9 @@ fn blocks_of(core: &Core, inode: &Inode, state: &InodeState) -> Result<Vec<Block
 /// # Errors
 /// - [`Error::NoSpace`] if a quota file cannot grow.
 pub(crate) fn prepare(core: &Core, owners: Owners) -> Result<()> {
+    if rt::mutant!("quota/owner-without-entry") {
+        return Ok(());
+    }
     for file in &core.quotas.files {
         let owner = owners[file.kind as usize];
         if !file.contents.lock().tree.contains(owner) {
@@ -161,6 +173,29 @@ fn grow(core: &Core, file: &QuotaFile, inode: &Inode, state: &mut InodeState) ->
     state.store(core, &mut handle, file.inode, true)?;
     handle.finish()?;
     file.contents.lock().blocks.push(run.first);
+    Ok(())
+}
+
+/// Removes the entries of owners without use and limits. The volume is being closed: no other
+/// thread counts on an entry that it has added.
+pub(crate) fn remove_unused(core: &Core) -> Result<()> {
+    if rt::mutant!("quota/unused-entries-kept") {
+        return Ok(());
+    }
+    for file in &core.quotas.files {
+        let unused: Vec<u32> = file.contents.lock().tree.unused().collect();
+        for owner in unused {
+            let mut handle = core.begin(Credits {
+                blocks: REMOVAL_BLOCKS_MAX,
+                revokes: 0,
+            })?;
+            let mut contents = file.contents.lock();
+            contents.tree.remove(owner);
+            core.store_quota(&mut handle, file, &mut contents)?;
+            drop(contents);
+            handle.finish()?;
+        }
+    }
     Ok(())
 }
 

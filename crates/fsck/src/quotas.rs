@@ -82,47 +82,122 @@ fn contents(state: &mut State<'_>, number: u32) -> Result<Option<Vec<u8>>, Error
     Ok(is_whole.then_some(bytes))
 }
 
+/// The blocks of a quota file, as they are found on a walk of its tree.
+struct Walk<'b> {
+    bytes: &'b [u8],
+    blocks: u32,
+    nodes: BTreeSet<u32>,
+    data: BTreeSet<u32>,
+}
+
 /// Returns the entries of a quota file by walking its tree, unless the file is damaged.
 fn entries(kind: QuotaKind, bytes: &[u8]) -> Option<Vec<Entry>> {
     let (header, _) = Header::ref_from_prefix(bytes).ok()?;
     let is_known = header.magic.get() == kind.magic() && header.version.get() == VERSION;
     let blocks = header.blocks.get();
-    let lists = [header.free_block.get(), header.block_with_room.get()];
-    let is_known = is_known && lists.iter().all(|first| *first < blocks);
     if !is_known || u64::from(blocks) * BLOCK_SIZE as u64 > bytes.len() as u64 {
         return None;
     }
-    let mut found = Vec::new();
-    let mut seen = BTreeSet::new();
-    let mut nodes = vec![(ROOT_BLOCK, 0, 0_u32)];
-    while let Some((node, level, prefix)) = nodes.pop() {
-        if node < ROOT_BLOCK || node >= blocks || !seen.insert(node) {
-            return None;
-        }
-        let at = node as usize * BLOCK_SIZE;
-        let words = bytes[at..at + BLOCK_SIZE].chunks_exact(4);
-        for (index, word) in (0..).zip(words) {
-            let below = u32::from_le_bytes(word.try_into().ok()?);
-            let prefix = prefix << 8 | index;
-            if below == 0 {
-                continue;
-            }
-            if level + 1 < DEPTH {
-                nodes.push((below, level + 1, prefix));
-                continue;
-            }
-            if below >= blocks {
+    let mut walk = Walk {
+        bytes,
+        blocks,
+        nodes: BTreeSet::new(),
+        data: BTreeSet::new(),
+    };
+    let found = walk.tree()?;
+    let is_right = walk.nodes.is_disjoint(&walk.data)
+        && walk.is_free_list(header.free_block.get())
+        && walk.is_list_with_room(header.block_with_room.get());
+    is_right.then_some(found)
+}
+
+impl<'b> Walk<'b> {
+    fn block(&self, block: u32) -> Option<&'b [u8]> {
+        let at = block as usize * BLOCK_SIZE;
+        self.bytes.get(at..at + BLOCK_SIZE)
+    }
+
+    fn slots(&self, block: u32) -> Option<impl Iterator<Item = Entry> + use<'b>> {
+        let slots = self.block(block)?.get(size_of::<DataHeader>()..)?;
+        let slots = slots.chunks_exact(size_of::<Entry>());
+        Some(
+            slots
+                .take(ENTRIES_PER_BLOCK)
+                .filter_map(|slot| Entry::read_from_bytes(slot).ok()),
+        )
+    }
+
+    /// Returns the entries that the tree leads to.
+    fn tree(&mut self) -> Option<Vec<Entry>> {
+        let mut found = Vec::new();
+        let mut nodes = vec![(ROOT_BLOCK, 0, 0_u32)];
+        while let Some((node, level, prefix)) = nodes.pop() {
+            if node < ROOT_BLOCK || node >= self.blocks || !self.nodes.insert(node) {
                 return None;
             }
-            let first = below as usize * BLOCK_SIZE + size_of::<DataHeader>();
-            let slots = bytes[first..].chunks_exact(size_of::<Entry>());
-            let mut slots = slots.take(ENTRIES_PER_BLOCK);
-            let entry = slots.find_map(|slot| {
-                let entry = Entry::read_from_bytes(slot).ok()?;
-                (entry.id.get() == prefix && entry != Entry::default()).then_some(entry)
-            });
-            found.push(entry?);
+            for (index, word) in (0..).zip(self.block(node)?.chunks_exact(4)) {
+                let below = u32::from_le_bytes(word.try_into().ok()?);
+                let prefix = prefix << 8 | index;
+                if below == 0 {
+                    continue;
+                }
+                if level + 1 < DEPTH {
+                    nodes.push((below, level + 1, prefix));
+                    continue;
+                }
+                if below <= ROOT_BLOCK || below >= self.blocks {
+                    return None;
+                }
+                self.data.insert(below);
+                let is_it = |entry: &Entry| entry.id.get() == prefix && *entry != Entry::default();
+                found.push(self.slots(below)?.find(is_it)?);
+            }
         }
+        Some(found)
     }
-    Some(found)
+
+    /// Returns true if the list of free blocks leads to empty blocks outside the tree.
+    fn is_free_list(&self, first: u32) -> bool {
+        let (mut seen, mut block) = (BTreeSet::new(), first);
+        while block != 0 {
+            let is_free = block > ROOT_BLOCK
+                && block < self.blocks
+                && seen.insert(block)
+                && !self.nodes.contains(&block)
+                && !self.data.contains(&block);
+            match self
+                .block(block)
+                .and_then(|bytes| bytes.split_first_chunk())
+            {
+                Some((next, rest)) if is_free && rest.iter().all(|byte| *byte == 0) => {
+                    block = u32::from_le_bytes(*next);
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Returns true if the list of blocks with room leads to data blocks with a free entry.
+    fn is_list_with_room(&self, first: u32) -> bool {
+        let (mut seen, mut previous, mut block) = (BTreeSet::new(), 0, first);
+        while block != 0 {
+            if !self.data.contains(&block) || !seen.insert(block) {
+                return false;
+            }
+            let header = self.block(block).map(DataHeader::read_from_prefix);
+            let (Some(Ok((header, _))), Some(slots)) = (header, self.slots(block)) else {
+                return false;
+            };
+            let used = slots.filter(|entry| *entry != Entry::default()).count();
+            let is_right = usize::from(header.entries.get()) == used
+                && used < ENTRIES_PER_BLOCK
+                && header.previous.get() == previous;
+            if !is_right {
+                return false;
+            }
+            (previous, block) = (block, header.next.get());
+        }
+        true
+    }
 }

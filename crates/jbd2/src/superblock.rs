@@ -519,6 +519,21 @@ mod tests {
 
     #[test]
     fn fast_commits_have_the_end_of_a_journal() {
+        let fails = |mutant| {
+            let config = sim::Config {
+                mutant,
+                ..sim::Config::fair(1)
+            };
+            sim::run(config, look_at_areas).is_err()
+        };
+        assert!(!fails(None));
+        if rt::mutant::IS_POSSIBLE {
+            assert!(fails(Some("fast-commit/default-area-ignored")));
+            assert!(fails(Some("fast-commit/area-of-empty-log-kept")));
+        }
+    }
+
+    fn look_at_areas() {
         let mut superblock = Superblock::new(1024, 2000, 1, [7; 16]);
         let feature = JournalIncompatible::FAST_COMMIT.bits();
         let has = |superblock: &Superblock| superblock.raw.incompatible_bits.get() == feature;

@@ -85,7 +85,7 @@ fn report(arguments: &ReportArguments) -> Result<()> {
         all(volume).with_context(|| image.clone())
     })?;
     if found.is_empty() {
-        bail!("{image}: has no quotas; jext mkfs -O quota makes a file system with them");
+        bail!("{image}: has no quotas; jext tune -O quota makes them");
     }
     if arguments.json {
         let kinds = found.iter().map(|(kind, quotas)| {

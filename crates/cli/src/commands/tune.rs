@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use block::BlockDevice;
 use clap::Args;
 use ext::mkfs;
-use ext::tune::{self, Changes, HashVersion, JournalChange};
+use ext::tune::{self, Changes, HashVersion, JournalChange, QuotaKind};
 use layout::superblock::{DefaultMountOptions, ErrorPolicy, MOUNT_COUNT_UNLIMITED, Superblock};
 use uuid::Uuid;
 
@@ -30,6 +30,13 @@ const HASHES: &[(&str, HashVersion)] = &[
     ("legacy", HashVersion::Legacy),
     ("half_md4", HashVersion::HalfMd4),
     ("tea", HashVersion::Tea),
+];
+
+/// Kinds of owners by the names of tune2fs.
+const QUOTAS: &[(&str, QuotaKind)] = &[
+    ("usrquota", QuotaKind::User),
+    ("grpquota", QuotaKind::Group),
+    ("prjquota", QuotaKind::Project),
 ];
 
 /// Change a file system's label, UUID, journal and defaults. It must be closed cleanly.
@@ -87,11 +94,15 @@ pub(crate) struct Arguments {
     #[arg(short = 'o', value_name = "OPTIONS", allow_hyphen_values = true)]
     mount_options: Vec<String>,
     /// Features to set: dir_index, ext_attr, fast_commit, large_file, extent, huge_file, dir_nlink,
-    /// large_dir, inline_data, metadata_csum, metadata_csum_seed, uninit_bg, mmp, has_journal; with
-    /// ^ they are cleared, if nothing uses them, but for large_dir and inline_data, and so is
-    /// orphan_file.
+    /// large_dir, inline_data, metadata_csum, metadata_csum_seed, uninit_bg, mmp, quota, project,
+    /// has_journal; with ^ they are cleared, if nothing uses them, but for large_dir and
+    /// inline_data, and so is orphan_file.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
+    /// Owners to count: usrquota, grpquota, prjquota, and with ^ not any more. Owners that are
+    /// counted already are counted again, and keep their limits.
+    #[arg(short = 'Q', value_name = "OWNERS")]
+    quotas: Vec<String>,
     /// Size of inodes in bytes, which cannot be changed yet.
     #[arg(short = 'I', value_name = "BYTES", hide = true)]
     inode_bytes: Option<u16>,
@@ -218,6 +229,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         reserved_group: arguments.reserved_group,
         last_mounted: arguments.last_mounted.clone(),
         mount_options: mount_options(&arguments.mount_options)?,
+        quotas: quotas(&arguments.quotas)?,
         ..Changes::default()
     };
     read_extended(&arguments.extended, &mut changes)?;
@@ -353,6 +365,21 @@ fn uuid(text: &str) -> Result<[u8; 16]> {
         return Ok(random_uuid());
     }
     parse_uuid(text).map_err(|error| anyhow::anyhow!("-U {text}: {error}"))
+}
+
+/// Parses the owners to count, and not to count.
+fn quotas(lists: &[String]) -> Result<Vec<(QuotaKind, bool)>> {
+    let names = lists.iter().flat_map(|list| list.split(','));
+    let parse = |text: &str| {
+        let name = text.strip_prefix('^');
+        let found = QUOTAS
+            .iter()
+            .find(|(known, _)| *known == name.unwrap_or(text));
+        let (_, kind) =
+            found.with_context(|| format!("-Q {text}: expected usrquota, grpquota or prjquota"))?;
+        Ok((*kind, name.is_none()))
+    };
+    names.filter(|name| !name.is_empty()).map(parse).collect()
 }
 
 /// Parses the options to set and to clear.

@@ -35,14 +35,11 @@ use std::sync::Arc;
 use crate::mode::DataMode;
 use ext::{Error, MountOptions, Volume};
 use layout::InodeNr;
-use layout::feature::Incompatible;
-use layout::superblock::Superblock;
 use rt::split_mix::{SplitMix, mix_pair};
-use zerocopy::FromBytes;
 
 use crate::cut::Cut;
 use crate::device::Plant;
-use crate::disks::{Devices, Disks, SUPERBLOCK, quiet};
+use crate::disks::{Devices, Disks, quiet};
 use crate::findings::{Found, Tally};
 use crate::image::Image;
 use crate::recording::Recording;
@@ -196,7 +193,7 @@ impl Case {
         let opened = self.open(&devices, read_only(data));
         // The flag for replaying the log is in a block that may be the damaged one.
         let opened_as = devices.disks(bad).hash();
-        if opened_as != bad.hash() && !needs_recovery(bad) {
+        if opened_as != bad.hash() && !bad.needs_recovery() {
             return Err("opening it for reading has written to it".to_owned());
         }
         let volume = match opened {
@@ -270,13 +267,4 @@ fn read_only(data: DataMode) -> MountOptions {
         read_only: true,
         ..quiet(data)
     }
-}
-
-fn needs_recovery(disks: &Disks) -> bool {
-    let (superblock, _) = Superblock::ref_from_prefix(disks.home.block(SUPERBLOCK))
-        .expect("a block holds the superblock");
-    superblock
-        .features()
-        .incompatible
-        .contains(Incompatible::NEEDS_RECOVERY)
 }

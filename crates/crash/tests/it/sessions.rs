@@ -12,17 +12,19 @@ use crash::rule::Rule::{C2, C3, E0, E1, E2, E3, E4, E5, E6, E9, E10};
 use crash::rule::{RULES, Rule, RuleCounts};
 use crash::session::{Report, Session, Stop};
 use crash::setting::{
-    CELLS, CELLS_EXT4, CELLS_FAST, CELLS_INLINE, Cell, LOG_BLOCKS_EXT4_MIN, NO_JOURNAL, Setting,
-    all_cells,
+    CELLS, CELLS_EXT4, CELLS_FAST, CELLS_INLINE, CELLS_MULTI_MOUNT, CELLS_QUOTA, Cell,
+    LOG_BLOCKS_EXT4_MIN, LOG_BLOCKS_QUOTA_MIN, NO_JOURNAL, Setting, all_cells,
 };
 use ext::Volume;
 
 /// Threads of each session.
 const THREADS: usize = 2;
 
-/// The cells of the short share: all, but for inodes with contents only an internal journal.
+/// The cells of the short share: all, but for inodes with contents and quotas only an internal
+/// journal.
 fn cells() -> Vec<Cell> {
-    [&CELLS[..], &CELLS_EXT4, &[CELLS_INLINE[0], CELLS_INLINE[4]]].concat()
+    let more = [CELLS_INLINE[0], CELLS_INLINE[4], CELLS_QUOTA[0]];
+    [&CELLS[..], &CELLS_EXT4, &more].concat()
 }
 
 fn run(kind: Kind, seed: u64, workloads: Option<u64>) -> Report {
@@ -104,6 +106,24 @@ fn fast_commits() {
         (Kind::Races, 2),
     ] {
         run_in(&CELLS_FAST, kind, 18, Some(count));
+    }
+}
+
+/// Counts of owners, and the mark of the node that uses a volume.
+#[test]
+fn quotas_and_multiple_mount_protection() {
+    for cells in [&CELLS_QUOTA[..], &CELLS_MULTI_MOUNT] {
+        for (kind, count) in [
+            (Kind::Exhaustive { length: 1 }, 90),
+            (Kind::Exhaustive { length: 2 }, 30),
+            (Kind::Exhaustive { length: 3 }, 16),
+            (Kind::Stress, 12),
+            (Kind::Tight, 6),
+            (Kind::Reuse, 3),
+            (Kind::Races, 3),
+        ] {
+            run_in(cells, kind, 19, Some(count));
+        }
     }
 }
 
@@ -241,6 +261,8 @@ fn no_log_is_shorter() {
         (CELLS[0], LOG_BLOCKS_MIN - 1, false),
         (CELLS_EXT4[0], LOG_BLOCKS_EXT4_MIN, true),
         (CELLS_EXT4[0], LOG_BLOCKS_EXT4_MIN - 1, false),
+        (CELLS_QUOTA[0], LOG_BLOCKS_QUOTA_MIN, true),
+        (CELLS_QUOTA[0], LOG_BLOCKS_QUOTA_MIN - 1, false),
     ] {
         let setting = Setting {
             log_blocks,

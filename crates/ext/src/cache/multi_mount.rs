@@ -85,7 +85,7 @@ impl MultiMount {
         purpose: Purpose,
     ) -> Result<Arc<Self>> {
         let found = place.read(device)?;
-        if found.is_checked() {
+        if found.is_checked() && !rt::mutant!("multi-mount/checker-ignored") {
             return Err(found.user().into());
         }
         let mut wait = SETTLE;
@@ -218,6 +218,7 @@ impl MultiMount {
         let elapsed = 2 * start.saturating_sub(own.written).as_secs();
         let next = Record {
             sequence: sequence.unwrap_or(match own.record.sequence {
+                sequence if rt::mutant!("multi-mount/number-not-renewed") => sequence,
                 SEQUENCE_MAX => 1,
                 sequence => sequence + 1,
             }),

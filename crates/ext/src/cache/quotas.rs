@@ -48,7 +48,7 @@ pub(crate) struct Share {
     pub(crate) owners: Owners,
     /// Space in bytes.
     pub(crate) space: u64,
-    /// 1 for an inode with links.
+    /// Number of inodes: 1.
     pub(crate) inodes: u64,
 }
 

@@ -1,8 +1,9 @@
 //! Accounting of quotas: an inode's share in the counts of its owners is changed in the handle that
 //! changes the inode in its table, and nowhere else.
 //!
-//! The share follows from the bytes of the inode: its held space, and one inode if it has links. So
-//! an inode stops counting when its last link goes, and its space when its blocks are freed.
+//! The share follows from the bytes of the inode: its held space, and one inode. As in Linux an
+//! inode counts from its first store until its number is freed, so that one without links, which is
+//! open or on the list of orphans, still counts.
 
 use jbd2::Credits;
 use layout::InodeNr;
@@ -13,7 +14,7 @@ use super::Core;
 use super::handle::Handle;
 use crate::cache::quotas::{Contents, Owners, QuotaFile, Share};
 use crate::disk::inode::table;
-use crate::error::Result;
+use crate::error::{Corrupt, Result};
 
 /// Number of blocks of quota files that a step may dirty: those of the shares of four inodes, in
 /// three files.
@@ -21,7 +22,7 @@ pub(crate) const CREDITS_QUOTA: u32 = 12;
 /// Size of a unit of `i_blocks` in bytes.
 const SECTOR: u64 = 512;
 /// `i_extra_isize` of an inode that has a project.
-const END_OF_PROJECT: usize = 32;
+pub(crate) const END_OF_PROJECT: usize = 32;
 
 impl Core {
     /// Returns the number of blocks that each handle needs for quotas.
@@ -58,8 +59,22 @@ impl Core {
         Some(Share {
             owners: owners(base, extra),
             space: base.sectors(has_huge_file, block_bytes) * SECTOR,
-            inodes: u64::from(base.links_count.get() > 0 || rt::mutant!("quota/links-not-counted")),
+            inodes: u64::from(
+                base.links_count.get() > 0 || !rt::mutant!("quota/orphan-not-counted"),
+            ),
         })
+    }
+
+    /// Takes an inode, which is freed next, out of the counts of its owners: what the table says of
+    /// it.
+    pub(crate) fn release_share(&self, handle: &mut Handle<'_>, nr: InodeNr) -> Result<()> {
+        if self.quotas.files.is_empty() || rt::mutant!("quota/freed-inode-kept") {
+            return Ok(());
+        }
+        let (table, offset) = self.table_of(nr)?;
+        let end = offset + usize::from(self.geometry().inode_bytes);
+        let share = self.share_of(nr, &table.read()[offset..end]);
+        self.charge(handle, share.as_ref(), None)
     }
 
     /// Returns true if an inode has room for a project.
@@ -77,7 +92,8 @@ impl Core {
         nr == InodeNr::ROOT || nr >= self.geometry().first_inode && !is_own
     }
 
-    /// Changes the counts of the owners of an inode whose share has changed.
+    /// Changes the counts of the owners of an inode whose share has changed. Counts that were wrong
+    /// before are noted as damage, and nothing fails: a checker counts anew.
     pub(super) fn charge(
         &self,
         handle: &mut Handle<'_>,
@@ -91,9 +107,10 @@ impl Core {
             // Held until the blocks are stored: another handle would store them, too.
             let mut contents = file.contents.lock();
             for (owner, change) in Share::changes(old, new, file.kind) {
-                let is_known = contents.tree.change(owner, change);
-                if !is_known {
-                    tracing::warn!(owner, kind = file.kind.name(), "no entry in the quota file");
+                if let Err(why) = contents.tree.change(owner, change) {
+                    tracing::warn!(owner, kind = file.kind.name(), "quota file: {why}");
+                    let inode = file.inode;
+                    self.note_damage(&Corrupt::Quota { inode, why });
                 }
             }
             self.store_quota(handle, file, &mut contents)?;
@@ -119,6 +136,9 @@ impl Core {
                 // All of its bytes are known.
                 None => self.buffers.get_new(contents.blocks[index], file.label),
             };
+            if rt::mutant!("quota/counts-in-another-step") {
+                handle.tear(self.with_quota(Credits::default()))?;
+            }
             handle.write(&buffer)?.copy_from_slice(&bytes);
         }
         Ok(())

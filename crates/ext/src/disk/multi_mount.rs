@@ -172,7 +172,8 @@ impl Record {
 
     /// Returns true if no node uses the volume.
     pub(crate) fn is_clean(&self) -> bool {
-        self.is_whole && self.sequence == SEQUENCE_CLEAN
+        (self.is_whole || rt::mutant!("multi-mount/torn-taken-as-released"))
+            && self.sequence == SEQUENCE_CLEAN
     }
 
     /// Returns true if a checker uses the volume, or another offline tool.

@@ -1,6 +1,9 @@
-//! A quota file in memory: its tree, decoded and changed.
-//!
-//! An entry is never removed: with no use and no limits it stays, as zeroes beside its id.
+//! A quota file in memory: its tree, decoded and changed. Its free blocks and its data blocks with
+//! room are in [`lists`].
+
+mod lists;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +18,9 @@ const POINTER: usize = 4;
 /// Largest number of blocks that a new entry changes: the header, a path of the tree, a data block,
 /// and the next one with room.
 pub(crate) const ENTRY_BLOCKS_MAX: u32 = DEPTH + 3;
+/// The same of an entry that is removed: the header, a path of the tree, a data block, and its two
+/// neighbours in the list.
+pub(crate) const REMOVAL_BLOCKS_MAX: u32 = DEPTH + 4;
 
 /// A quota file.
 #[derive(Debug, Clone)]
@@ -22,8 +28,19 @@ pub(crate) struct QuotaTree {
     bytes: Vec<u8>,
     /// Offsets of the entries.
     places: BTreeMap<u32, usize>,
+    /// The list of data blocks with a free entry.
+    with_room: BTreeSet<u32>,
+    /// The fault of a list that was given up.
+    list_fault: Option<&'static str>,
     /// Blocks that differ from those on the device.
     changed: BTreeSet<u32>,
+}
+
+/// The blocks that the tree of a file leads to.
+#[derive(Debug, Default)]
+struct Used {
+    nodes: BTreeSet<u32>,
+    data: BTreeSet<u32>,
 }
 
 /// Space and inodes in use.
@@ -47,14 +64,17 @@ impl QuotaTree {
         Self {
             bytes,
             places: BTreeMap::new(),
+            with_room: BTreeSet::new(),
+            list_fault: None,
             changed: (0..=ROOT_BLOCK).collect(),
         }
     }
 
-    /// Decodes a file.
+    /// Decodes a file. A list of its blocks that is not right is given up:
+    /// [`list_fault`](Self::list_fault).
     ///
     /// # Errors
-    /// Names the first fault.
+    /// Names the first fault of the header or the tree.
     pub(crate) fn decode(kind: QuotaKind, mut bytes: Vec<u8>) -> Result<Self, &'static str> {
         let Ok((header, _)) = Header::read_from_prefix(&bytes) else {
             return Err("it is too short");
@@ -69,19 +89,26 @@ impl QuotaTree {
         if blocks <= ROOT_BLOCK as usize || blocks * BLOCK_SIZE > bytes.len() {
             return Err("it has fewer blocks than it counts");
         }
-        let lists = [header.free_block.get(), header.block_with_room.get()];
-        if lists.iter().any(|first| *first as usize >= blocks) {
-            return Err("a list of its blocks leads outside");
-        }
         bytes.truncate(blocks * BLOCK_SIZE);
         let mut tree = Self {
             bytes,
             places: BTreeMap::new(),
+            with_room: BTreeSet::new(),
+            list_fault: None,
             changed: BTreeSet::new(),
         };
-        let mut seen = BTreeSet::new();
-        tree.collect(ROOT_BLOCK, 0, 0, &mut seen)?;
+        let mut used = Used::default();
+        tree.collect(ROOT_BLOCK, 0, 0, &mut used)?;
+        if !used.nodes.is_disjoint(&used.data) {
+            return Err("a data block is a node");
+        }
+        tree.check_lists(&used);
         Ok(tree)
+    }
+
+    /// Returns the fault of a list of blocks that was given up when the file was decoded.
+    pub(crate) fn list_fault(&self) -> Option<&'static str> {
+        self.list_fault
     }
 
     /// Finds the entries below a node of a level.
@@ -90,12 +117,12 @@ impl QuotaTree {
         node: u32,
         level: u32,
         prefix: u32,
-        seen: &mut BTreeSet<u32>,
+        used: &mut Used,
     ) -> Result<(), &'static str> {
         if node < ROOT_BLOCK || node >= self.header().blocks.get() {
             return Err("a node lies outside the file");
         }
-        if !seen.insert(node) {
+        if !used.nodes.insert(node) {
             return Err("two pointers lead to one node");
         }
         for index in 0..(BLOCK_SIZE / POINTER) as u32 {
@@ -105,12 +132,13 @@ impl QuotaTree {
             }
             let prefix = prefix << 8 | index;
             if level + 1 < DEPTH {
-                self.collect(below, level + 1, prefix, seen)?;
+                self.collect(below, level + 1, prefix, used)?;
                 continue;
             }
-            if below >= self.header().blocks.get() || seen.contains(&below) {
-                return Err("a data block lies outside the file, or is a node");
+            if below <= ROOT_BLOCK || below >= self.header().blocks.get() {
+                return Err("a data block lies outside the file");
             }
+            used.data.insert(below);
             let place = self.slots(below).find(|at| {
                 let entry = self.entry_at(*at);
                 entry.id.get() == prefix && entry != Entry::default()
@@ -151,13 +179,32 @@ impl QuotaTree {
         offsets.map(|block| block as usize * BLOCK_SIZE).collect()
     }
 
-    /// Changes the use of an id; returns false if it has no entry. A count does not go below zero.
-    pub(crate) fn change(&mut self, id: u32, change: Change) -> bool {
-        self.edit(id, |entry| {
-            let add = |count: u64, change: i64| count.saturating_add_signed(change);
+    /// Changes the use of an id. A count does not go below zero.
+    ///
+    /// # Errors
+    /// Names the fault of the file: the id has no entry, or its counts are too small.
+    pub(crate) fn change(&mut self, id: u32, change: Change) -> Result<(), &'static str> {
+        let mut is_large_enough = true;
+        let is_known = self.edit(id, |entry| {
+            let mut add = |count: u64, change: i64| {
+                is_large_enough &= count.checked_add_signed(change).is_some();
+                count.saturating_add_signed(change)
+            };
             entry.space.set(add(entry.space.get(), change.space));
             entry.inodes.set(add(entry.inodes.get(), change.inodes));
-        })
+        });
+        match (is_known, is_large_enough) {
+            (false, _) => Err("the owner of an inode has no entry"),
+            (true, false) => Err("the counts of an owner are less than those of its inodes"),
+            (true, true) => Ok(()),
+        }
+    }
+
+    /// Returns the ids of the entries without use and limits.
+    pub(crate) fn unused(&self) -> impl Iterator<Item = u32> {
+        let ids = self.places.iter();
+        ids.filter(|(_, at)| is_unused(&self.entry_at(**at)))
+            .map(|(id, _)| *id)
     }
 
     /// Changes an entry; returns false if the id has none.
@@ -180,12 +227,7 @@ impl QuotaTree {
         let block = self.block_with_room();
         let mut slots = self.slots(block);
         let free = slots.find(|at| self.entry_at(*at) == Entry::default());
-        let Some(at) = free else {
-            // The list names a block that is full: it is damaged, and left as it is.
-            self.edit_header(|header| header.block_with_room.set(0));
-            return self.insert(id);
-        };
-        drop(slots);
+        let at = free.expect("a block of the list has a free entry");
         let mut entry = Entry::default();
         entry.id.set(id);
         self.put_entry(at, entry);
@@ -194,35 +236,15 @@ impl QuotaTree {
         self.places.insert(id, at);
     }
 
-    /// Returns a data block with a free entry.
-    fn block_with_room(&mut self) -> u32 {
-        match self.header().block_with_room.get() {
-            block if block > ROOT_BLOCK && block < self.header().blocks.get() => block,
-            _ => {
-                let block = self.new_block();
-                self.edit_header(|header| header.block_with_room.set(block));
-                block
-            }
-        }
-    }
-
-    /// Counts a new entry of the first block with room; a block that is full leaves the list.
-    fn count_entry(&mut self, block: u32) {
-        let mut header = self.data_header(block);
-        let count = header.entries.get().saturating_add(1);
-        header.entries.set(count);
-        if usize::from(count) >= ENTRIES_PER_BLOCK {
-            let next = header.next.get();
-            header.next.set(0);
-            header.previous.set(0);
-            self.edit_header(|header| header.block_with_room.set(next));
-            if next != 0 && next < self.header().blocks.get() {
-                let mut following = self.data_header(next);
-                following.previous.set(0);
-                self.put_data_header(next, following);
-            }
-        }
-        self.put_data_header(block, header);
+    /// Removes an entry.
+    pub(crate) fn remove(&mut self, id: u32) {
+        let Some(at) = self.places.remove(&id) else {
+            return;
+        };
+        let block = (at / BLOCK_SIZE) as u32;
+        self.put(at, Entry::default().as_bytes());
+        self.discount_entry(block);
+        self.unpoint(id);
     }
 
     /// Makes the tree lead from an id to a data block.
@@ -240,23 +262,21 @@ impl QuotaTree {
         }
     }
 
-    /// Returns a block of zeroes: a free one, or one more.
-    fn new_block(&mut self) -> u32 {
-        let header = self.header();
-        let free = header.free_block.get();
-        if free > ROOT_BLOCK && free < header.blocks.get() {
-            let next = self.data_header(free).next.get();
-            self.edit_header(|header| header.free_block.set(next));
-            let at = free as usize * BLOCK_SIZE;
-            self.bytes[at..at + BLOCK_SIZE].fill(0);
-            self.changed.insert(free);
-            return free;
+    /// Removes the pointer of an id, and the nodes that it leaves empty.
+    fn unpoint(&mut self, id: u32) {
+        let index = |level: u32| id >> (8 * (DEPTH - 1 - level)) & 0xFF;
+        let mut path = vec![ROOT_BLOCK];
+        for level in 0..DEPTH - 1 {
+            path.push(self.pointer(path[level as usize], index(level)));
         }
-        let block = header.blocks.get();
-        self.edit_header(|header| header.blocks.set(block + 1));
-        self.bytes.resize((block as usize + 1) * BLOCK_SIZE, 0);
-        self.changed.insert(block);
-        block
+        for (level, node) in (0..DEPTH).zip(path).rev() {
+            self.set_pointer(node, index(level), 0);
+            let is_empty = self.block(node).iter().all(|byte| *byte == 0);
+            if node == ROOT_BLOCK || !is_empty {
+                break;
+            }
+            self.free_block(node);
+        }
     }
 
     fn header(&self) -> Header {
@@ -279,6 +299,11 @@ impl QuotaTree {
 
     fn put_data_header(&mut self, block: u32, header: DataHeader) {
         self.put(block as usize * BLOCK_SIZE, header.as_bytes());
+    }
+
+    fn block(&self, block: u32) -> &[u8] {
+        let at = block as usize * BLOCK_SIZE;
+        &self.bytes[at..at + BLOCK_SIZE]
     }
 
     /// Returns the offsets of the entries of a data block.
@@ -319,4 +344,19 @@ impl QuotaTree {
             self.changed.insert((at / BLOCK_SIZE) as u32);
         }
     }
+}
+
+/// Returns true if an entry says nothing.
+fn is_unused(entry: &Entry) -> bool {
+    let limits = [
+        entry.space_soft,
+        entry.space_hard,
+        entry.inode_soft,
+        entry.inode_hard,
+    ];
+    let counts = [entry.space, entry.inodes];
+    limits
+        .into_iter()
+        .chain(counts)
+        .all(|count| count.get() == 0)
 }

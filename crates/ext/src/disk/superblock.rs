@@ -367,6 +367,7 @@ fn hash_version(raw: &disk::Superblock, has_dir_index: bool) -> Result<u8> {
         return Ok(0);
     }
     let is_unsigned = raw.misc_flags().contains(disk::MiscFlags::UNSIGNED_HASH);
+    let is_unsigned = is_unsigned && !rt::mutant!("directory/hash-always-signed");
     Ok(if is_unsigned && version < HASH_UNSIGNED {
         version + HASH_UNSIGNED
     } else {

@@ -244,6 +244,11 @@ impl<'f> Chunk<'f> {
         let credits = self.credits(inode, state);
         let mut handle = core.begin(core.credits(Step::Write, credits))?;
         handle.describe();
+        if rt::mutant!("write/size-before-blocks") && !self.is_delayed && end_max > state.size {
+            state.size = end_max;
+            state.store(core, &mut handle, inode.nr, true)?;
+            handle.tear(core.credits(Step::Write, credits))?;
+        }
         let mut targets = [const { None }; CHUNK_RUNS];
         if let Err(error) = self.map(core, &mut handle, inode, state, &mut targets) {
             handle.finish()?;

@@ -342,6 +342,7 @@ fn delete_within(
     state.size = 0;
     state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX).max(1);
     state.store(core, handle, inode.nr, true)?;
+    core.release_share(handle, inode.nr)?;
     // From here on a new inode may get the number and must not find this one in the cache.
     core.inodes.remove(inode.nr);
     core.free_inode(handle, inode.nr, state.kind == FileKind::Directory)

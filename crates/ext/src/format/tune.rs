@@ -15,14 +15,19 @@
 //! | make the block of `mmp` | the block | a block that only e2fsck frees |
 //! | remove the block of `mmp` | the superblock without it | a block that only e2fsck frees |
 //! | checksums on, off, of another UUID | the mark that the volume is not valid | wrong checksums, which e2fsck computes anew |
+//! | make quota files | the files, counted | inodes and blocks that only e2fsck frees, or names |
+//! | count quota files again | each entry, through the journal | the same command completes it |
+//! | remove quota files | the superblock without them | inodes and blocks that only e2fsck frees |
 //!
 //! A volume with multiple mount protection is taken first, as a checker takes it: no node can open
-//! it meanwhile. The protection is made before other changes, and removed after them.
+//! it meanwhile. The protection is made before other changes, and removed after them. Quotas are
+//! changed by a step of their own after others.
 
 mod checksums;
 mod features;
 mod journal;
 mod multi_mount;
+mod quota;
 
 use std::sync::Arc;
 
@@ -41,6 +46,7 @@ use features::{Removal, clear_indexes};
 pub use features::{free_feature, removable_feature};
 pub use layout::feature::Word;
 pub use layout::hash::HashVersion;
+pub use layout::quota::QuotaKind;
 pub use layout::superblock::{DefaultMountOptions, ErrorPolicy};
 pub use multi_mount::clear_multi_mount;
 
@@ -88,6 +94,9 @@ pub struct Changes {
     pub features: Vec<(Word, u32)>,
     /// Features to clear; see [`removable_feature`].
     pub features_removed: Vec<(Word, u32)>,
+    /// Kinds of owners to count (`true`), or not to count any more. Kinds that are counted already
+    /// are counted again, and keep their limits.
+    pub quotas: Vec<(QuotaKind, bool)>,
     /// The change of the journal.
     pub journal: JournalChange,
 }
@@ -130,9 +139,11 @@ pub fn apply(
         || vec![changes.clone()],
         |(first, second)| vec![first, second],
     ) {
-        match checksums::steps(&half) {
-            Some((rest, own)) => steps.extend([rest, own]),
-            None => steps.push(half),
+        for part in quota::steps(&half) {
+            match checksums::steps(&part) {
+                Some((rest, own)) => steps.extend([rest, own]),
+                None => steps.push(part),
+            }
         }
     }
     if steps.len() > 1 {
@@ -172,6 +183,7 @@ struct Prepared {
     orphan_file: Option<InodeNr>,
     multi_mount: multi_mount::Change,
     conversion: Option<Conversion>,
+    quotas: quota::Plan,
 }
 
 /// Checks changes, and writes nothing.
@@ -194,8 +206,10 @@ fn prepare(
     let before = superblock.clone();
     let orphan_file = features::removed_orphan_file(&superblock, changes)?;
     let multi_mount = multi_mount::change_fields(&mut superblock, changes)?;
+    let quotas = quota::Plan::new(device, &superblock, changes)?;
     change_fields(&mut superblock, changes);
     let conversion = Conversion::of(device, &before, &superblock.raw)?;
+    quotas.change_features(&mut superblock);
     Ok(Prepared {
         superblock,
         indexed,
@@ -203,6 +217,7 @@ fn prepare(
         orphan_file,
         multi_mount,
         conversion,
+        quotas,
     })
 }
 
@@ -219,6 +234,7 @@ fn apply_held(
         orphan_file,
         multi_mount,
         conversion,
+        quotas,
     } = prepare(device, journal, changes)?;
     if let Some(conversion) = &conversion {
         conversion.make_room(device, journal, &mut superblock)?;
@@ -245,6 +261,9 @@ fn apply_held(
     if let Some(nr) = orphan_file {
         superblock.raw.orphan_file_inode.set(0);
         journal::free_file(device, &mut superblock, nr)?;
+    }
+    if quotas.is_change() {
+        return quotas.apply(device, journal, &mut superblock);
     }
     match changes.journal {
         JournalChange::Keep | JournalChange::External => write(device, &mut superblock),

@@ -1,5 +1,8 @@
 //! Creating inodes with a first name: files, nodes and directories.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use jbd2::Credits;
@@ -289,7 +292,15 @@ pub(super) fn fill_and_store(
         // The unreadable block may be the inode's block of the table: then the first contents have
         // a block already.
         give_up(core, handle, inode, (state, change))?;
-        state.discard(handle);
+        if state.is_fresh {
+            state.discard(handle);
+        } else {
+            // It was stored: checkers look at links, whatever the bitmap says.
+            state.store(core, handle, nr, true)?;
+            if !rt::mutant!("quota/undone-inode-kept") {
+                core.release_share(handle, nr)?;
+            }
+        }
         free_number(core, handle, inode)?;
         return Err(error);
     }
@@ -309,6 +320,7 @@ pub(super) fn undo_inode(
         return state.store(core, handle, inode.nr, true);
     }
     state.store(core, handle, inode.nr, true)?;
+    core.release_share(handle, inode.nr)?;
     free_number(core, handle, inode)
 }
 

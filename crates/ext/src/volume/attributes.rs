@@ -251,6 +251,13 @@ fn check_changeable(state: &InodeState, change: &SetAttributes) -> Result<()> {
     if state.flags.intersects(frozen) && !clears {
         return Err(Error::NotPermitted);
     }
+    let is_moved = change
+        .project
+        .is_some_and(|project| project != state.project);
+    let stays_frozen = |flags: InodeFlags| flags.intersects(state.flags & frozen);
+    if is_moved && change.flags.is_some_and(stays_frozen) {
+        return Err(Error::NotPermitted);
+    }
     if change.size.is_some() {
         match state.kind {
             FileKind::Regular => {}

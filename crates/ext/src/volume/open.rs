@@ -213,6 +213,11 @@ pub(crate) fn close(core: &Arc<Core>) -> Result<()> {
     let has_aborted = |journal: &Arc<Journal>| journal.error().is_some();
     if !core.is_opened_read_only && !core.journal.as_ref().is_some_and(has_aborted) {
         crate::file::finish_left(core);
+        if core.check_writable().is_ok()
+            && let Err(error) = crate::quota::remove_unused(core)
+        {
+            tracing::error!(%error, "entries of former owners stay in a quota file");
+        }
     }
     let synced = crate::file::sync_all(core);
     if let Some(journal) = &core.journal

@@ -105,7 +105,9 @@ fn the_second_is_refused() {
     assert_eq!(user.node, "simulated");
     assert_eq!(seconds() - start, WAIT);
     assert!(volume.create_directory("/d").is_ok(), "the first goes on");
+    let number = state(&rig.home).sequence;
     rt::sleep(Nanos::from_secs(60));
+    assert_ne!(state(&rig.home).sequence, number);
     let start = seconds();
     in_use(try_open(&rig));
     assert_eq!(seconds() - start, LONG_WAIT);
@@ -116,7 +118,12 @@ fn the_second_is_refused() {
 
 #[test]
 fn a_volume_in_use_is_refused() {
-    assert_notices("multi-mount/taken-at-once", the_second_is_refused);
+    for mutant in [
+        "multi-mount/taken-at-once",
+        "multi-mount/number-not-renewed",
+    ] {
+        assert_notices(mutant, the_second_is_refused);
+    }
 }
 
 /// Two nodes that start at once after a third was cut off: one of them gets the volume.
@@ -164,19 +171,26 @@ fn a_volume_that_was_cut_off_is_waited_for() {
     });
 }
 
-/// A renewal whose second sector did not reach the disk.
-#[test]
-fn a_torn_renewal_is_no_damage() {
-    in_world(|| {
+/// A renewal or a release whose second sector did not reach the disk: the volume may be in use.
+fn the_power_fails_during_a_write() {
+    for sequence in [[1, 2, 3, 4], SEQUENCE_CLEAN.to_le_bytes()] {
         let rig = rig(Place::Internal, "mmp,metadata_csum");
         drop(open(&rig));
-        poke(&rig.home, SEQUENCE, &[1, 2, 3, 4]);
+        poke(&rig.home, SEQUENCE, &sequence);
         let start = seconds();
         open(&rig).close().expect("close");
         assert_eq!(seconds() - start, 2 * WAIT);
         assert!(state(&rig.home).is_clean());
         rig.assert_fsck_clean("released");
-    });
+    }
+}
+
+#[test]
+fn a_torn_write_is_no_damage() {
+    assert_notices(
+        "multi-mount/torn-taken-as-released",
+        the_power_fails_during_a_write,
+    );
 }
 
 fn a_node_stops_when_another_has_taken_the_volume() {
@@ -229,25 +243,27 @@ fn a_close_does_not_release_what_another_has_taken() {
     });
 }
 
+fn a_checker_is_not_waited_for() {
+    let rig = rig(Place::Internal, "mmp");
+    poke(&rig.home, SEQUENCE, &SEQUENCE_CHECKED.to_le_bytes());
+    let start = seconds();
+    let user = in_use(try_open(&rig));
+    assert!(user.is_checking);
+    assert!(user.to_string().contains("clear_multi_mount"), "{user}");
+    let changes = Changes {
+        label: Some("new".to_owned()),
+        ..Changes::default()
+    };
+    let tuned = tune::apply(&device(&rig.home), None, &changes);
+    assert!(matches!(tuned, Err(Error::InUse(_))), "{tuned:?}");
+    assert_eq!(seconds(), start);
+    tune::clear_multi_mount(&device(&rig.home)).expect("it is cleared");
+    open(&rig).close().expect("close");
+}
+
 #[test]
 fn a_volume_that_is_checked_is_refused_at_once() {
-    in_world(|| {
-        let rig = rig(Place::Internal, "mmp");
-        poke(&rig.home, SEQUENCE, &SEQUENCE_CHECKED.to_le_bytes());
-        let start = seconds();
-        let user = in_use(try_open(&rig));
-        assert!(user.is_checking);
-        assert!(user.to_string().contains("clear_multi_mount"), "{user}");
-        let changes = Changes {
-            label: Some("new".to_owned()),
-            ..Changes::default()
-        };
-        let tuned = tune::apply(&device(&rig.home), None, &changes);
-        assert!(matches!(tuned, Err(Error::InUse(_))), "{tuned:?}");
-        assert_eq!(seconds(), start);
-        tune::clear_multi_mount(&device(&rig.home)).expect("it is cleared");
-        open(&rig).close().expect("close");
-    });
+    assert_notices("multi-mount/checker-ignored", a_checker_is_not_waited_for);
 }
 
 #[test]

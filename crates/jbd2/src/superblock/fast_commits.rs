@@ -55,6 +55,7 @@ impl Superblock {
 
     fn possible_count(&self) -> Option<u32> {
         let count = match self.raw.fast_commit_blocks.get() {
+            0 if rt::mutant!("fast-commit/default-area-ignored") => 0,
             0 => FAST_COMMIT_BLOCKS_DEFAULT,
             count => count,
         };
@@ -72,7 +73,7 @@ impl Superblock {
 
     /// Clears the feature, for a log that holds no fast commits and gets none.
     pub(super) fn forget_fast_commits(&mut self) {
-        if self.version() == 2 {
+        if self.version() == 2 && !rt::mutant!("fast-commit/area-of-empty-log-kept") {
             let features = self.raw.incompatible() - JournalIncompatible::FAST_COMMIT;
             self.raw.incompatible_bits = features.bits().into();
         }

@@ -144,12 +144,12 @@ features! {
     ReadOnlyCompatible DIR_NLINK "dir_nlink": Written, ALL_USES, ALL, "ext/tests/it/ext4/sequences.rs", "";
     ReadOnlyCompatible EXTRA_ISIZE "extra_isize": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/ext4/sequences.rs", "";
     ReadOnlyCompatible HAS_SNAPSHOT "FEATURE_R7": ReadOnly, NONE, READERS, "ext/tests/it/features.rs", "never merged into Linux; e2fsck refuses it";
-    ReadOnlyCompatible QUOTA "quota": Written, MADE_AND_CHECKED, READERS_AND_E2FSCK, "ext/tests/it/quotas.rs", "counted, limits are not enforced; the kernel of the tests lacks CONFIG_QUOTA and only reads";
+    ReadOnlyCompatible QUOTA "quota": Written, ALL_USES, READERS_AND_E2FSCK, "ext/tests/it/quotas.rs", "counted, limits are not enforced; the kernel of the tests lacks CONFIG_QUOTA and only reads";
     ReadOnlyCompatible BIGALLOC "bigalloc": Refused, NONE, ALL, "ext/tests/it/features.rs", "clusters are not supported";
     ReadOnlyCompatible METADATA_CSUM "metadata_csum": Written, ALL_USES, ALL, "ext/tests/it/ext4/damaged.rs", "";
     ReadOnlyCompatible REPLICA "replica": ReadOnly, NONE, READERS, "ext/tests/it/features.rs", "never merged into Linux; e2fsck refuses it";
     ReadOnlyCompatible READ_ONLY "read-only": ReadOnly, NONE, READERS_AND_E2FSCK, "ext/tests/it/features.rs", "the volume asks not to be written";
-    ReadOnlyCompatible PROJECT "project": Written, MADE_AND_CHECKED, READERS_AND_E2FSCK, "ext/tests/it/quotas.rs", "the kernel of the tests lacks CONFIG_QUOTA and only reads";
+    ReadOnlyCompatible PROJECT "project": Written, ALL_USES, READERS_AND_E2FSCK, "ext/tests/it/quotas.rs", "the kernel of the tests lacks CONFIG_QUOTA and only reads";
     ReadOnlyCompatible SHARED_BLOCKS "shared_blocks": ReadOnly, NONE, READERS_AND_E2FSCK, "ext/tests/it/features.rs", "of Android: files share blocks that a write would change in all";
     ReadOnlyCompatible VERITY "verity": ReadOnly, NONE, ALL, "ext/tests/it/features.rs", "verified files are read without verification";
     ReadOnlyCompatible ORPHAN_PRESENT "orphan_present": Written, CHECKED, ALL, "ext/tests/it/ext4/orphan_file.rs", "";

@@ -182,6 +182,46 @@ fn fast_commits_are_allowed_and_forbidden() {
 }
 
 #[test]
+fn quotas_come_and_go() {
+    let folder = Folder::new();
+    folder.write("hello", b"world");
+    folder.good("mkfs -q -t ext4 -b 1024 disk.img 64M");
+    folder.good("cp hello disk.img:/hello");
+    let kinds = |folder: &Folder| {
+        let labels = ["User", "Group", "Project"];
+        let told = labels.map(|label| told(folder, &format!("{label} quota inode")));
+        folder.check("disk.img");
+        told.map(|inode| !inode.is_empty())
+    };
+    for (options, counted) in [
+        ("-O quota", [true, true, false]),
+        ("-O project", [true, true, true]),
+        ("-Q ^usrquota -L counted", [false, true, true]),
+        ("-Q usrquota,^grpquota,prjquota", [true, false, true]),
+        ("-O ^project", [true, false, false]),
+        ("-Q ^usrquota", [false, false, false]),
+        ("-Q prjquota", [false, false, true]),
+        ("-O ^quota", [false, false, false]),
+    ] {
+        folder.good(&format!("tune {options} disk.img"));
+        assert_eq!(kinds(&folder), counted, "{options}");
+    }
+    assert_eq!(folder.good("cat disk.img:/hello"), "world");
+    let features = told(&folder, "Filesystem features");
+    assert!(!features.contains("quota") && !features.contains("project"));
+    folder.good("tune -O quota disk.img");
+    folder.good("quota set -u 0 disk.img 0 90 0 80");
+    folder.good("tune -Q usrquota disk.img");
+    let report = folder.good("quota report disk.img");
+    assert!(report.contains("90") && report.contains("80"), "{report}");
+    let error = folder.bad("tune -Q quota disk.img");
+    assert!(error.contains("usrquota, grpquota or prjquota"), "{error}");
+    folder.good("mkfs -q -t ext4 -b 1024 -I 128 old.img 16M");
+    let error = folder.bad("tune -O project old.img");
+    assert!(error.contains("128 bytes"), "{error}");
+}
+
+#[test]
 fn what_is_refused_has_changed_nothing() {
     let folder = Folder::new();
     folder.write("empty", b"");

@@ -5,6 +5,7 @@ use zerocopy::IntoBytes;
 
 use super::*;
 use crate::error::Sealed;
+use crate::file::testing::assert_notices;
 
 const DEVICE_BYTES: u64 = 8 << 20;
 
@@ -210,12 +211,22 @@ fn the_journal_is_inside_or_outside() {
         raw.journal_uuid = [7; 16];
     });
     assert_eq!(outside.expect("good").journal_uuid, Some([7; 16]));
-    let unsigned = decode(|raw| {
-        raw.compatible_bits.set(0x20);
-        raw.default_hash_version = 1;
-        raw.misc_flag_bits.set(2);
-    });
-    assert_eq!(unsigned.expect("good").hash_version, 4);
+}
+
+#[test]
+fn hashes_are_of_signed_or_unsigned_bytes() {
+    assert_notices("directory/hash-always-signed", look_at_hashes);
+}
+
+fn look_at_hashes() {
+    for (flags, hash) in [(1, 1), (2, 4)] {
+        let decoded = decode(|raw| {
+            raw.compatible_bits.set(0x20);
+            raw.default_hash_version = 1;
+            raw.misc_flag_bits.set(flags);
+        });
+        assert_eq!(decoded.expect("good").hash_version, hash);
+    }
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn tree(plan: &Plan, kind: QuotaKind, image: &Image) -> QuotaTree {
             space: space.cast_signed(),
             inodes: 1,
         };
-        tree.change(owner, change);
+        tree.change(owner, change).expect("it has an entry");
     }
     tree
 }

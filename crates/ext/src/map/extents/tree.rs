@@ -330,7 +330,11 @@ impl Path {
                 entries = Vec::new();
                 continue;
             };
-            let rest = level.node.split(at_end, self.capacity);
+            let stays_whole = level.node.depth > 0 && rt::mutant!("extents/full-index-kept");
+            let rest = match stays_whole {
+                true => None,
+                false => level.node.split(at_end, self.capacity),
+            };
             let is_first_kept = first == Some(new_first);
             if rest.is_none() && (is_first_kept || rt::mutant!("extents/first-block-not-raised")) {
                 break;

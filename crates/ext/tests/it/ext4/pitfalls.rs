@@ -106,6 +106,26 @@ fn preallocate_and_delete() {
     close(volume, &device);
 }
 
+/// A sparse file ends where extents do: behind block 2^32 - 2, at 16 TiB with blocks of 4 KiB.
+#[test]
+fn a_sparse_file_reaches_the_last_block_of_extents() {
+    let device = volume(8 * MIB, 500);
+    let volume = open(&device);
+    let limit = u64::from(u32::MAX) * 1024;
+    volume.write_file("/file", b"").expect("create");
+    let nr = volume.resolve("/file", true).expect("it is there");
+    let file = volume.open_inode(nr, OpenFlags::READ_WRITE).expect("open");
+    volume
+        .write_all(file, limit - 1024, &[7; 1024])
+        .expect("it fits");
+    let refused = volume.write_all(file, limit, &[7]);
+    assert!(matches!(refused, Err(Error::FileTooLarge)), "{refused:?}");
+    volume.release(file).expect("release");
+    let found = volume.attributes(nr).expect("it is there");
+    assert_eq!((found.size, found.sectors), (limit, 2));
+    close(volume, &device);
+}
+
 #[test]
 fn groups_without_a_bitmap_are_filled() {
     assert_notices("groups/uninitialised-taken-as-full", fill);

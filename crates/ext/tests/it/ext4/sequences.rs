@@ -39,6 +39,12 @@ enum Format {
     InlineValues,
     /// The same as `Inline`, where other files have block maps.
     InlineOfExt3,
+    /// The same as `Full`, with quotas of users, groups and projects.
+    Quota,
+    /// The same as `Inline`, with such quotas.
+    QuotaInline,
+    /// Quotas of users and groups in files with block maps.
+    QuotaOfExt3,
 }
 
 impl Format {
@@ -59,6 +65,9 @@ impl Format {
             Self::Inline => "extent,inline_data",
             Self::InlineValues => "extent,orphan_file,ea_inode,inline_data",
             Self::InlineOfExt3 => "^extent,^64bit,^metadata_csum,uninit_bg,inline_data",
+            Self::Quota => "extent,quota,project",
+            Self::QuotaInline => "extent,inline_data,quota,project",
+            Self::QuotaOfExt3 => "^extent,^64bit,^metadata_csum,uninit_bg,quota",
         }
         .to_owned();
         if cell.journal == Journal::None {
@@ -220,4 +229,12 @@ cells! {
     inline_values_4k_journal: 4096, JOURNALED, Format::InlineValues;
     inline_of_ext3_1k_ordered: 1024, ORDERED, Format::InlineOfExt3;
     inline_of_ext3_4k_no_journal: 4096, NONE, Format::InlineOfExt3;
+    quota_1k_ordered: 1024, ORDERED, Format::Quota;
+    quota_1k_external_journal: 1024, EXTERNAL_JOURNALED, Format::Quota;
+    quota_2k_writeback: 2048, WRITEBACK, Format::Quota;
+    quota_4k_ordered: 4096, ORDERED, Format::Quota;
+    quota_inline_1k_ordered: 1024, ORDERED, Format::QuotaInline;
+    quota_inline_4k_journal: 4096, JOURNALED, Format::QuotaInline;
+    quota_of_ext3_1k_ordered: 1024, ORDERED, Format::QuotaOfExt3;
+    quota_of_ext3_4k_no_journal: 4096, NONE, Format::QuotaOfExt3;
 }
