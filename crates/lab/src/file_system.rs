@@ -201,4 +201,18 @@ pub struct FormatSetup {
     pub journal_bytes: Option<u64>,
     /// Percentage of blocks reserved for privileged users.
     pub reserved_percent: u8,
+    /// Changes of the features, as for `-O`; empty for none.
+    pub features: String,
+    /// True if the kernel initialises inode tables after the mount.
+    pub is_lazy: bool,
+}
+
+impl FormatSetup {
+    /// Returns the extended options of mke2fs that decide when structures are initialised.
+    const fn initialisation(&self) -> &'static str {
+        match self.is_lazy {
+            true => "lazy_itable_init=1,lazy_journal_init=0,nodiscard",
+            false => "lazy_itable_init=0,lazy_journal_init=0,nodiscard",
+        }
+    }
 }

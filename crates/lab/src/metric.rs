@@ -78,7 +78,7 @@ pub const METRICS: [MetricKind; COUNT_ALL] = join();
 const COUNT_ALL: usize = FIGURES.len() + COUNTED.len() + AFTER_CUT.len();
 
 /// The figures that are counted while a workload runs.
-const COUNTED: [MetricKind; 32] = [
+const COUNTED: [MetricKind; 34] = [
     kind("close_time", "close", "s", SECONDS, Some(Lower)),
     kind("cpu_time", "host busy", "s", SECONDS, Some(Lower)),
     kind("disk_time", "disk busy", "s", SECONDS, None),
@@ -118,7 +118,9 @@ const COUNTED: [MetricKind; 32] = [
         None,
     ),
     kind("commits", "commits", "", COUNT, None),
+    kind("fast_commits", "fast commits", "", COUNT, None),
     kind("log_blocks", "log blocks", "", COUNT, None),
+    kind("log_share", "log of all written", "", PERCENT, Some(Lower)),
     kind("checkpoint_blocks", "checkpointed", "", COUNT, None),
     kind("superseded_blocks", "superseded", "", COUNT, None),
     kind("tail_moves", "tail moves", "", COUNT, None),

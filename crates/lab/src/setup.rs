@@ -1,6 +1,7 @@
 //! [`Setup`]: the settings of a trial as typed values, checked against each other.
 
 mod cut;
+mod ext4;
 mod guest;
 mod memory;
 mod mounted;
@@ -12,6 +13,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use block::DeviceText;
+use ext::mkfs::FileSystemType;
 use rt::Nanos;
 use sim::HostProfile;
 use workload::Load;
@@ -19,7 +21,7 @@ use workload::Load;
 use crate::file_system::{
     Described, ExtSetup, FileSystem, GuestFileSystem, JournalPlace, MountedSetup,
 };
-use crate::plan::key::{INTERNAL, NONE, TIMELINE, USES};
+use crate::plan::key::{EXT4, INTERNAL, NONE, TIMELINE, USES};
 use crate::plan::settings::Settings;
 use crate::plan::value::{DIRECTORY_PREFIX, Value};
 use crate::power_cut::PowerCut;
@@ -283,13 +285,20 @@ impl Reader<'_> {
                 check_cut("journal", journal)?;
             }
         }
+        let kind = self.text("fs.type");
+        self.check_engine()?;
         let memory = self.memory(&journal)?;
         let ballast = memory.ballast_bytes(&journal);
         let budget = memory.left(&journal);
         Ok(ExtSetup {
+            file_system: match kind {
+                EXT4 => FileSystemType::Ext4,
+                "ext2" => FileSystemType::Ext2,
+                _ => FileSystemType::Ext3,
+            },
             device,
+            format: self.format(kind, &journal)?,
             journal,
-            format: self.format()?,
             mount: self.mount(budget, ballast, is_simulated)?,
             memory,
             is_cut,
@@ -304,8 +313,10 @@ impl Reader<'_> {
 
     fn journal(&self, is_simulated: bool) -> Result<JournalPlace, SetupError> {
         let is_ext2 = self.text("fs.type") == "ext2";
+        let is_ext4 = self.text("fs.type") == EXT4;
         let place = match self.text("journal") {
             NONE => JournalPlace::None,
+            INTERNAL if is_ext4 && self.has_no_journal() => JournalPlace::None,
             INTERNAL if is_ext2 && !self.is_said("journal") => JournalPlace::None,
             INTERNAL => JournalPlace::Internal,
             text => {
@@ -315,13 +326,14 @@ impl Reader<'_> {
             }
         };
         match (is_ext2, &place) {
+            _ if is_ext4 => Ok(place),
             (true, JournalPlace::None) => Ok(place),
             (true, _) => Err(wrong(
                 &["fs.type", "journal"],
                 "journal: ext2 has none; set \"none\"",
             )),
             (false, JournalPlace::None) => {
-                let message = "journal: ext3 needs one; without a journal it is fs.type = \"ext2\"";
+                let message = "journal: ext3 needs one; without a journal it is fs.type = \"ext2\", or \"ext4\"";
                 Err(wrong(&["fs.type", "journal"], message))
             }
             (false, _) => Ok(place),

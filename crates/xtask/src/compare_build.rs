@@ -26,6 +26,7 @@ use crate::machine::Machine;
 use crate::output;
 use crate::program;
 use crate::progress::Steps;
+use crate::scratch::Scratch;
 use crate::spans::Spans;
 use child::Usage;
 use tree::Shape;
@@ -76,28 +77,6 @@ struct Comparison {
     jext: Figures,
 }
 
-/// A private folder of the benchmark, removed on drop.
-struct Place(PathBuf);
-
-impl Place {
-    fn make(folder: &Path) -> Result<Self> {
-        let path = folder.join(format!("jext-build-{}", std::process::id()));
-        fs::create_dir(&path).with_context(|| path.display().to_string())?;
-        Ok(Self(path))
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // Drop cannot return an error.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     tool::check(&TOOLS)?;
     let size = Size::parse(&arguments.size)
@@ -107,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         bytes: size.bytes(),
     };
     let machine = Machine::read()?;
-    let place = Place::make(&arguments.folder)?;
+    let place = Scratch::make(&arguments.folder, "build")?;
     // Ctrl-C reaches the children too, and they exit; dropping `place` then removes the folder.
     ctrlc::set_handler(|| {}).context("Ctrl-C")?;
     tree::make(&place.at("tree"), shape)?;
@@ -120,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn compare(place: &Place, shape: Shape, kind: ComparedType, runs: u32) -> Result<Comparison> {
+fn compare(place: &Scratch, shape: Shape, kind: ComparedType, runs: u32) -> Result<Comparison> {
     let mut steps = Steps::new(u64::from(runs) * 2);
     let (ours, theirs) = (place.at("jext.img"), place.at("mke2fs.img"));
     let program = program::find()?;
@@ -163,7 +142,7 @@ impl Figures {
     }
 }
 
-fn build(program: &Path, place: &Place, kind: ComparedType, image: &Path) -> Command {
+fn build(program: &Path, place: &Scratch, kind: ComparedType, image: &Path) -> Command {
     let mut command = Command::new(program);
     command.env("SOURCE_DATE_EPOCH", EPOCH);
     command.args(["build", "-q", "-t", kind.name(), "-b", "4096", "-U", UUID]);
@@ -174,7 +153,7 @@ fn build(program: &Path, place: &Place, kind: ComparedType, image: &Path) -> Com
 /// Returns the command with the number of inodes that `jext build` chooses: those of the tree, a
 /// tenth more, and 64.
 fn mke2fs(
-    place: &Place,
+    place: &Scratch,
     image: &Path,
     kind: ComparedType,
     shape: Shape,

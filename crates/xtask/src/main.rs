@@ -13,9 +13,11 @@
     reason = "commands live in the real world"
 )]
 
+mod compare_aging;
 mod compare_build;
 mod compare_kernel;
 mod compare_programs;
+mod compare_sync;
 mod compared_type;
 mod machine;
 mod memory;
@@ -23,6 +25,7 @@ mod mutants;
 mod output;
 mod program;
 mod progress;
+mod scratch;
 mod spans;
 
 use std::process::ExitCode;
@@ -39,12 +42,18 @@ struct Line {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Compare the fragmentation of files on aged file systems of this engine and of the kernel;
+    /// needs root.
+    CompareAging(compare_aging::Arguments),
     /// Compare jext build with mke2fs -d on a tree of many files.
     CompareBuild(compare_build::Arguments),
     /// Compare PostMark on this engine with PostMark on the kernel's ext3 or ext4; needs root.
     CompareKernel(compare_kernel::Arguments),
     /// Compare the benchmarks of jext bench with Debian's programs of the same name.
     ComparePrograms(compare_programs::Arguments),
+    /// Compare files that are created and synced on this engine and on the kernel's ext4; needs
+    /// root.
+    CompareSync(compare_sync::Arguments),
     /// Measure the memory of copying a large file into an image and out of it.
     Memory(memory::Arguments),
     /// Break rules of the engine, one at a time, and count the states until the explorer notices.
@@ -53,9 +62,11 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Line::parse().command {
+        Command::CompareAging(arguments) => compare_aging::run(&arguments),
         Command::CompareBuild(arguments) => compare_build::run(&arguments),
         Command::CompareKernel(arguments) => compare_kernel::run(&arguments),
         Command::ComparePrograms(arguments) => compare_programs::run(&arguments),
+        Command::CompareSync(arguments) => compare_sync::run(&arguments),
         Command::Memory(arguments) => memory::run(&arguments),
         Command::Mutants(arguments) => mutants::run(&arguments),
     };

@@ -93,6 +93,11 @@ impl Spans {
         self.0[self.0.len() - 1]
     }
 
+    /// Returns all of them, sorted.
+    pub(crate) fn values(&self) -> &[f64] {
+        &self.0
+    }
+
     pub(crate) fn to_json(&self) -> Value {
         json!({
             "median_seconds": self.median(),

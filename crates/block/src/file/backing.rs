@@ -17,6 +17,7 @@ use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::ioctl::{Opcode, Setter, opcode};
 
+use super::alignment::is_block_device;
 use super::guard;
 use super::plan::{Operation, ReadPart};
 use crate::error::DeviceError;
@@ -46,7 +47,7 @@ pub(super) struct Backing {
     is_guarded: bool,
     /// Held by a write that reads its edges first.
     edges: Mutex<()>,
-    /// True unless the first forced write has shown that `RWF_DSYNC` is not supported.
+    /// True if `RWF_DSYNC` is supported, and costs no more than a write and a flush.
     has_forced_writes: AtomicBool,
 }
 
@@ -66,12 +67,12 @@ impl Backing {
         is_guarded: bool,
     ) -> Self {
         Self {
+            has_forced_writes: AtomicBool::new(direct.is_none() || !is_block_device(&file)),
             file,
             name,
             direct,
             is_guarded,
             edges: Mutex::new(()),
-            has_forced_writes: AtomicBool::new(true),
         }
     }
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::file::create_sparse;
-use block::{DeviceError, FileDevice, OpenOptions};
+use block::{BlockDevice, DeviceError, FileDevice, OpenOptions, Request};
+use layout::{Block, SectorNr};
 use tempfile::TempDir;
 use testkit::{Loop, Mount, privilege, tool};
 
@@ -84,4 +85,34 @@ fn what_others_use_is_not_written_to() {
     assert!(cause.contains("the kernel"), "{cause}");
     drop(claimed);
     assert_eq!(refusal(attached.path(), &writing), None);
+}
+
+/// A flush of the device is the largest part of a commit.
+#[test]
+fn a_forced_write_costs_one_flush() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let (_folder, image) = image();
+    let attached = Loop::attach(&image);
+    let flushes = || {
+        let place = format!("/sys/block/{}/stat", attached.name());
+        let text = std::fs::read_to_string(place).expect("the kernel counts");
+        let counts: Vec<u64> = text.split_whitespace().flat_map(str::parse).collect();
+        counts[15]
+    };
+    let device = FileDevice::open(attached.path(), &OpenOptions::direct()).expect("it opens");
+    let before = flushes();
+    for number in 0..10 {
+        let write = Request::Write {
+            sector: SectorNr::new(number * 8),
+            payload: vec![Block::zeroed(4096).into_arc()],
+            force_unit_access: true,
+        };
+        device
+            .request(vec![write])
+            .wait_all()
+            .expect("it is written");
+    }
+    assert_eq!(flushes() - before, 10);
 }

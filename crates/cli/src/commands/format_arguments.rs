@@ -47,8 +47,8 @@ pub(crate) struct FormatArguments {
     /// external journal.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
-    /// System or program that will use the file system: for ext4, the features that its own mke2fs
-    /// would choose. `jext info --for` lists them.
+    /// System or program that will use the file system: the features of ext4 that its own mke2fs
+    /// would choose. `jext info --for` lists them. Only with ext4.
     #[arg(long = "for", value_name = "TARGET", value_parser = parse_target)]
     target: Option<Target>,
     /// Journal: size=MEGABYTES, or device=DEV for an external one.
@@ -166,8 +166,18 @@ impl FormatArguments {
             seconds: source_date()?,
             ..defaults
         };
-        let is_ext4 = options.file_system == FileSystemType::Ext4;
-        if let Some(target) = self.target.filter(|_| is_ext4) {
+        if let Some(target) = self.target {
+            let name = target.name;
+            let kind = match options.file_system {
+                FileSystemType::Ext4 => None,
+                FileSystemType::Ext3 => Some("ext3"),
+                FileSystemType::Ext2 => Some("ext2"),
+            };
+            if let Some(kind) = kind {
+                bail!(
+                    "--for {name}: it chooses features of ext4, and this is {kind}; leave it out, or use -t ext4"
+                );
+            }
             options.features.add(target.edits)?;
         }
         for list in &self.features {
@@ -280,5 +290,35 @@ mod tests {
             "-J sise=4: expected size=MEGABYTES or device=DEV"
         );
         assert!(error("size=4,device=a").contains("leave out size="));
+    }
+
+    #[test]
+    fn a_target_is_for_ext4() {
+        let parse = |file_system, with_journal| {
+            let target = Target::named("debian-13").copied();
+            let arguments = FormatArguments {
+                target,
+                file_system,
+                with_journal,
+                ..FormatArguments::default()
+            };
+            arguments.parse().map_err(|error| error.to_string())
+        };
+        for file_system in [None, Some(FileSystemType::Ext4)] {
+            assert!(parse(file_system, false).is_ok());
+        }
+        for (file_system, with_journal, kind) in [
+            (Some(FileSystemType::Ext2), false, "ext2"),
+            (Some(FileSystemType::Ext3), false, "ext3"),
+            (None, true, "ext3"),
+        ] {
+            let error = parse(file_system, with_journal).err().expect("not ext4");
+            assert_eq!(
+                error,
+                format!(
+                    "--for debian-13: it chooses features of ext4, and this is {kind}; leave it out, or use -t ext4"
+                )
+            );
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use block::{BlockDevice, DeviceText, MeterDevice};
+use ext::mkfs::FileSystemType;
 use ext::{MountOptions, Volume};
 use workload::Target;
 
@@ -25,6 +26,8 @@ use crate::timeline::Counts;
 /// A volume of the engine, as settings describe it.
 #[derive(Debug, Clone)]
 pub struct ExtSetup {
+    /// Its type.
+    pub file_system: FileSystemType,
     /// Its device.
     pub device: DeviceText,
     /// Its journal.
@@ -81,7 +84,9 @@ impl ExtSetup {
     }
 
     fn instance(&self, volume: Volume, devices: Devices) -> ExtInstance {
+        let size_bytes = devices.home.device.geometry().size_bytes;
         ExtInstance {
+            block_bytes: format::block_bytes(&self.format, size_bytes),
             target: Arc::new(VolumeTarget::new(volume, self.device.to_string())),
             devices,
             before: None,
@@ -94,6 +99,8 @@ struct ExtInstance {
     target: Arc<VolumeTarget>,
     devices: Devices,
     before: Option<Reading>,
+    /// Size of a block in bytes.
+    block_bytes: u32,
 }
 
 impl Instance for ExtInstance {
@@ -116,7 +123,7 @@ impl Instance for ExtInstance {
         let after = self.devices.read(self.target.volume());
         self.devices.home.list(false);
         if let Some(before) = &self.before {
-            figures::add(measured, before, &after);
+            figures::add(measured, before, &after, self.block_bytes);
         }
         Ok(())
     }

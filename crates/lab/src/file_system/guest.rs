@@ -177,8 +177,9 @@ impl GuestFileSystem {
             "btrfs" => add(&["-q", "-f", "-K"]),
             _ => {
                 add(&["-q", "-F", "-t", self.kind, "-U", &uuid()]);
-                // The kernel must not initialise anything while the benchmark runs.
-                let lazy = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
+                // The kernel must not initialise anything while the benchmark runs, unless the plan
+                // says so.
+                let lazy = self.format.initialisation();
                 add(&["-E", &format!("{lazy},hash_seed={}", uuid())]);
                 let (more, journal) = self.ext(log, &uuid());
                 make.extend(more);
@@ -204,6 +205,9 @@ impl GuestFileSystem {
             if let Some(number) = number {
                 all.extend([flag.to_owned(), number.to_string()]);
             }
+        }
+        if !format.features.is_empty() {
+            all.extend(["-O".to_owned(), format.features.clone()]);
         }
         if format.is_classic {
             let journal = match self.kind {
@@ -294,6 +298,8 @@ mod tests {
                 bytes_per_inode: None,
                 journal_bytes: Some(8 << 20),
                 reserved_percent: 5,
+                features: String::new(),
+                is_lazy: false,
             },
             options: "noatime".to_owned(),
             scheduler: None,

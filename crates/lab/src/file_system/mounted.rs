@@ -93,9 +93,13 @@ impl MountedSetup {
         let block = self.block_bytes(bytes, log.is_some());
         match self.family() {
             Family::Ext => {
-                // Initialise everything now: no kernel thread may do it while the benchmark runs.
-                let extended = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
+                // Initialise everything now: no kernel thread may do it while the benchmark runs,
+                // unless the plan says so.
+                let extended = self.format.initialisation();
                 add(&["-q", "-F", "-t", &self.kind, "-E", extended]);
+                if !self.format.features.is_empty() {
+                    add(&["-O", &self.format.features]);
+                }
                 add(&["-m", &self.format.reserved_percent.to_string()]);
                 let numbers = [
                     ("-b", block),

@@ -82,6 +82,10 @@ pub(crate) const GUEST_STREAM_DEFAULT: i64 = 16;
 pub(crate) const GUEST_FLUSH: &str = "guest.flush";
 /// The key of further mount options of a guest.
 pub(crate) const GUEST_OPTIONS: &str = "guest.options";
+/// The prefix of the keys of ext4.
+pub(crate) const EXT4_PREFIX: &str = "fs.ext4.";
+/// The type whose keys they are.
+pub(crate) const EXT4: &str = "ext4";
 /// Value of a key: mkfs decides.
 pub(crate) const AUTO: &str = "auto";
 /// A journal inside the file system.
@@ -102,7 +106,7 @@ pub static KEYS: [Key; OWN.len() + workloads::COUNT] = workloads::join(&OWN);
 pub(crate) use workloads::concerns;
 
 /// The lab's own keys, without those of the workloads.
-const OWN: [Key; 63] = [
+const OWN: [Key; 67] = [
     key(
         "workload",
         K::Word(&workloads::NAMES),
@@ -148,15 +152,39 @@ const OWN: [Key; 63] = [
     ),
     key(
         "fs.type",
-        K::Word(&["ext2", "ext3"]),
+        K::Word(&["ext2", "ext3", EXT4]),
         D::Text("ext3"),
         "the file system",
     ),
     key(
+        "fs.ext4.features",
+        K::Text,
+        D::Text(""),
+        "changes of the features that mkfs chooses for ext4: \"^metadata_csum,orphan_file\"",
+    ),
+    key(
+        "fs.ext4.commits",
+        K::Word(&["full", "fast", NONE]),
+        D::Text("full"),
+        "how fsync makes changes durable: by whole blocks (full), by tags (the feature fast_commit, in an internal journal), or without a journal (none)",
+    ),
+    key(
+        "fs.ext4.delayed_allocation",
+        K::Switch,
+        D::Switch(true),
+        "whether blocks are allocated when data is written back: delalloc, nodelalloc",
+    ),
+    key(
+        "fs.ext4.lazy_init",
+        K::Switch,
+        D::Switch(false),
+        "whether a kernel initialises the inode tables after the mount, while the workload runs; this project's engine never needs that",
+    ),
+    key(
         "fs.profile",
-        K::Word(&["modern", "ext3-2.4"]),
+        K::Word(&["modern", "ext3-2.4", "multi-block", "windows"]),
         D::Text("modern"),
-        "allocation policy of blocks and inodes",
+        "allocation policy of blocks and inodes; modern is multi-block on ext4, and windows of reservation on ext2 and ext3",
     ),
     key(
         "fs.block_size",

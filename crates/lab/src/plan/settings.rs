@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Spot;
-use super::key::{CUT_MEASURES, CUT_PREFIX, GUEST_KEY_PREFIX, KEYS, NOTHING, concerns};
+use super::key::{
+    CUT_MEASURES, CUT_PREFIX, EXT4, EXT4_PREFIX, GUEST_KEY_PREFIX, KEYS, NOTHING, concerns,
+};
 use super::value::{GUEST_PREFIX, SIMULATED, Value};
 
 /// A value for every key that has one.
@@ -85,18 +87,25 @@ impl Settings {
         matches!(self.get("target"), Some(Value::Text(target)) if target == SIMULATED)
     }
 
+    /// Returns true if the key of the type says ext4.
+    fn is_ext4(&self) -> bool {
+        matches!(self.get("fs.type"), Some(Value::Text(kind)) if kind == EXT4)
+    }
+
     /// Returns the keys and values that apply: those that the plan sets, and the defaults of all
     /// keys that belong neither to another workload, nor to a power cut that does not take place,
-    /// nor to a guest that there is not.
+    /// nor to a guest that there is not, nor to ext4 where the type is another.
     /// Sorted by key.
     pub fn concerned(&self) -> impl Iterator<Item = (&'static str, &Value)> + '_ {
         let workload = self.workload();
         let has_cut = self.has_cut();
         let has_guest = self.has_guest();
+        let is_ext4 = self.is_ext4();
         let applies = move |key: &str| {
             concerns(key, workload)
                 && (has_cut || !key.starts_with(CUT_PREFIX))
                 && (has_guest || !key.starts_with(GUEST_KEY_PREFIX))
+                && (is_ext4 || !key.starts_with(EXT4_PREFIX))
         };
         self.values
             .iter()

@@ -66,7 +66,9 @@ pub(super) fn of(plan: &Plan, all: &[Gathered<'_>], machines: usize) -> Vec<Warn
             .is_some_and(|sample| sample.values().iter().all(|value| *value == 0.0))
     };
     let name = |own: &Gathered<'_>| own.combination.trial(0, false).name();
-    let idle = all.iter().filter(|own| is_zero(own, "commits"));
+    let has_fast = |own: &Gathered<'_>| own.sample_of("fast_commits").is_some();
+    let idle = all.iter();
+    let idle = idle.filter(|own| is_zero(own, "commits") && !has_fast(own));
     let levels: Vec<String> = idle.filter(|own| has_journal(own)).map(name).collect();
     if !levels.is_empty() {
         warnings.push(Warning::NoCommit { levels });

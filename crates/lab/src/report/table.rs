@@ -15,8 +15,9 @@ use crate::statistics::Mean;
 use crate::statistics::effect::Effect;
 
 /// The figures of the second table, from the engine; those of the first are the workload's.
-const ENGINE: [&str; 21] = [
+const ENGINE: [&str; 22] = [
     "commits",
+    "fast_commits",
     "log_blocks",
     "checkpoint_blocks",
     "superseded_blocks",

@@ -6,7 +6,7 @@ use block::DeviceText;
 use super::{Reader, SetupError, check_parts, wrong};
 use crate::file_system::{GuestFileSystem, JournalPlace};
 use crate::plan::key::{
-    GUEST_DEPTH, GUEST_FLUSH, GUEST_OPTIONS, GUEST_REQUESTS, GUEST_SCHEDULER, GUEST_STREAM,
+    EXT4, GUEST_DEPTH, GUEST_FLUSH, GUEST_OPTIONS, GUEST_REQUESTS, GUEST_SCHEDULER, GUEST_STREAM,
     INTERNAL, LOG_PART_PREFIX, NONE, USES,
 };
 use crate::plan::value::{GUEST_PREFIX, Value};
@@ -76,9 +76,9 @@ impl Reader<'_> {
             kind,
             memory: self.memory(&journal)?,
             device,
+            format: self.format(kind, &journal)?,
+            options: self.options_of_guest(kind, &journal),
             journal,
-            format: self.format()?,
-            options: self.options_of_guest(kind),
             scheduler: self
                 .is_said(GUEST_SCHEDULER)
                 .then(|| self.text(GUEST_SCHEDULER).to_owned()),
@@ -123,6 +123,7 @@ impl Reader<'_> {
     fn journal_of_guest(&self, kind: &str, home: &DeviceText) -> Result<JournalPlace, SetupError> {
         let has_none = matches!(kind, "ext2" | "btrfs");
         match self.text("journal") {
+            NONE | INTERNAL if kind == EXT4 && self.has_no_journal() => Ok(JournalPlace::None),
             NONE if has_none => Ok(JournalPlace::None),
             INTERNAL if has_none && !self.is_said("journal") => Ok(JournalPlace::None),
             _ if has_none => {
@@ -148,8 +149,8 @@ impl Reader<'_> {
         }
     }
 
-    fn options_of_guest(&self, kind: &str) -> String {
-        let mut all = self.kernel_options(kind);
+    fn options_of_guest(&self, kind: &str, journal: &JournalPlace) -> String {
+        let mut all = self.kernel_options(kind, journal);
         if self.is_said(GUEST_OPTIONS) {
             all.push(self.text(GUEST_OPTIONS).to_owned());
         }

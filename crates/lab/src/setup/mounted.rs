@@ -3,9 +3,10 @@
 
 use block::DeviceText;
 
+use super::ext4::LAZY_INIT;
 use super::{Reader, SetupError, wrong};
 use crate::file_system::{Driver, JournalPlace, MountedSetup};
-use crate::plan::key::{LOG_PART_PREFIX, USES};
+use crate::plan::key::{EXT4, LOG_PART_PREFIX, USES};
 use crate::plan::value::{FUSE_PREFIX, KERNEL_PREFIX, Value};
 
 /// Keys of the engine and of simulated worlds.
@@ -55,6 +56,7 @@ impl Reader<'_> {
         let (driver, kind) = match target.strip_prefix(KERNEL_PREFIX) {
             Some(kind) => (Driver::Kernel, kind),
             None => match target.strip_prefix(FUSE_PREFIX) {
+                Some("jext") if self.is_said("fs.type") => (Driver::Jext, self.text("fs.type")),
                 Some("jext") => (Driver::Jext, "ext3"),
                 Some("passthrough") => (Driver::Passthrough, "tmpfs"),
                 Some(_) => (Driver::Fuse2fs, "ext3"),
@@ -74,15 +76,15 @@ impl Reader<'_> {
             let message = format!("device: {target} keeps files in memory; use mem:SIZE");
             return Err(wrong(&["target", "device"], &message));
         }
-        let setup = MountedSetup {
+        let journal = self.journal_of(driver, kind)?;
+        Ok(Some(MountedSetup {
             driver,
             kind: kind.to_owned(),
             device,
-            journal: self.journal_of(driver, kind)?,
-            format: self.format()?,
-            options: self.options(driver, kind),
-        };
-        Ok(Some(setup))
+            format: self.format(kind, &journal)?,
+            options: self.options(driver, kind, &journal),
+            journal,
+        }))
     }
 
     /// Fails if a setting has no effect on this driver.
@@ -98,7 +100,9 @@ impl Reader<'_> {
             // No file system is made that mkfs or mount options could change.
             let is_file_systems = key.starts_with("fs.") && driver == Driver::Passthrough
                 || key == "fs.block_size" && is_in_memory(kind);
-            if is_engines || is_ext_key || is_ext2s || is_journaling || is_file_systems {
+            let is_kernels = key == LAZY_INIT && driver != Driver::Kernel;
+            let is_others = is_ext_key || is_ext2s || is_file_systems || is_kernels;
+            if is_engines || is_others || is_journaling {
                 return Err(wrong(&[key], &format!("{key}: has no effect for {target}")));
             }
         }
@@ -114,6 +118,7 @@ impl Reader<'_> {
         let text = self.text("journal");
         match text {
             "none" if kind == "ext2" => Ok(JournalPlace::None),
+            "none" | "internal" if kind == EXT4 && self.has_no_journal() => Ok(JournalPlace::None),
             "none" | "internal" if is_in_memory(kind) => Ok(JournalPlace::None),
             "none" => Err(wrong(
                 &["journal"],
@@ -148,12 +153,12 @@ impl Reader<'_> {
         }
     }
 
-    fn options(&self, driver: Driver, kind: &str) -> String {
+    fn options(&self, driver: Driver, kind: &str, journal: &JournalPlace) -> String {
         match driver {
             Driver::Fuse2fs => return "rw".to_owned(),
             Driver::Passthrough => return "writeback".to_owned(),
             Driver::Kernel | Driver::Jext => {}
         }
-        self.kernel_options(kind).join(",")
+        self.kernel_options(kind, journal).join(",")
     }
 }

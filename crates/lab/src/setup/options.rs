@@ -6,14 +6,20 @@ use ext::tuning::{AllocationProfile, DirtyOf, MemoryAccounting, Tuning, Writebac
 use jbd2::LogPolicy;
 use workload::{Definition, Load, Setting};
 
+use super::ext4::{DELAYED_ALLOCATION, LAZY_INIT};
 use super::{CHECKED, Reader, SetupError, wrong};
-use crate::file_system::FormatSetup;
-use crate::plan::key::{AS_POLICY, LOG_PART_PREFIX};
+use crate::file_system::{FormatSetup, JournalPlace};
+use crate::plan::key::{AS_POLICY, EXT4, LOG_PART_PREFIX};
 use crate::plan::settings::Settings;
 use crate::plan::value::Value;
 
 impl Reader<'_> {
-    pub(super) fn format(&self) -> Result<FormatSetup, SetupError> {
+    /// Returns the options of mkfs for a type and a place of its journal.
+    pub(super) fn format(
+        &self,
+        kind: &str,
+        journal: &JournalPlace,
+    ) -> Result<FormatSetup, SetupError> {
         let setup = FormatSetup {
             is_classic: self.text("mkfs") == "classic2002",
             block_bytes: self.bytes("fs.block_size"),
@@ -21,6 +27,8 @@ impl Reader<'_> {
             bytes_per_inode: self.bytes("fs.bytes_per_inode"),
             journal_bytes: self.bytes("fs.journal_size"),
             reserved_percent: self.percent("fs.reserved_percent"),
+            features: self.features(kind, journal)?,
+            is_lazy: self.switch(LAZY_INIT),
         };
         if let Some(bytes) = setup.block_bytes
             && ![1024, 2048, 4096].contains(&bytes)
@@ -38,9 +46,12 @@ impl Reader<'_> {
     }
 
     /// Returns the mount options of a kernel's driver.
-    pub(super) fn kernel_options(&self, kind: &str) -> Vec<String> {
+    pub(super) fn kernel_options(&self, kind: &str, journal: &JournalPlace) -> Vec<String> {
         let mut all = vec![self.text("fs.access_time").to_owned()];
-        if matches!(kind, "ext3" | "ext4") {
+        if kind == EXT4 && !self.switch(DELAYED_ALLOCATION) {
+            all.push("nodelalloc".to_owned());
+        }
+        if matches!(kind, "ext3" | "ext4") && *journal != JournalPlace::None {
             all.push(format!("data={}", self.text("fs.data")));
             let seconds = self.time("fs.commit").as_secs_f64();
             all.push(format!("commit={}", seconds.ceil().max(1.0)));
@@ -84,6 +95,7 @@ impl Reader<'_> {
                 "allocated" => OrderedScope::Allocated,
                 _ => OrderedScope::All,
             },
+            delayed_allocation: self.switch(DELAYED_ALLOCATION),
             commit_interval: self.time("fs.commit"),
             barrier: self.switch("fs.barrier"),
             sync: self.switch("fs.sync"),
@@ -111,6 +123,8 @@ impl Reader<'_> {
             log_policy: self.log_policy(),
             allocation: match self.text("fs.profile") {
                 "ext3-2.4" => AllocationProfile::Ext3Linux24,
+                "multi-block" => AllocationProfile::MultiBlock,
+                "windows" => AllocationProfile::Modern,
                 _ => AllocationProfile::BySuperblock,
             },
             memory_accounting: match is_simulated {

@@ -303,3 +303,110 @@ fn what_means_nothing_to_a_mounted_file_system_is_refused() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+#[test]
+fn ext4_has_keys_of_its_own() {
+    use ext::mkfs::FileSystemType;
+    use ext::tuning::AllocationProfile;
+
+    let ext4 = || ("fs.type", text("ext4"));
+    let plain = ext_setup(&[ext4()]);
+    assert_eq!(plain.file_system, FileSystemType::Ext4);
+    assert_eq!(
+        (&*plain.format.features, &plain.journal),
+        ("", &JournalPlace::Internal)
+    );
+    assert!(plain.mount.delayed_allocation);
+    let fast = ext_setup(&[
+        ext4(),
+        ("fs.ext4.commits", text("fast")),
+        ("fs.ext4.features", text("^metadata_csum")),
+        ("fs.ext4.delayed_allocation", Value::Switch(false)),
+        ("fs.profile", text("windows")),
+    ]);
+    assert_eq!(fast.format.features, "fast_commit,^metadata_csum");
+    assert!(!fast.mount.delayed_allocation);
+    assert_eq!(fast.mount.tuning.allocation, AllocationProfile::Modern);
+    for without in [("fs.ext4.commits", text("none")), ("journal", text("none"))] {
+        let none = ext_setup(&[ext4(), without]);
+        assert_eq!(none.journal, JournalPlace::None);
+        assert_eq!(none.format.features, "^has_journal");
+    }
+    let nvram = || ("journal", text("nvram:32MiB"));
+    let external = ext_setup(&[ext4(), nvram()]);
+    assert!(matches!(external.journal, JournalPlace::External(_)));
+    let fast = || ("fs.ext4.commits", text("fast"));
+    let cases: &[(&[(&'static str, Value)], &str)] = &[
+        (&[fast()], "fs.ext4.commits: has no effect for ext3"),
+        (
+            &[ext4(), fast(), nvram()],
+            "only an internal journal gets fast commits",
+        ),
+        (
+            &[ext4(), fast(), ("journal", text("none"))],
+            "only an internal journal gets fast commits",
+        ),
+        (
+            &[ext4(), fast(), ("fs.data", text("journal"))],
+            "there are no fast commits with fs.data = \"journal\"",
+        ),
+        (
+            &[ext4(), ("fs.ext4.commits", text("none")), nvram()],
+            "without a journal, and journal is a device",
+        ),
+        (
+            &[ext4(), ("fs.ext4.lazy_init", Value::Switch(true))],
+            "fs.ext4.lazy_init: has no effect for this project's engine",
+        ),
+        (
+            &[ext4(), ("fs.ext4.features", text("casefolds"))],
+            "fs.ext4.features: ",
+        ),
+        (
+            &[ext4(), ("mkfs", text("classic2002"))],
+            "there was no ext4 in 2002",
+        ),
+    ];
+    for (changes, expected) in cases {
+        let message = error(changes);
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn a_kernel_gets_the_keys_of_ext4() {
+    let made = |changes: &[(&'static str, Value)]| {
+        let mut all = vec![("target", text("kernel:ext4"))];
+        all.extend_from_slice(changes);
+        mounted(&all).expect("nothing is wrong")
+    };
+    let arguments = |own: &MountedSetup| own.maker_arguments(1 << 30, "HOME", None).join(" ");
+    let fast = made(&[
+        ("fs.ext4.commits", text("fast")),
+        ("fs.ext4.lazy_init", Value::Switch(true)),
+        ("fs.ext4.delayed_allocation", Value::Switch(false)),
+    ]);
+    assert_eq!(
+        arguments(&fast),
+        "-q -F -t ext4 -E lazy_itable_init=1,lazy_journal_init=0,nodiscard -O fast_commit -m 5 HOME"
+    );
+    assert_eq!(
+        fast.mount_options(None),
+        "relatime,nodelalloc,data=ordered,commit=5,barrier=1"
+    );
+    let none = made(&[("fs.ext4.commits", text("none"))]);
+    assert_eq!(
+        arguments(&none),
+        "-q -F -t ext4 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard -O ^has_journal -m 5 HOME"
+    );
+    assert_eq!(none.mount_options(None), "relatime");
+    let jext = mounted(&[("target", text("fuse:jext")), ("fs.type", text("ext4"))]);
+    assert_eq!(jext.expect("nothing is wrong").kind, "ext4");
+    let lazy = mounted(&[
+        ("target", text("fuse:jext")),
+        ("fs.type", text("ext4")),
+        ("fs.ext4.lazy_init", Value::Switch(true)),
+    ]);
+    let error = lazy.expect_err("jext does not initialise");
+    assert!(error.contains("has no effect for fuse:jext"), "{error}");
+}

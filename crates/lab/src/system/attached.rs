@@ -57,7 +57,20 @@ impl Attached {
         if !kind.is_file() {
             bail!("{shown}: neither a file nor a block device");
         }
-        let output = tool::output("losetup", &["--find", "--show", text])?;
+        Self::attach(&["--find", "--show", text])
+    }
+
+    /// Attaches a loop device to a file, past the page cache of the file.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be attached, or its file system does not support that.
+    pub fn direct(file: &Path) -> Result<Self> {
+        let text = super::mounted::text(file)?;
+        Self::attach(&["--find", "--show", "--direct-io=on", text])
+    }
+
+    fn attach(arguments: &[&str]) -> Result<Self> {
+        let output = tool::output("losetup", arguments)?;
         let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         Ok(Self {
             path,

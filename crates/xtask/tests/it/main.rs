@@ -7,7 +7,9 @@
     reason = "tests stop at what they did not expect, and live in the real world"
 )]
 
+mod aging;
 mod builds;
 mod mutants;
 mod peers;
 mod support;
+mod syncs;

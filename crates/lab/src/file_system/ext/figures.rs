@@ -16,14 +16,15 @@ pub(super) struct Reading {
 }
 
 /// Adds the difference of two readings, as figures and as raw counters.
-pub(super) fn add(measured: &mut Measured, before: &Reading, after: &Reading) {
+pub(super) fn add(measured: &mut Measured, before: &Reading, after: &Reading, block_bytes: u32) {
     after.devices.add_since(&before.devices, measured);
     let journal = after.journal - before.journal;
     let cache = after.cache - before.cache;
     let log_blocks = journal.logged_blocks
         + journal.descriptor_blocks
         + journal.revoke_blocks
-        + journal.commit_blocks;
+        + journal.commit_blocks
+        + journal.fast_commit_blocks;
     let counts = [
         ("commits", journal.commits),
         ("log_blocks", log_blocks),
@@ -46,8 +47,19 @@ pub(super) fn add(measured: &mut Measured, before: &Reading, after: &Reading) {
     let spans = spans
         .into_iter()
         .map(|(name, span)| (name, span.as_secs_f64()));
+    // A column of volumes that have them.
+    let fast = (journal.fast_commits > 0).then_some(("fast_commits", journal.fast_commits as f64));
+    let written = ["home_bytes_written", "log_bytes_written"];
+    let written: f64 = written
+        .iter()
+        .filter_map(|name| measured.metrics.get(*name))
+        .sum();
+    let logged = log_blocks as f64 * f64::from(block_bytes);
+    let share = (written > 0.0).then(|| ("log_share", logged / written));
     let metrics = counts
         .chain(spans)
+        .chain(fast)
+        .chain(share)
         .map(|(name, value)| (name.to_owned(), value));
     measured.metrics.extend(metrics);
     measured
@@ -59,6 +71,8 @@ fn journal_counters(stats: &Stats) -> BTreeMap<String, u64> {
     named([
         ("handles", stats.handles),
         ("commits", stats.commits),
+        ("fast_commits", stats.fast_commits),
+        ("fast_commit_blocks", stats.fast_commit_blocks),
         ("sync_callers", stats.sync_callers),
         ("logged_blocks", stats.logged_blocks),
         ("escaped_blocks", stats.escaped_blocks),

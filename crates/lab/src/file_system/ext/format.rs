@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use block::BlockDevice;
-use ext::mkfs::{self, FileSystemType, JournalOption, Options};
+use ext::mkfs::{self, FeatureEdits, JournalOption, Options};
 
-use super::super::JournalPlace;
+use super::super::{FormatSetup, JournalPlace};
 use super::ExtSetup;
 
 /// Volume size from which mkfs makes blocks of 4 KiB by default; below it, 1 KiB.
@@ -24,17 +24,21 @@ pub(super) fn format(
         mkfs::format(home, &options)?;
         return Ok(());
     };
-    let block_bytes = options.block_bytes.unwrap_or_else(|| {
-        let is_large = home.geometry().size_bytes >= LARGE_BLOCKS_FROM;
-        if is_large {
-            LARGE_BLOCK_BYTES
-        } else {
-            SMALL_BLOCK_BYTES
-        }
-    });
+    let block_bytes = block_bytes(&setup.format, home.geometry().size_bytes);
     mkfs::format_journal_device(log, block_bytes, random_bytes()).context("journal device")?;
     mkfs::format_with_journal(home, log, &options)?;
     Ok(())
+}
+
+/// Returns the block size of a volume of a size, as mkfs chooses it if it is not set.
+pub(super) fn block_bytes(format: &FormatSetup, size_bytes: u64) -> u32 {
+    let given = format
+        .block_bytes
+        .and_then(|bytes| u32::try_from(bytes).ok());
+    given.unwrap_or(match size_bytes >= LARGE_BLOCKS_FROM {
+        true => LARGE_BLOCK_BYTES,
+        false => SMALL_BLOCK_BYTES,
+    })
 }
 
 /// Returns the options of mkfs. Random values come from the world, so that a simulated trial is
@@ -46,20 +50,16 @@ fn options(setup: &ExtSetup) -> Result<Options> {
     } else {
         Options::default()
     };
-    let (file_system, journal) = match &setup.journal {
-        JournalPlace::None => (FileSystemType::Ext2, JournalOption::Default),
-        JournalPlace::External(_) => (FileSystemType::Ext3, JournalOption::Default),
-        JournalPlace::Internal => {
-            let journal = match format.journal_bytes {
-                Some(bytes) => JournalOption::Megabytes(u32::try_from(bytes >> 20)?),
-                None => JournalOption::Default,
-            };
-            (FileSystemType::Ext3, journal)
+    let journal = match (&setup.journal, format.journal_bytes) {
+        (JournalPlace::Internal, Some(bytes)) => {
+            JournalOption::Megabytes(u32::try_from(bytes >> 20)?)
         }
+        _ => JournalOption::Default,
     };
     let small = |bytes: Option<u64>| bytes.map(u32::try_from).transpose();
     Ok(Options {
-        file_system,
+        file_system: setup.file_system,
+        features: FeatureEdits::parse(&format.features)?,
         journal,
         block_bytes: small(format.block_bytes)?,
         bytes_per_inode: small(format.bytes_per_inode)?.or(defaults.bytes_per_inode),
