@@ -9,7 +9,7 @@ use crate::generator::{Generator, Kind};
 use crate::mode::Structures;
 use crate::mutant::{Mutant, Prey};
 use crate::rule::Broken;
-use crate::setting::{CELLS, CELLS_EXT4, CELLS_FAST, CELLS_INLINE, Cell};
+use crate::setting::{CELLS, CELLS_CLUSTERED, CELLS_EXT4, CELLS_FAST, CELLS_INLINE, Cell};
 use crate::sweep::try_all;
 use crate::volumes::Volumes;
 
@@ -90,6 +90,7 @@ pub fn hunt(mutant: &'static Mutant, seed: u64, states_max: u64) -> Hunt {
         Structures::Ext3 => &CELLS,
         Structures::Ext4 => &CELLS_EXT4,
         Structures::Inline => &CELLS_INLINE,
+        Structures::Clustered => &CELLS_CLUSTERED,
     };
     let generators = generators.map(|kind| (*kind, Generator::new(*kind, cells.to_vec(), seed)));
     let generators: Vec<(Kind, Generator)> = generators.collect();

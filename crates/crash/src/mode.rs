@@ -11,12 +11,14 @@ pub enum Structures {
     Ext4,
     /// The same, with files and directories in inodes that are as large as a block.
     Inline,
+    /// As `Ext4`, with clusters of several blocks.
+    Clustered,
 }
 
 impl Structures {
     /// Returns true for structures of ext4.
     pub const fn is_ext4(self) -> bool {
-        matches!(self, Self::Ext4 | Self::Inline)
+        matches!(self, Self::Ext4 | Self::Inline | Self::Clustered)
     }
 }
 

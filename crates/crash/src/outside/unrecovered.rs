@@ -166,7 +166,7 @@ fn kernel_tree(files: &Files, structures: Structures) -> Result<Tree, Broken> {
         files.journal.as_deref(),
         match structures {
             Structures::Ext3 => "ext3",
-            Structures::Ext4 | Structures::Inline => "ext4",
+            Structures::Ext4 | Structures::Inline | Structures::Clustered => "ext4",
         },
         KERNEL_OPTIONS,
     );

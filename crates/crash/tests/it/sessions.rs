@@ -12,17 +12,20 @@ use crash::rule::Rule::{C2, C3, E0, E1, E2, E3, E4, E5, E6, E9, E10};
 use crash::rule::{RULES, Rule, RuleCounts};
 use crash::session::{Report, Session, Stop};
 use crash::setting::{
-    CELLS, CELLS_EXT4, CELLS_FAST, CELLS_INLINE, Cell, LOG_BLOCKS_EXT4_MIN, NO_JOURNAL, Setting,
-    all_cells,
+    CELLS, CELLS_CLUSTERED, CELLS_EXT4, CELLS_FAST, CELLS_INLINE, Cell, LOG_BLOCKS_EXT4_MIN,
+    NO_JOURNAL, Setting, all_cells,
 };
 use ext::Volume;
 
 /// Threads of each session.
 const THREADS: usize = 2;
 
-/// The cells of the short share: all, but for inodes with contents only an internal journal.
+/// The cells of the short share: all, but for inodes with contents, and for clusters, only an
+/// internal journal.
 fn cells() -> Vec<Cell> {
-    [&CELLS[..], &CELLS_EXT4, &[CELLS_INLINE[0], CELLS_INLINE[4]]].concat()
+    let inline = [CELLS_INLINE[0], CELLS_INLINE[4]];
+    let clustered = [CELLS_CLUSTERED[0], CELLS_CLUSTERED[4]];
+    [&CELLS[..], &CELLS_EXT4, &inline, &clustered].concat()
 }
 
 fn run(kind: Kind, seed: u64, workloads: Option<u64>) -> Report {

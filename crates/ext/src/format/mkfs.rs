@@ -106,6 +106,8 @@ pub struct Options {
     pub block_count: Option<u64>,
     /// Size of a block in bytes (`-b`).
     pub block_bytes: Option<u32>,
+    /// Size of a cluster in bytes with the feature `bigalloc` (`-C`); 16 blocks by default.
+    pub cluster_bytes: Option<u32>,
     /// Number of blocks in a group (`-g`).
     pub blocks_per_group: Option<u32>,
     /// Number of bytes for each inode (`-i`).
@@ -150,6 +152,7 @@ impl Default for Options {
             usage: None,
             block_count: None,
             block_bytes: None,
+            cluster_bytes: None,
             blocks_per_group: None,
             bytes_per_inode: None,
             inode_count: None,

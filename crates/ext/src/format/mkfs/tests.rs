@@ -33,6 +33,7 @@ pub(super) fn geometry() -> Geometry {
         block_bytes: 4096,
         block_count: 100_000,
         first_data_block: BlockNr::new(0),
+        cluster_log: 0,
         blocks_per_group: 32768,
         group_count: 4,
         inodes_per_group: 8192,
