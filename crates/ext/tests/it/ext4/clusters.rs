@@ -11,6 +11,7 @@ use testkit::{Random, privilege, tool};
 
 use super::written::{change_by_engine, change_by_kernel};
 use super::*;
+use crate::damage::assert_notices;
 use crate::oracle;
 use crate::rig::{device, quiet};
 use crate::tree::assert_same;
@@ -365,6 +366,34 @@ fn accepted_writes_find_their_clusters() {
 }
 
 #[test]
+fn claims_are_counted_in_clusters() {
+    assert_notices("clusters/claimed-in-blocks", fill_with_clusters);
+}
+
+/// Writes one block into each cluster of a file, until the volume is full.
+fn fill_with_clusters() {
+    const CLUSTER_BYTES: u32 = 16384;
+    let memory = Arc::new(MemoryDevice::new(24 * MIB));
+    let mut features = FeatureEdits::default();
+    features.add("bigalloc").unwrap();
+    let options = mkfs::Options {
+        block_bytes: Some(1024),
+        cluster_bytes: Some(CLUSTER_BYTES),
+        features,
+        ..mkfs::Options::default()
+    };
+    mkfs::format(&device(&memory), &options).unwrap();
+    let volume = Volume::open(device(&memory), None, quiet(DataMode::Ordered)).unwrap();
+    let file = volume.create_file("/file", &NewInode::default()).unwrap();
+    let mut places = (0..).step_by(CLUSTER_BYTES as usize);
+    let accepted = places.position(|at| file.write_at(at, b"contents").is_err());
+    assert!(accepted.unwrap() > 1000);
+    volume.sync().expect("what was accepted has room");
+    file.close().unwrap();
+    volume.close().unwrap();
+}
+
+#[test]
 fn a_file_without_extents_is_damaged() {
     let image = made(1024, 4096, 24);
     let volume = open_on(&image);
@@ -382,7 +411,7 @@ fn a_file_without_extents_is_damaged() {
     debugfs(&image, &format!("sif /file block[0] {block}"));
     let path = image.path.to_str().unwrap();
     let output = tool::run("e2fsck", &["-fn", path]);
-    assert!(tool::said(&output).contains("on bigalloc file system cannot be block mapped"));
+    assert!(tool::said(&output).contains("on bigalloc filesystem cannot be block mapped"));
     let report = fsck::check(&*image.device(), None, &fsck::Options::default()).unwrap();
     let kinds: Vec<_> = report.problems.iter().map(|problem| problem.kind).collect();
     assert!(
@@ -406,8 +435,8 @@ fn free_clusters_are_discarded() {
     volume.sync().unwrap();
     volume.remove_file("/file").unwrap();
     let discarded = volume.trim(0).unwrap();
-    let free = volume.usage().blocks_free;
-    assert_eq!(discarded, free, "all that is free, in blocks");
+    let free = volume.usage().blocks_free * 4096;
+    assert_eq!(discarded, free, "all that is free");
     volume.write_file("/again", &vec![2; 1 << 20]).unwrap();
     volume.close().unwrap();
     oracle::assert_fsck_clean(&image, "after a trim");
