@@ -64,7 +64,6 @@ fn check_blocks(
     let is_clustered = state.geometry.cluster_log > 0 && inode != RESIZE;
     if is_clustered && words.iter().any(|word| *word != 0) {
         state.problem(ProblemKind::ClustersWithoutExtents, Location::inode(inode));
-        return Ok(mapped);
     }
     let (is_directory, is_symlink) = (
         file_type == FileType::Directory,

@@ -187,6 +187,14 @@ impl Options {
     }
 }
 
+impl Options {
+    /// Returns the number of bytes that are allocated at once: those of a cluster with `bigalloc`,
+    /// else those of a block. The options have the size of a block.
+    pub fn allocation_bytes(&self) -> u32 {
+        defaults::resolve(self, 0).cluster_bytes
+    }
+}
+
 /// A description of the new volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {

@@ -564,7 +564,7 @@ fn impossible_options_are_refused_before_anything_is_written() {
         let error = format(&shared, &options).expect_err("refused");
         assert!(matches!(error, Error::Invalid(_)), "{error}");
     }
-    assert!(FeatureEdits::parse("bigalloc").is_err());
+    assert!(FeatureEdits::parse("encrypt").is_err());
     assert!(FeatureEdits::parse("no_such_feature").is_err());
     assert_eq!(device.populated_bytes(), 0);
     let tiny: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(16 << 10));
