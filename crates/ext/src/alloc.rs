@@ -1,8 +1,8 @@
 //! Allocation and release of blocks and inodes.
 //!
-//! Blocks are allocated and freed by whole clusters ([`cluster`](crate::disk::cluster)). Callers name
-//! blocks; bitmaps, counts, windows and searches have clusters. Which clusters of a file are free
-//! with some of its blocks is known to its block map.
+//! Blocks are allocated and freed by whole clusters ([`cluster`](crate::disk::cluster)). Callers
+//! name blocks; bitmaps, counts, windows and searches have clusters. Which clusters of a file are
+//! free with some of its blocks is known to its block map.
 //!
 //! Blocks that a transaction frees become allocatable when its commit block is durable, through
 //! [`Core::release_freed`]. Inodes are reusable at once.

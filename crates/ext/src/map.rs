@@ -548,8 +548,8 @@ fn none_unwritten() -> Error {
     Error::Unsupported("a map of indirect blocks has no unwritten extents".to_owned())
 }
 
-/// Checks an extent of a file: its blocks may belong to the file, and have the place in their clusters
-/// that they have in those of the file.
+/// Checks an extent of a file: its blocks may belong to the file, and have the place in their
+/// clusters that they have in those of the file.
 fn check_extent(core: &Core, inode: &Inode, from: FileBlock, run: Run) -> Result<()> {
     check_data(core, inode, from, run)?;
     let size = u64::from(core.geometry().cluster_blocks());

@@ -221,8 +221,8 @@ fn claim_run(
     Next::Below
 }
 
-/// Claims the clusters of an extent. Its first cluster may be that of the extent before it; then both
-/// have their blocks in the same cluster of the device, each at its place.
+/// Claims the clusters of an extent. Its first cluster may be that of the extent before it; then
+/// both have their blocks in the same cluster of the device, each at its place.
 fn claim_clusters(state: &mut State<'_>, inode: u32, run: &Run, mapped: &mut Mapped) {
     let log = state.geometry.cluster_log;
     let clusters = |block: u64| (block >> log, ((block + run.count - 1) >> log) + 1);

@@ -71,8 +71,8 @@ impl Core {
     }
 
     /// Frees the clusters of blocks, none of which is in use any more. The caller has already
-    /// forgotten the buffers or pages of the blocks. They become allocatable when the transaction is
-    /// durable.
+    /// forgotten the buffers or pages of the blocks. They become allocatable when the transaction
+    /// is durable.
     pub(crate) fn free_blocks(&self, handle: &mut Handle<'_>, run: Run) -> Result<()> {
         let clusters = self.geometry().clusters_of(run);
         if !self.is_data_run(self.geometry().blocks_of(clusters)) {
@@ -158,8 +158,8 @@ impl Core {
         Ok(held)
     }
 
-    /// Allocates the clusters that the plan proposes in one group. Returns `None` if the group has no
-    /// free cluster or the plan proposes none. Also returns the index of the end of the window.
+    /// Allocates the clusters that the plan proposes in one group. Returns `None` if the group has
+    /// no free cluster or the plan proposes none. Also returns the index of the end of the window.
     pub(super) fn allocate_in(
         &self,
         handle: &mut Handle<'_>,

@@ -42,8 +42,8 @@ pub(crate) struct Space {
     /// Number of free clusters that may be allocated, without those freed by transactions that are
     /// not durable.
     pub(crate) usable_clusters: AtomicU64,
-    /// Number of usable clusters that are claimed for pages without a block. They no longer count in
-    /// `usable_clusters`.
+    /// Number of usable clusters that are claimed for pages without a block. They no longer count
+    /// in `usable_clusters`.
     pub(crate) delayed_clusters: AtomicU64,
     pub(crate) free_inodes: AtomicU64,
     pub(crate) directories: AtomicU64,

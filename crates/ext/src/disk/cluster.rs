@@ -1,9 +1,9 @@
 //! Clusters: what a bit of a block bitmap stands for.
 //!
-//! With `bigalloc` a cluster is a power of two of blocks, and blocks are allocated and freed by whole
-//! clusters; without it, it is one block, and has its number. A block that is allocated belongs to
-//! one file together with the rest of its cluster: within a file, a block has the same place in its
-//! cluster as in the part of the file that the cluster holds.
+//! With `bigalloc` a cluster is a power of two of blocks, and blocks are allocated and freed by
+//! whole clusters; without it, it is one block, and has its number. A block that is allocated
+//! belongs to one file together with the rest of its cluster: within a file, a block has the same
+//! place in its cluster as in the part of the file that the cluster holds.
 
 use core::ops::Add;
 

@@ -345,9 +345,9 @@ impl<'f> Chunk<'f> {
     }
 
     /// Looks up, claims or allocates the part of the chunk from a block on. `claimed` counts the
-    /// clusters with pages of the chunk that are claimed and not in the cache yet. Returns none if blocks have to
-    /// be allocated and other pages of the file have none yet, or if the handle has no credits for
-    /// another part than the first.
+    /// clusters with pages of the chunk that are claimed and not in the cache yet. Returns none if
+    /// blocks have to be allocated and other pages of the file have none yet, or if the handle has
+    /// no credits for another part than the first.
     fn find(
         &self,
         core: &Core,

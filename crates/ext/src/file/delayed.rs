@@ -74,8 +74,8 @@ pub(super) fn claim(core: &Core, inode: &Inode, state: &InodeState, count: u64) 
     is_claimed
 }
 
-/// Returns the number of clusters claimed for pieces of a file: for each its own, and one for a node
-/// on each level that its extent may split.
+/// Returns the number of clusters claimed for pieces of a file: for each its own, and one for a
+/// node on each level that its extent may split.
 fn clusters_for(core: &Core, map: FileMap, pieces: u64) -> u64 {
     let each = match map {
         FileMap::Indirect | FileMap::Inline => 1,

@@ -26,8 +26,8 @@ pub(super) struct Fit {
     pub(super) is_first: bool,
     /// The group's first cluster.
     pub(super) first: u64,
-    /// Number of clusters in a stripe. Extents of a stripe and more start at a multiple of it, if one
-    /// is long enough.
+    /// Number of clusters in a stripe. Extents of a stripe and more start at a multiple of it, if
+    /// one is long enough.
     pub(super) stripe: u64,
 }
 

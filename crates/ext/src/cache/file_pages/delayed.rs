@@ -3,8 +3,8 @@
 //! A write into a hole claims clusters from the volume's count, and its pages get theirs when they
 //! are about to be written. The claim covers each *piece* and the nodes that its extent may add to
 //! the tree, so that a page that was accepted finds a block. A piece is a row of pages within one
-//! cluster: it needs one cluster at most, and is one extent. Without `bigalloc` each page is a piece.
-//! The file holds what is claimed until its pages have blocks or are dropped.
+//! cluster: it needs one cluster at most, and is one extent. Without `bigalloc` each page is a
+//! piece. The file holds what is claimed until its pages have blocks or are dropped.
 
 use layout::{FileBlock, Tid};
 
@@ -52,9 +52,9 @@ impl Delayed {
         counts.count_delayed(pages, pieces);
     }
 
-    /// Counts dropped pages, and the pieces that there are fewer without them; there may be one more
-    /// if they were amid one. Returns their share of the claim, which the caller gives back. What is
-    /// left may be less than the other pages need: the next claim of the file adds it.
+    /// Counts dropped pages, and the pieces that there are fewer without them; there may be one
+    /// more if they were amid one. Returns their share of the claim, which the caller gives back.
+    /// What is left may be less than the other pages need: the next claim of the file adds it.
     fn drop_pages(&mut self, counts: &PageCounts, pages: u64, pieces: i64) -> u64 {
         if pages == 0 {
             return 0;
@@ -100,8 +100,8 @@ impl Dropped {
         self.next = block + 1;
     }
 
-    /// Counts the pages as dropped, up to the end of the range. Returns the number of claimed clusters
-    /// that the file no longer needs.
+    /// Counts the pages as dropped, up to the end of the range. Returns the number of claimed
+    /// clusters that the file no longer needs.
     pub(super) fn end(self, counts: &PageCounts, inner: &mut Inner, end: u64) -> u64 {
         let is_divided = self.pages > 0
             && self.next == end
@@ -133,8 +133,8 @@ impl Inner {
         self.delayed.pieces
     }
 
-    /// Returns the number of pieces by which a page without a block makes them more: the page may be
-    /// one, extend one, or join two.
+    /// Returns the number of pieces by which a page without a block makes them more: the page may
+    /// be one, extend one, or join two.
     pub(super) fn pieces_of(&self, counts: &PageCounts, block: FileBlock) -> i64 {
         if counts.cluster_log() == 0 || self.delayed.pages == 0 {
             return 1;

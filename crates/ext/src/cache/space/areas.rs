@@ -105,9 +105,9 @@ impl Areas {
         GroupNr::new((groups.start + behind) as u32)
     }
 
-    /// Takes `count` clusters from the front of a flex group's locality group, or all that there are.
-    /// If `at` is given, takes none unless they start there. Returns a window that remembers its
-    /// origin.
+    /// Takes `count` clusters from the front of a flex group's locality group, or all that there
+    /// are. If `at` is given, takes none unless they start there. Returns a window that remembers
+    /// its origin.
     pub(crate) fn take_small(&self, flex: u32, at: Option<Cluster>, count: u32) -> Window {
         let mut rest = self.small[flex as usize].lock();
         if at.is_some_and(|at| at != rest.first) || rest.count == 0 {

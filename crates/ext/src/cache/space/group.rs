@@ -114,15 +114,15 @@ impl BlockMap {
 }
 
 impl Group {
-    /// Returns an upper bound of the number of clusters that can be allocated as one extent, without
-    /// those of windows. The bitmap need not have been read.
+    /// Returns an upper bound of the number of clusters that can be allocated as one extent,
+    /// without those of windows. The bitmap need not have been read.
     pub(crate) fn longest_max(&self) -> u32 {
         let usable = self.usable_clusters.load(Ordering::Relaxed);
         usable.min(self.longest.load(Ordering::Relaxed))
     }
 
-    /// Raises the bound of free extents after clusters were freed or left a window. The caller holds
-    /// the group's lock.
+    /// Raises the bound of free extents after clusters were freed or left a window. The caller
+    /// holds the group's lock.
     pub(crate) fn note_free(&self, blocks: &BlockMap, start: u32, count: u32) {
         let open = blocks.open();
         let before = open.clear_before(start);

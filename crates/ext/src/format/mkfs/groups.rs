@@ -93,8 +93,8 @@ impl GroupMetadata {
         self.runs.get(at).copied()
     }
 
-    /// Returns the clusters with metadata within a group, as blocks: index of the first block within
-    /// the group and count.
+    /// Returns the clusters with metadata within a group, as blocks: index of the first block
+    /// within the group and count.
     pub(super) fn in_group(
         &self,
         geometry: &Geometry,

@@ -48,7 +48,8 @@ pub(super) struct NewInode {
     pub(super) owner: (u32, u32),
     pub(super) links: u16,
     pub(super) size: u64,
-    /// Number of clusters that it counts: those of contents, and one for each block of the block map.
+    /// Number of clusters that it counts: those of contents, and one for each block of the block
+    /// map.
     pub(super) clusters: u64,
     pub(super) words: [u32; 15],
     pub(super) flags: InodeFlags,

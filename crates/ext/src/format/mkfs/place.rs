@@ -15,9 +15,9 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Takes the clusters of `count` blocks from `goal` on, the start of a cluster, and continues at
-    /// the start of the volume after its end. Returns the blocks, which leave the rest of the last
-    /// cluster.
+    /// Takes the clusters of `count` blocks from `goal` on, the start of a cluster, and continues
+    /// at the start of the volume after its end. Returns the blocks, which leave the rest of the
+    /// last cluster.
     pub(super) fn take(
         &mut self,
         geometry: &Geometry,

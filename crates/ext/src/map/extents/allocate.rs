@@ -356,9 +356,9 @@ fn blocks_for(
     Ok((data, geometry.blocks_of(geometry.clusters_of(run))))
 }
 
-/// Returns the insertion of an extent, and the parts of its blocks and of the new clusters that are for
-/// data. If there is no other block for the new nodes, they take the last new clusters. After an error
-/// the caller frees these.
+/// Returns the insertion of an extent, and the parts of its blocks and of the new clusters that are
+/// for data. If there is no other block for the new nodes, they take the last new clusters. After
+/// an error the caller frees these.
 fn insertion(
     core: &Core,
     handle: &mut Handle<'_>,

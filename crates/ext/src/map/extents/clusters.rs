@@ -1,4 +1,5 @@
-//! Clusters of a file (`bigalloc`): which one a hole lies in, and which are free without some blocks.
+//! Clusters of a file (`bigalloc`): which one a hole lies in, and which are free without some
+//! blocks.
 //!
 //! A cluster of the device holds one cluster of the file: aligned blocks of it, each in its place.
 //! It belongs to the file while one of its blocks is mapped; the others are holes, which get their

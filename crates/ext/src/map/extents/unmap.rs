@@ -60,8 +60,8 @@ fn hole(from: FileBlock, run: Run) -> Piece {
 }
 
 /// Allocates the nodes that [`unmap`] will need because it splits an extent: what it cannot get
-/// must be known before the pages of the extent are dropped. Also returns the blocks of the clusters
-/// that are free without it.
+/// must be known before the pages of the extent are dropped. Also returns the blocks of the
+/// clusters that are free without it.
 ///
 /// # Errors
 /// - [`Error::NoSpace`].

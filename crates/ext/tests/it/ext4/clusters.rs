@@ -1,5 +1,5 @@
-//! Clusters of several blocks (`bigalloc`): images of mke2fs and of this crate, filled by the kernel
-//! and by the engine in turn.
+//! Clusters of several blocks (`bigalloc`): images of mke2fs and of this crate, filled by the
+//! kernel and by the engine in turn.
 
 use std::os::unix::fs::FileExt;
 
