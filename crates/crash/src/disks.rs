@@ -38,8 +38,11 @@ pub use crate::tested::quiet;
 const INODE_COUNT: u32 = 64;
 /// The same of ext4, where values of attributes take inodes.
 const INODE_COUNT_EXT4: u32 = 128;
-/// Number of blocks of a group of ext4, the smallest: some groups are not initialised.
+/// Number of clusters of a group of ext4, the smallest: some groups are not initialised.
 const GROUP_BLOCKS: u32 = 256;
+/// Number of blocks in a cluster, where clusters are larger than blocks; as many times larger are
+/// groups, and volumes by as many groups of the others.
+const CLUSTER_BLOCKS: u32 = 4;
 /// Number of blocks of a volume with an external journal.
 const VOLUME_BLOCKS: u32 = 512;
 /// Number of blocks of a volume with an internal journal, of which the shortest takes at most half.
@@ -104,12 +107,22 @@ impl Disks {
             JournalPlace::Internal => VOLUME_BLOCKS_WITH_JOURNAL,
             JournalPlace::External | JournalPlace::None => VOLUME_BLOCKS,
         } + more_lanes * BLOCKS_OF_LANE;
+        let is_clustered = setting.cell.structures == Structures::Clustered;
+        let size = if is_clustered { CLUSTER_BLOCKS } else { 1 };
+        let blocks = match setting.cell.place {
+            JournalPlace::Internal => blocks + (size - 1) * VOLUME_BLOCKS,
+            JournalPlace::External | JournalPlace::None => blocks * size,
+        };
         let home = ImageDevice::new(Image::new(u64::from(blocks) * BLOCK_BYTES as u64, poison));
         let home_device: Arc<dyn BlockDevice> = Arc::<ImageDevice>::clone(&home);
         let (file_system, inode_bytes) = match (setting.cell.structures, setting.cell.place) {
-            (Structures::Ext4 | Structures::Quota | Structures::MultiMount, _) => {
-                (FileSystemType::Ext4, 256)
-            }
+            (
+                Structures::Ext4
+                | Structures::Clustered
+                | Structures::Quota
+                | Structures::MultiMount,
+                _,
+            ) => (FileSystemType::Ext4, 256),
             (Structures::Inline, _) => (FileSystemType::Ext4, BLOCK_BYTES as u16),
             (Structures::Ext3, JournalPlace::None) => (FileSystemType::Ext2, 128),
             (Structures::Ext3, _) => (FileSystemType::Ext3, 128),
@@ -130,7 +143,7 @@ impl Disks {
             ..mkfs::Options::default()
         };
         if setting.cell.structures.is_ext4() {
-            options.blocks_per_group = Some(GROUP_BLOCKS);
+            options.blocks_per_group = Some(GROUP_BLOCKS * size);
             // It would take most of the volume.
             options.features.add("^resize_inode")?;
             if setting.cell.structures.has_large_values() {
@@ -142,6 +155,10 @@ impl Disks {
             }
             if setting.cell.is_fast {
                 options.features.add("fast_commit")?;
+            }
+            if is_clustered {
+                options.features.add("bigalloc")?;
+                options.cluster_bytes = Some(BLOCK_BYTES as u32 * size);
             }
             if setting.cell.structures == Structures::Inline {
                 options.features.add("inline_data")?;

@@ -10,7 +10,8 @@ use crate::mode::Structures;
 use crate::mutant::{Mutant, Prey};
 use crate::rule::Broken;
 use crate::setting::{
-    CELLS, CELLS_EXT4, CELLS_FAST, CELLS_INLINE, CELLS_MULTI_MOUNT, CELLS_QUOTA, Cell,
+    CELLS, CELLS_CLUSTERED, CELLS_EXT4, CELLS_FAST, CELLS_INLINE, CELLS_MULTI_MOUNT, CELLS_QUOTA,
+    Cell,
 };
 use crate::sweep::try_all;
 use crate::volumes::Volumes;
@@ -94,6 +95,7 @@ pub fn hunt(mutant: &'static Mutant, seed: u64, states_max: u64) -> Hunt {
         Structures::Inline => &CELLS_INLINE,
         Structures::Quota => &CELLS_QUOTA,
         Structures::MultiMount => &CELLS_MULTI_MOUNT,
+        Structures::Clustered => &CELLS_CLUSTERED,
     };
     let generators = generators.map(|kind| (*kind, Generator::new(*kind, cells.to_vec(), seed)));
     let generators: Vec<(Kind, Generator)> = generators.collect();

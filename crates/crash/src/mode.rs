@@ -16,6 +16,8 @@ pub enum Structures {
     Quota,
     /// The same as `Ext4`, with multiple mount protection.
     MultiMount,
+    /// As `Ext4`, with clusters of several blocks.
+    Clustered,
 }
 
 impl Structures {
@@ -26,7 +28,10 @@ impl Structures {
 
     /// Returns true if values of attributes may lie in inodes of their own.
     pub const fn has_large_values(self) -> bool {
-        matches!(self, Self::Ext4 | Self::Inline | Self::MultiMount)
+        matches!(
+            self,
+            Self::Ext4 | Self::Inline | Self::MultiMount | Self::Clustered
+        )
     }
 }
 

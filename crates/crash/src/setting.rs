@@ -1,8 +1,8 @@
 //! Settings: the environment of a workload. A cell of the matrix, and the properties of its world.
 //!
 //! In text: `ordered,internal`, on ext4 `ext4,ordered,internal`, `inline,ordered,internal`,
-//! `quota,ordered,internal` or `mmp,ordered,internal`, followed by the values that differ from the
-//! default, as in
+//! `bigalloc,ordered,internal`, `quota,ordered,internal` or `mmp,ordered,internal`, followed by the
+//! values that differ from the default, as in
 //! `journal,external,fua=0,log=64,tid=4294967280,pct=3`.
 
 use core::fmt;
@@ -76,6 +76,15 @@ pub const CELLS_QUOTA: [Cell; 3] = [CELLS[0].quota(), CELLS[3].quota(), CELLS[4]
 
 /// Cells of ext4 with multiple mount protection.
 pub const CELLS_MULTI_MOUNT: [Cell; 2] = [CELLS[0].multi_mount(), CELLS[3].multi_mount()];
+/// All cells of ext4 with a journal and clusters of several blocks.
+pub const CELLS_CLUSTERED: [Cell; 6] = [
+    CELLS[0].clustered(),
+    CELLS[1].clustered(),
+    CELLS[2].clustered(),
+    CELLS[3].clustered(),
+    CELLS[4].clustered(),
+    CELLS[5].clustered(),
+];
 
 /// A volume without a journal, on which only sync calls order writes.
 pub const NO_JOURNAL: Cell = Cell::new(DataMode::Writeback, JournalPlace::None);
@@ -83,14 +92,21 @@ pub const NO_JOURNAL: Cell = Cell::new(DataMode::Writeback, JournalPlace::None);
 /// Returns all cells with a journal in which every commit is a whole one.
 pub fn journaled_cells() -> Vec<Cell> {
     let more = [&CELLS_QUOTA[..], &CELLS_MULTI_MOUNT].concat();
-    [&CELLS[..], &CELLS_EXT4, &CELLS_INLINE, &more].concat()
+    [
+        &CELLS[..],
+        &CELLS_EXT4,
+        &CELLS_INLINE,
+        &CELLS_CLUSTERED,
+        &more,
+    ]
+    .concat()
 }
 
 /// Returns all cells.
 pub fn all_cells() -> Vec<Cell> {
     let mut cells = journaled_cells();
     cells.extend(CELLS_FAST);
-    cells.extend([NO_JOURNAL, NO_JOURNAL.ext4()]);
+    cells.extend([NO_JOURNAL, NO_JOURNAL.ext4(), NO_JOURNAL.clustered()]);
     cells
 }
 
@@ -265,6 +281,15 @@ impl Cell {
         }
     }
 
+    /// Returns the same cell of ext4 with clusters of several blocks.
+    #[must_use]
+    pub const fn clustered(self) -> Self {
+        Self {
+            structures: Structures::Clustered,
+            ..self
+        }
+    }
+
     /// Returns true if the blocks of files may be allocated when their data is written back.
     pub const fn may_delay(self) -> bool {
         self.structures.is_ext4() && !matches!(self.data, DataMode::Journal)
@@ -347,6 +372,7 @@ impl fmt::Display for Cell {
             Structures::Inline => "inline,",
             Structures::Quota => "quota,",
             Structures::MultiMount => "mmp,",
+            Structures::Clustered => "bigalloc,",
         };
         let fast = if self.is_fast { ",fast" } else { "" };
         write!(out, "{structures}{data},{place}{fast}")
@@ -511,6 +537,8 @@ mod tests {
             "ext4,ordered,internal,fast,delalloc=0,fua=0",
             "ext4,writeback,none,free=30,pct=4",
             "quota,journal,internal,log=307",
+            "bigalloc,writeback,none,free=30",
+            "bigalloc,ordered,external,delalloc=0",
             "ordered,external,allocated=1,fua=0",
             "journal,internal,lanes=2,crowd=names.7.12,pct=3",
             "ordered,internal,sync=2,fault=torn.1.17,mutant=escape/skipped,pct=3",

@@ -1,5 +1,9 @@
 //! Allocation and release of blocks and inodes.
 //!
+//! Blocks are allocated and freed by whole clusters ([`cluster`](crate::disk::cluster)). Callers
+//! name blocks; bitmaps, counts, windows and searches have clusters. Which clusters of a file are
+//! free with some of its blocks is known to its block map.
+//!
 //! Blocks that a transaction frees become allocatable when its commit block is durable, through
 //! [`Core::release_freed`]. Inodes are reusable at once.
 //!
@@ -46,9 +50,10 @@ pub(crate) const CREDITS_INODE: u32 = 4;
 pub(crate) struct BlockRequest<'w> {
     /// The inode that gets the blocks; the key of its window.
     pub(crate) owner: InodeNr,
-    /// The preferred block.
+    /// The preferred block; its cluster is meant.
     pub(crate) goal: BlockNr,
-    /// Largest number of contiguous blocks.
+    /// Largest number of contiguous blocks. They start with a cluster, and what the last cluster
+    /// has behind them is taken, too.
     pub(crate) count_max: u32,
     /// The file's reservation window, if the allocator uses windows.
     pub(crate) window: Option<&'w Mutex<Window>>,
@@ -84,7 +89,8 @@ impl Core {
         match self.tuning.allocator {
             Allocator::MultiBlock | Allocator::Windows => group.next_goal(),
             Allocator::Forward => {
-                group.first + u64::from(self.tuning.allocation_start % group.block_count)
+                let start = self.tuning.allocation_start % group.cluster_count;
+                self.geometry().first_block_in(group.cluster(start))
             }
         }
     }

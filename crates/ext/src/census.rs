@@ -139,7 +139,8 @@ fn is_free(tables: &Tables<'_>, block: BlockNr) -> Result<bool> {
     if !tables.geometry.contains(block) {
         return Ok(false);
     }
-    let (group, index) = tables.geometry.group_of_block(block);
+    let cluster = tables.geometry.cluster_of(block);
+    let (group, index) = tables.geometry.group_of_cluster(cluster);
     let places = &tables.groups[group.index()];
     if places.lacks_block_bitmap {
         return Ok(true);

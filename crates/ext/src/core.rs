@@ -148,9 +148,10 @@ impl Core {
         let buffers = BufferCache::new(Arc::clone(&device), checks, journal.is_some());
         let space = Space::open(&superblock, &buffers, options.stripe_blocks)?;
         for group in space.groups() {
-            group.note_goal(options.tuning.allocation_start % group.block_count);
+            group.note_goal(options.tuning.allocation_start % group.cluster_count);
         }
-        let pages = Pages::new(&options, superblock.geometry.block_bytes);
+        let geometry = &superblock.geometry;
+        let pages = Pages::new(&options, geometry.block_bytes, geometry.cluster_log);
         let has_fast_commits = journal
             .as_ref()
             .is_some_and(|journal| journal.has_fast_commits());

@@ -1,6 +1,7 @@
 //! On-disk structures, decoded and validated.
 
 pub(crate) mod checksums;
+pub(crate) mod cluster;
 pub(crate) mod entry;
 pub(crate) mod extents;
 pub(crate) mod file_size;

@@ -122,6 +122,8 @@ pub(crate) enum FileMap {
 pub(crate) struct Spare {
     from: FileBlock,
     run: Run,
+    /// The blocks of the clusters that are free without it.
+    freed: Run,
     nodes: Vec<BlockNr>,
 }
 
@@ -323,11 +325,16 @@ impl FileMap {
         from: FileBlock,
         run: Run,
     ) -> Result<Spare> {
-        let nodes = match self {
-            Self::Indirect | Self::Inline => Vec::new(),
+        let (nodes, freed) = match self {
+            Self::Indirect | Self::Inline => (Vec::new(), run),
             Self::Extents { .. } => extents::prepare_unmap(core, handle, inode, state, from, run)?,
         };
-        Ok(Spare { from, run, nodes })
+        Ok(Spare {
+            from,
+            run,
+            freed,
+            nodes,
+        })
     }
 
     /// Frees the extent that [`prepare_unmap`](Self::prepare_unmap) was called for, and leaves a
@@ -341,12 +348,19 @@ impl FileMap {
         state: &mut InodeState,
         spare: Spare,
     ) -> Result<()> {
-        let Spare { from, run, nodes } = spare;
+        let Spare {
+            from,
+            run,
+            freed,
+            nodes,
+        } = spare;
         handle.note_blocks(inode.nr, from, run.count.into());
         match self {
             Self::Inline => Ok(()),
             Self::Indirect => indirect::unmap(core, handle, inode, state, from, run),
-            Self::Extents { .. } => extents::unmap(core, handle, inode, state, from, run, nodes),
+            Self::Extents { .. } => {
+                extents::unmap(core, handle, inode, state, from, (run, freed), nodes)
+            }
         }
     }
 
@@ -563,6 +577,21 @@ fn within_inode(core: &Core, inode: &Inode, state: &InodeState) -> Error {
 
 fn none_unwritten() -> Error {
     Error::Unsupported("a map of indirect blocks has no unwritten extents".to_owned())
+}
+
+/// Checks an extent of a file: its blocks may belong to the file, and have the place in their
+/// clusters that they have in those of the file.
+fn check_extent(core: &Core, inode: &Inode, from: FileBlock, run: Run) -> Result<()> {
+    check_data(core, inode, from, run)?;
+    let size = u64::from(core.geometry().cluster_blocks());
+    if from.get() % size == run.first.get() % size {
+        return Ok(());
+    }
+    Err(core.damaged(Corrupt::Mapping {
+        inode: inode.nr,
+        file_block: from,
+        block: run.first,
+    }))
 }
 
 /// Checks that an extent may belong to the file: the journal has the blocks of the log, the orphan

@@ -51,7 +51,8 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
 fn check_blocks(state: &mut State<'_>) -> Result<(), Error> {
     let mut free = 0;
     let bits = state.geometry.block_bytes * 8;
-    let per_group = state.geometry.blocks_per_group as usize;
+    let per_group = state.geometry.clusters_per_group() as usize;
+    let log = state.geometry.cluster_log;
     let mut found = vec![0; state.geometry.block_bytes];
     let mut computed = vec![0; state.geometry.block_bytes];
     let uninitialized = of_uninitialized(state);
@@ -62,14 +63,14 @@ fn check_blocks(state: &mut State<'_>) -> Result<(), Error> {
         }
         let bitmap = if group.lacks_block_bitmap() {
             computed.fill(0);
-            uninitialized.add_to(number, &mut computed);
+            uninitialized.add_clusters_to(number, log, &mut computed);
             Bitmap::Computed(&computed)
         } else {
             Bitmap::Read(state.block(group.block_bitmap)?)
         };
-        let count = state.geometry.blocks_in(number) as usize;
+        let count = state.geometry.clusters_in(number) as usize;
         found.fill(0);
-        state.metadata.add_to(number, &mut found);
+        state.metadata.add_clusters_to(number, log, &mut found);
         state.claimed.add_to(number, &mut found);
         if !bitset::are_equal(&bitmap, &found, count) {
             report_blocks(state, number, &bitmap, &found);
@@ -90,6 +91,8 @@ fn check_blocks(state: &mut State<'_>) -> Result<(), Error> {
             state.problem(ProblemKind::BlockBitmapPadding, Location::group(number));
         }
     }
+    // The superblock counts blocks, the descriptors clusters.
+    let free = free << log;
     state.report.statistics.used_blocks = state.geometry.block_count - free;
     let said = state.raw.free_blocks_count();
     let is_known = state.groups.iter().all(|group| group.block_bitmap != 0);
@@ -124,10 +127,11 @@ fn of_uninitialized(state: &State<'_>) -> BlockSet {
 
 fn report_blocks(state: &mut State<'_>, number: u32, bitmap: &[u8], found: &[u8]) {
     let first = state.geometry.first_block_of(number);
-    let count = state.geometry.blocks_in(number) as usize;
+    let count = state.geometry.clusters_in(number) as usize;
+    let log = state.geometry.cluster_log;
     let mut is_any_missing = false;
     for index in differences(bitmap, found, count) {
-        let place = Location::group(number).at_block(first + index as u64);
+        let place = Location::group(number).at_block(first + ((index as u64) << log));
         let says = u64::from(bitset::bit(bitmap, index));
         is_any_missing |= says == 0;
         let kind = ProblemKind::BlockBitmapWrong;
@@ -147,7 +151,7 @@ fn check_checksum(state: &mut State<'_>, number: u32, bitmap: &[u8], kind: Probl
     };
     let group = &state.groups[number as usize];
     let (flag, bits, found) = if kind == ProblemKind::BlockBitmapChecksum {
-        let bits = state.geometry.blocks_per_group;
+        let bits = state.geometry.clusters_per_group();
         (GroupFlags::BLOCK_UNINIT, bits, group.block_bitmap_checksum)
     } else {
         let bits = state.geometry.inodes_per_group;

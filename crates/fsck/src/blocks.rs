@@ -4,7 +4,7 @@
 /// Maximum number of extents in a page, which take 1 KiB.
 const RUNS_MAX: usize = 128;
 
-/// A set of blocks, by group and index in the group.
+/// A set of blocks or clusters, by group and index in the group.
 pub(crate) struct BlockSet {
     pages: Vec<Page>,
     /// Size of a page's bitmap in bytes.
@@ -101,6 +101,27 @@ impl BlockSet {
                 start < end && runs.get(at).is_some_and(|run| run.start < end)
             }
             Page::Bits(_) => (start..end).any(|place| self.contains((group, place))),
+        }
+    }
+
+    /// Sets the bits of the clusters that have blocks of a group, in a bitmap of the group.
+    pub(crate) fn add_clusters_to(&self, group: u32, log: u32, bitmap: &mut [u8]) {
+        if log == 0 {
+            return self.add_to(group, bitmap);
+        }
+        let mut add = |start: u32, end: u32| set(bitmap, start >> log, ((end - 1) >> log) + 1);
+        match &self.pages[group as usize] {
+            Page::Runs(runs) => runs.iter().for_each(|run| add(run.start, run.end)),
+            Page::Bits(bits) => {
+                for (byte, at) in bits
+                    .iter()
+                    .zip((0..).step_by(8))
+                    .filter(|(byte, _)| **byte != 0)
+                {
+                    let set = (0..8).filter(|bit| *byte & (1 << bit) != 0);
+                    set.for_each(|bit| add(at + bit, at + bit + 1));
+                }
+            }
         }
     }
 

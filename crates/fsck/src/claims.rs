@@ -34,6 +34,7 @@ pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
             }
             let is_metadata = state.is_metadata(visit.block);
             let place = state.geometry.place_of(visit.block);
+            let place = state.geometry.cluster_at(place);
             let is_twice = state.claimed_twice.contains(place);
             if is_twice && is_claimed(state, number, visit) {
                 let kind = if is_metadata {

@@ -176,7 +176,7 @@ fn claim_node(state: &mut State<'_>, inode: u32, visit: Visit, mapped: &mut Mapp
         state.problem(ProblemKind::TooManyBadBlocks, Location::inode(inode));
         return Next::Stop;
     }
-    mapped.blocks += 1;
+    mapped.clusters += 1;
     state.claim(visit.block);
     state.report.statistics.map_blocks += 1;
     Next::Below
@@ -209,16 +209,37 @@ fn claim_run(
                 state.claim(visit.block);
             }
         }
+        mapped.clusters += run.count;
     } else {
-        state.claim_run(run.start, run.count);
+        claim_clusters(state, inode, run, mapped);
     }
     let last = run.file_block + (run.count - 1);
-    mapped.blocks += run.count;
     mapped.last = Some(last);
     if !run.is_unwritten {
         mapped.last_written = Some(last);
     }
     Next::Below
+}
+
+/// Claims the clusters of an extent. Its first cluster may be that of the extent before it; then
+/// both have their blocks in the same cluster of the device, each at its place.
+fn claim_clusters(state: &mut State<'_>, inode: u32, run: &Run, mapped: &mut Mapped) {
+    let log = state.geometry.cluster_log;
+    let clusters = |block: u64| (block >> log, ((block + run.count - 1) >> log) + 1);
+    let (in_file, file_end) = clusters(run.file_block);
+    let (first, end) = clusters(run.start);
+    let is_shared = mapped.last_cluster == Some((in_file, first));
+    let is_divided = !is_shared && mapped.last_cluster.is_some_and(|(last, _)| last == in_file);
+    let is_askew = (run.file_block ^ run.start) & ((1 << log) - 1) != 0;
+    if is_divided || is_askew {
+        let place = Location::inode(inode).at_file_block(run.file_block);
+        let kind = ProblemKind::ClusterMisaligned;
+        state.report.add_found(kind, place, run.start);
+    }
+    let own = first + u64::from(is_shared);
+    state.claim_run(own << log, (end - own) << log);
+    mapped.clusters += end - own;
+    mapped.last_cluster = Some((file_end - 1, end - 1));
 }
 
 impl Run {

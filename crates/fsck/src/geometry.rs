@@ -10,8 +10,10 @@ use layout::superblock::Backups;
 pub(crate) struct Geometry {
     pub(crate) block_bytes: usize,
     pub(crate) block_count: u64,
-    /// Block of the primary superblock: 1 with blocks of 1 KiB, else 0.
+    /// First block of the first group: 1 with blocks of 1 KiB and no larger clusters, else 0.
     pub(crate) first_block: u64,
+    /// Logarithm of the number of blocks in a cluster: 0 without `bigalloc`.
+    pub(crate) cluster_log: u32,
     pub(crate) blocks_per_group: u32,
     pub(crate) group_count: u32,
     pub(crate) inodes_per_group: u32,
@@ -80,6 +82,33 @@ impl Geometry {
         left.min(self.blocks_per_group.into()) as u32
     }
 
+    /// Returns the cluster of an index of a block in its group.
+    #[inline]
+    pub(crate) fn cluster_at(&self, (group, index): (u32, u32)) -> (u32, u32) {
+        (group, index >> self.cluster_log)
+    }
+
+    /// Returns the number of clusters of a group; the last group may have fewer.
+    pub(crate) fn clusters_in(&self, group: u32) -> u32 {
+        self.blocks_in(group) >> self.cluster_log
+    }
+
+    pub(crate) fn clusters_per_group(&self) -> u32 {
+        self.blocks_per_group >> self.cluster_log
+    }
+
+    /// Returns the block of the primary superblock: 1 with blocks of 1 KiB, else 0.
+    pub(crate) fn primary_superblock(&self) -> u64 {
+        self.first_block + u64::from(self.boot_blocks(0))
+    }
+
+    /// Returns the number of blocks before a group's superblock: the boot block, if it belongs to
+    /// the first group.
+    fn boot_blocks(&self, group: u32) -> u32 {
+        let has_boot_block = self.block_bytes == 1024 && self.first_block == 0;
+        u32::from(group == 0 && has_boot_block)
+    }
+
     pub(crate) fn group_of_inode(&self, inode: u32) -> u32 {
         (inode - 1) / self.inodes_per_group
     }
@@ -129,7 +158,8 @@ impl Geometry {
 
     /// Returns the first block of a group behind its superblock, if it has one.
     pub(crate) fn first_descriptor_in(&self, group: u32) -> u64 {
-        self.first_block_of(group) + u64::from(self.has_super(group))
+        let before = self.boot_blocks(group) + u32::from(self.has_super(group));
+        self.first_block_of(group) + u64::from(before)
     }
 
     /// Returns the location of a descriptor block. With `copy`, the block of the superblock in use
@@ -137,17 +167,18 @@ impl Geometry {
     /// the meta block group, if there is one.
     pub(crate) fn descriptor_block(&self, index: u32, copy: Option<u64>) -> u64 {
         if index < self.joint_descriptor_blocks() {
-            return copy.unwrap_or(self.first_block) + 1 + u64::from(index);
+            return copy.unwrap_or(self.primary_superblock()) + 1 + u64::from(index);
         }
         let first = index * self.descriptors_per_block();
         let has_second = copy.is_some() && first + 1 < self.group_count;
         self.first_descriptor_in(first + u32::from(has_second))
     }
 
-    /// Returns the number of blocks at the start of a group with a copy of the superblock, the
-    /// descriptors and the reserved GDT blocks.
+    /// Returns the number of blocks at the start of a group with the boot block, a copy of the
+    /// superblock, the descriptors and the reserved GDT blocks.
     pub(crate) fn super_blocks(&self, group: u32) -> u32 {
         let descriptors = self.descriptor_blocks_in(group).len() as u32;
+        let descriptors = self.boot_blocks(group) + descriptors;
         match (self.has_super(group), self.first_meta_group) {
             (true, None) => 1 + descriptors + self.reserved_descriptor_blocks,
             // As in e2fsck, such a file system has no reserved blocks, whatever it says.

@@ -188,7 +188,7 @@ fn check_deletion(state: &mut State<'_>, slot: &Slot<'_>) {
 fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
     let file_type = FileType::from_mode(slot.raw.mode.get());
     let is_good = fields::check(state, slot, file_type)?;
-    let value_blocks = extra::check(state, slot)?;
+    let value_clusters = extra::check(state, slot)?;
     inline::check(state, slot, file_type);
     values::note(state, slot);
     let code = if is_good {
@@ -207,10 +207,10 @@ fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
         state.problem(ProblemKind::RootNotDirectory, Location::inode(ROOT));
     }
     count(state, slot, file_type);
-    let attribute_blocks = extra::check_block(state, slot)? + value_blocks;
+    let attribute_clusters = extra::check_block(state, slot)? + value_clusters;
     let mapped = check_map(state, slot, file_type, has_map)?;
-    fields::check_sizes(state, slot, file_type, &mapped, attribute_blocks);
-    owners::count(state, slot, mapped.blocks + attribute_blocks);
+    fields::check_sizes(state, slot, file_type, &mapped, attribute_clusters);
+    owners::count(state, slot, mapped.clusters + attribute_clusters);
     Ok(())
 }
 

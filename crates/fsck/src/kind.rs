@@ -127,6 +127,7 @@ problem_kinds! {
     339 InlineDataAndExtents Error "inode has the flags of contents within it and of extents"
     340 SpecialFileInline Note "special file has the flag of contents within its inode"
     341 QuotaInodeInvalid Error "inode of a quota file cannot be one"
+    342 ClustersWithoutExtents Error "inode maps single blocks, which bigalloc excludes"
 
     401 BlockOutOfRange Error "map names a block that no file can have"
     402 BlockClaimedTwice Error "block belongs to more than one file, or twice to one"
@@ -153,6 +154,7 @@ problem_kinds! {
     423 ExtentChecksum Error "checksum of the extent block is wrong"
     424 UnwrittenDirectory Error "directory has an unwritten extent"
     425 DirectoryTooLarge Error "directory has blocks beyond its maximum size"
+    426 ClusterMisaligned Error "extent does not have its place in the cluster of its part of the file"
 
     501 DirectoryCorrupt Error "entry's length cannot be right, and what follows it in the block is lost"
     502 DirectoryHole Error "directory has a hole"

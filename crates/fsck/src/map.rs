@@ -61,6 +61,10 @@ fn check_blocks(
     file_type: FileType,
 ) -> Result<Mapped, Error> {
     let mut mapped = Mapped::default();
+    let is_clustered = state.geometry.cluster_log > 0 && inode != RESIZE;
+    if is_clustered && words.iter().any(|word| *word != 0) {
+        state.problem(ProblemKind::ClustersWithoutExtents, Location::inode(inode));
+    }
     let (is_directory, is_symlink) = (
         file_type == FileType::Directory,
         file_type == FileType::Symlink,
@@ -96,7 +100,7 @@ fn check_blocks(
             state.report.add_found(kind, place, visit.block);
             return Next::Skip;
         }
-        mapped.blocks += 1;
+        mapped.clusters += 1;
         if is_claimed(state, inode, visit) {
             state.claim(visit.block);
         }

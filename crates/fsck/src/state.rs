@@ -65,9 +65,9 @@ pub(crate) struct State<'a> {
     pub(crate) metadata: BlockSet,
     /// Groups with an entry that leads to an inode of their uninitialised table.
     pub(crate) entered_groups: BTreeSet<u32>,
-    /// Blocks of files.
+    /// Clusters of files.
     pub(crate) claimed: BlockSet,
-    /// Blocks claimed while already in use.
+    /// Clusters claimed while already in use.
     pub(crate) claimed_twice: BlockSet,
     pub(crate) inodes: InodeStates,
     /// Directories, by ascending inode.
@@ -131,6 +131,7 @@ impl<'a> State<'a> {
                 (0, 0)
             };
         let blocks = || BlockSet::new(group_count, geometry.blocks_per_group);
+        let clusters = || BlockSet::new(group_count, geometry.clusters_per_group());
         let read_only = features.read_only_compatible;
         let with_checksum = ReadOnlyCompatible::METADATA_CSUM | ReadOnlyCompatible::UNINIT_BG;
         let has_checksums = read_only.contains(ReadOnlyCompatible::METADATA_CSUM);
@@ -146,8 +147,8 @@ impl<'a> State<'a> {
             copy,
             features,
             groups: Vec::with_capacity(group_count as usize),
-            claimed: blocks(),
-            claimed_twice: blocks(),
+            claimed: clusters(),
+            claimed_twice: clusters(),
             inodes: InodeStates::new(inode_count),
             directories: Vec::new(),
             directory_blocks: Vec::new(),
@@ -183,20 +184,33 @@ impl<'a> State<'a> {
         self.image.bytes(offset, self.geometry.block_bytes)
     }
 
-    /// Marks a block as used; the second time, as claimed twice.
+    /// Marks the cluster of a block as used; the second time, as claimed twice.
     #[inline]
     pub(crate) fn claim(&mut self, block: u64) {
         let place = self.geometry.place_of(block);
-        if self.metadata.contains(place) || !self.claimed.insert(place) {
-            self.claimed_twice.insert(place);
+        let cluster = self.geometry.cluster_at(place);
+        let is_metadata = match self.geometry.cluster_log {
+            0 => self.metadata.contains(place),
+            _ => self.has_metadata(cluster.0, cluster.1, cluster.1 + 1),
+        };
+        if is_metadata || !self.claimed.insert(cluster) {
+            self.claimed_twice.insert(cluster);
         }
     }
 
-    /// Marks the blocks of an extent as used, as [`State::claim`] does for one.
+    /// True if clusters of a group have metadata.
+    fn has_metadata(&self, group: u32, first: u32, end: u32) -> bool {
+        let log = self.geometry.cluster_log;
+        self.metadata.intersects(group, first << log, end << log)
+    }
+
+    /// Marks the clusters of an extent as used, as [`State::claim`] does for one.
     pub(crate) fn claim_run(&mut self, start: u64, count: u64) {
         let pieces = self.geometry.pieces(start, start + count);
+        let log = self.geometry.cluster_log;
         for (group, first, end) in pieces {
-            let is_free = !self.metadata.intersects(group, first, end)
+            let (first, end) = (first >> log, ((end - 1) >> log) + 1);
+            let is_free = !self.has_metadata(group, first, end)
                 && !self.claimed.intersects(group, first, end);
             if is_free {
                 self.claimed.insert_run(group, first, end);
@@ -204,7 +218,7 @@ impl<'a> State<'a> {
             }
             let first_block = self.geometry.first_block_of(group);
             for place in first..end {
-                self.claim(first_block + u64::from(place));
+                self.claim(first_block + (u64::from(place) << log));
             }
         }
     }

@@ -13,8 +13,10 @@ use crate::error::{Error, SuperblockFault};
 use crate::geometry::Geometry;
 use crate::image::Image;
 
-/// Minimum size of a group in blocks.
-const GROUP_BLOCKS_MIN: u32 = 8;
+/// Minimum size of a group in clusters.
+const GROUP_CLUSTERS_MIN: u32 = 8;
+/// Maximum `s_log_cluster_size`: clusters of 512 MiB.
+const LOG_CLUSTER_MAX: u32 = 19;
 /// Maximum block size in bytes.
 const BLOCK_BYTES_MAX: u32 = 65536;
 /// Maximum `s_log_groups_per_flex`.
@@ -60,11 +62,13 @@ pub(crate) fn find_copy(image: &mut Image<'_>, first: &Superblock) -> Option<Dec
         let block_bytes = disk::BLOCK_SIZE_MIN << log;
         (block_bytes, block_bytes * 8)
     });
-    said.flatten()
-        .into_iter()
+    let said = said.flatten();
+    said.into_iter()
         .chain(usual)
         .find_map(|(block_bytes, per_group)| {
-            let first_block = u64::from(block_bytes == disk::BLOCK_SIZE_MIN);
+            let has_large_clusters = said.is_some() && first.log_cluster_size.get() > 0;
+            let is_small = block_bytes == disk::BLOCK_SIZE_MIN;
+            let first_block = u64::from(is_small && !has_large_clusters);
             let block = first_block + u64::from(per_group);
             let raw = read(image, block * u64::from(block_bytes)).ok()?;
             let mut decoded = decode(raw).ok()?;
@@ -150,8 +154,8 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
     let block_bytes = raw.block_size().filter(|bytes| *bytes <= BLOCK_BYTES_MAX);
     let why = "blocks have 1 KiB to 64 KiB";
     let block_bytes = block_bytes.ok_or(bad("s_log_block_size", log, why))?;
-    within("s_log_cluster_size", raw.log_cluster_size.get(), log, log)?;
-    let first_block = u32::from(block_bytes == disk::BLOCK_SIZE_MIN);
+    let cluster_log = cluster_log(raw, features)?;
+    let first_block = u32::from(raw.log_cluster_size.get() == 0);
     within(
         "s_first_data_block",
         raw.first_data_block.get(),
@@ -163,21 +167,25 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
         let why = "less than it can be";
         return Err(bad64("s_blocks_count", block_count, why));
     }
+    if !block_count.is_multiple_of(1 << cluster_log) {
+        let why = "it is a multiple of the blocks of a cluster";
+        return Err(bad64("s_blocks_count", block_count, why));
+    }
     let blocks_per_group = raw.blocks_per_group.get();
     let bits = block_bytes * 8;
-    within(
-        "s_blocks_per_group",
-        blocks_per_group,
-        GROUP_BLOCKS_MIN,
-        bits,
-    )?;
-    if !blocks_per_group.is_multiple_of(8) {
+    let clusters = blocks_per_group >> cluster_log;
+    within("s_blocks_per_group", clusters, GROUP_CLUSTERS_MIN, bits)?;
+    if !clusters.is_multiple_of(8) {
         let why = "a group has a multiple of 8 blocks";
         return Err(bad("s_blocks_per_group", blocks_per_group, why));
     }
     let clusters_per_group = raw.clusters_per_group.get();
-    let (least, most) = (blocks_per_group, blocks_per_group);
-    within("s_clusters_per_group", clusters_per_group, least, most)?;
+    within(
+        "s_clusters_per_group",
+        clusters_per_group,
+        clusters,
+        clusters,
+    )?;
     let log = u32::from(raw.log_groups_per_flex);
     within("s_log_groups_per_flex", log, 0, LOG_GROUPS_PER_FLEX_MAX)?;
     let inode_bytes = u32::from(raw.inode_size());
@@ -202,6 +210,7 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
         block_bytes: block_bytes as usize,
         block_count,
         first_block: first_block.into(),
+        cluster_log,
         blocks_per_group,
         group_count,
         inodes_per_group,
@@ -221,6 +230,19 @@ fn geometry(raw: &Superblock, features: Features) -> Result<Geometry, Superblock
     }
     check_limits(raw, &geometry)?;
     Ok(geometry)
+}
+
+/// Returns the logarithm of the number of blocks in a cluster. Without `bigalloc` a cluster is a
+/// block.
+fn cluster_log(raw: &Superblock, features: Features) -> Result<u32, SuperblockFault> {
+    let (log, block_log) = (raw.log_cluster_size.get(), raw.log_block_size.get());
+    let words = features.read_only_compatible;
+    let most = match words.contains(ReadOnlyCompatible::BIGALLOC) {
+        true => LOG_CLUSTER_MAX,
+        false => block_log,
+    };
+    within("s_log_cluster_size", log, block_log, most)?;
+    Ok(log - block_log)
 }
 
 /// Returns the size of a group descriptor. Without `64bit` the stored size is not used, but it must

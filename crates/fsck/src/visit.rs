@@ -39,8 +39,10 @@ pub(crate) enum Next {
 /// The contents of a file's block map.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Mapped {
-    /// Number of blocks, with indirect and without bad blocks.
-    pub(crate) blocks: u64,
+    /// Number of clusters: those of data, and one for each block of the map. Without bad blocks.
+    pub(crate) clusters: u64,
+    /// The last mapped cluster of the file, and that of the device.
+    pub(crate) last_cluster: Option<(u64, u64)>,
     /// Last mapped file block.
     pub(crate) last: Option<u64>,
     /// Last mapped file block that is not unwritten.

@@ -20,18 +20,18 @@ const ATTRIBUTES_IN_INODE_MAX: usize = 60;
 pub struct Tally {
     /// Number of inodes, without the reserved ones.
     pub inodes: u64,
-    /// Number of blocks for data, block maps, directories and attributes.
+    /// Number of blocks, or clusters, for data, block maps, directories and attributes.
     pub blocks: u64,
     /// Bytes of data.
     pub bytes: u64,
 }
 
 impl Tally {
-    /// Counts a tree, in blocks of this size.
+    /// Counts a tree, in blocks of this size, or in the clusters by which blocks are allocated.
     ///
     /// # Errors
     /// Fails if the tree cannot be read.
-    pub fn of(origin: &Origin, block_bytes: u32) -> Result<Self> {
+    pub fn of(origin: &Origin, block_bytes: u32, cluster_bytes: u32) -> Result<Self> {
         let mut tally = Self::default();
         // Keyed by a hash, because the paths of an archive may be long and many.
         let mut names = BTreeMap::<u64, u64>::new();
@@ -44,22 +44,22 @@ impl Tally {
                 *names.entry(hash(&parent)).or_default() += bytes;
             }
             last.1 += ((size_of::<EntryHeader>() + name.len()).next_multiple_of(4)) as u64;
-            tally.add(node, u64::from(block_bytes));
+            tally.add(node, u64::from(block_bytes), u64::from(cluster_bytes));
         })?;
         *names.entry(hash(&last.0)).or_default() += last.1;
         for bytes in names.into_values() {
             // The first block also holds `.` and `..`; two more blocks allow for the index.
-            let room = u64::from(block_bytes) - 24;
+            let room = u64::from(cluster_bytes) - 24;
             let blocks = match bytes.div_ceil(room) {
                 0 | 1 => 1,
                 full => 2 + full * FILLED_PART,
             };
-            tally.blocks += with_map(blocks, u64::from(block_bytes)) - 1;
+            tally.blocks += with_map(blocks, u64::from(cluster_bytes)) - 1;
         }
         Ok(tally)
     }
 
-    fn add(&mut self, node: &Node, block_bytes: u64) {
+    fn add(&mut self, node: &Node, block_bytes: u64, cluster_bytes: u64) {
         if node.link_to.is_some() {
             return;
         }
@@ -75,13 +75,13 @@ impl Tally {
             let values = attributes.map(|(_, value)| value.len() as u64);
             self.inodes += node.attributes.len() as u64;
             self.blocks += values
-                .map(|bytes| with_map(bytes.div_ceil(block_bytes), block_bytes))
+                .map(|bytes| with_map(bytes.div_ceil(cluster_bytes), cluster_bytes))
                 .sum::<u64>();
         }
         self.blocks += match node.kind {
             FileKind::Regular => {
                 self.bytes += node.held;
-                with_map(node.held.div_ceil(block_bytes), block_bytes)
+                with_map(node.held.div_ceil(cluster_bytes), cluster_bytes)
             }
             // Each directory has at least one block; the rest is known when all names are.
             FileKind::Directory => 1,

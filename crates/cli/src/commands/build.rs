@@ -110,7 +110,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !BLOCK_BYTES_ALL.contains(&block_bytes) {
         bail!("-b {block_bytes}: blocks have 1024, 2048 or 4096 bytes");
     }
-    let tally = Tally::of(&origin, block_bytes)?;
+    let options = Options {
+        block_bytes: Some(block_bytes),
+        ..options
+    };
+    let tally = Tally::of(&origin, block_bytes, options.allocation_bytes())?;
     let wanted = arguments.size.as_deref().map(|text| {
         Size::parse(text)
             .map(|size| size.bytes())
@@ -126,7 +130,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         clamps: options.seconds.is_some(),
     };
     let options = Options {
-        block_bytes: Some(block_bytes),
         inode_count: Some(
             options
                 .inode_count
@@ -237,7 +240,10 @@ fn geometry(size_bytes: u64) -> block::Geometry {
 /// Returns the smallest size in bytes that holds the tree, the reserved blocks and the slack.
 fn size(options: &Options, tally: &Tally, slack_percent: u32) -> Result<u64> {
     let block_bytes = u64::from(options.block_bytes.unwrap_or(BLOCK_BYTES));
-    let needed = tally.blocks + tally.blocks * u64::from(slack_percent) / 100 + 16;
+    // The tree was counted in clusters, where blocks are allocated by them.
+    let in_unit = u64::from(options.allocation_bytes()) / block_bytes;
+    let units = tally.blocks + tally.blocks * u64::from(slack_percent) / 100 + 16;
+    let needed = units * in_unit;
     let inode_bytes = u64::from(options.inode_bytes.unwrap_or(128 + EXTRA_SIZE as u16));
     let tables = u64::from(options.inode_count.unwrap_or_default()) * inode_bytes / block_bytes;
     let mut blocks = needed + tables + 2048;

@@ -22,6 +22,9 @@ pub(crate) struct FormatArguments {
     /// Block size in bytes: 1024, 2048 or 4096.
     #[arg(short = 'b', value_name = "BYTES")]
     pub(super) block_bytes: Option<u32>,
+    /// Cluster size in bytes, with -O bigalloc: a power of two of blocks, 16 by default.
+    #[arg(short = 'C', value_name = "BYTES")]
+    cluster_bytes: Option<u32>,
     /// Number of bytes for each inode.
     #[arg(short = 'i', value_name = "BYTES")]
     bytes_per_inode: Option<u32>,
@@ -156,6 +159,7 @@ impl FormatArguments {
             },
             usage: self.usage,
             block_bytes: self.block_bytes,
+            cluster_bytes: self.cluster_bytes,
             blocks_per_group: self.blocks_per_group,
             bytes_per_inode: self.bytes_per_inode.or(defaults.bytes_per_inode),
             inode_count: self.inode_count,

@@ -163,6 +163,10 @@ fn text(device: &str, summary: &Summary) -> String {
     row("Features:", features_text(&summary.features));
     let (count, bytes) = (geometry.block_count, geometry.block_bytes);
     row("Blocks:", format!("{count} of {bytes} bytes"));
+    if geometry.cluster_log > 0 {
+        let bytes = geometry.block_bytes << geometry.cluster_log;
+        row("Clusters:", format!("of {bytes} bytes"));
+    }
     row("Reserved blocks:", summary.reserved_blocks.to_string());
     row("Free blocks:", summary.free_blocks.to_string());
     row(
@@ -190,6 +194,7 @@ fn to_json(summary: &Summary) -> serde_json::Value {
         "uuid": Uuid::from_bytes(summary.uuid).to_string(),
         "features": summary.features.names(),
         "block_bytes": geometry.block_bytes,
+        "cluster_bytes": geometry.block_bytes << geometry.cluster_log,
         "blocks": geometry.block_count,
         "reserved_blocks": summary.reserved_blocks,
         "free_blocks": summary.free_blocks,

@@ -174,7 +174,7 @@ fn a_directory_becomes_an_image_and_comes_back() {
     }
     let folder = prepared();
     let from = folder.path().join("tree");
-    for kind in ["ext2", "ext3", "ext4"] {
+    for kind in ["ext2", "ext3", "ext4", "ext4 -O bigalloc -C 16384"] {
         build(&folder, &format!("-F -t {kind} one.img tree"));
         assert_same(&folder, "one.img", &from);
         build(&folder, &format!("-F -t {kind} two.img tree"));

@@ -12,18 +12,24 @@ use crash::rule::Rule::{C2, C3, E0, E1, E2, E3, E4, E5, E6, E9, E10};
 use crash::rule::{RULES, Rule, RuleCounts};
 use crash::session::{Report, Session, Stop};
 use crash::setting::{
-    CELLS, CELLS_EXT4, CELLS_FAST, CELLS_INLINE, CELLS_MULTI_MOUNT, CELLS_QUOTA, Cell,
-    LOG_BLOCKS_EXT4_MIN, LOG_BLOCKS_QUOTA_MIN, NO_JOURNAL, Setting, all_cells,
+    CELLS, CELLS_CLUSTERED, CELLS_EXT4, CELLS_FAST, CELLS_INLINE, CELLS_MULTI_MOUNT, CELLS_QUOTA,
+    Cell, LOG_BLOCKS_EXT4_MIN, LOG_BLOCKS_QUOTA_MIN, NO_JOURNAL, Setting, all_cells,
 };
 use ext::Volume;
 
 /// Threads of each session.
 const THREADS: usize = 2;
 
-/// The cells of the short share: all, but for inodes with contents and quotas only an internal
-/// journal.
+/// The cells of the short share: all, but for inodes with contents, clusters and quotas only an
+/// internal journal.
 fn cells() -> Vec<Cell> {
-    let more = [CELLS_INLINE[0], CELLS_INLINE[4], CELLS_QUOTA[0]];
+    let more = [
+        CELLS_INLINE[0],
+        CELLS_INLINE[4],
+        CELLS_CLUSTERED[0],
+        CELLS_CLUSTERED[4],
+        CELLS_QUOTA[0],
+    ];
     [&CELLS[..], &CELLS_EXT4, &more].concat()
 }
 

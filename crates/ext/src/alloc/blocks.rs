@@ -16,6 +16,7 @@ use crate::cache::space::freed::FreedRun;
 use crate::cache::space::group::{BlockMap, Group};
 use crate::core::Core;
 use crate::core::handle::Handle;
+use crate::disk::cluster::{Cluster, ClusterRun};
 use crate::disk::geometry::NARROW_BLOCKS_MAX;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
@@ -25,12 +26,12 @@ use crate::tuning::Allocator;
 /// Damage of a bitmap that shows a file's block as free.
 const FREE_ALREADY: &str = "a block that is freed is free already";
 
-/// The blocks that an allocator proposes to take from a group.
+/// The clusters that an allocator proposes to take from a group.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
-    /// The blocks to allocate. Fewer are taken if the volume has fewer left.
+    /// The clusters to allocate. Fewer are taken if the volume has fewer left.
     pub(super) take: ClearRun,
-    /// End of the window that starts with the blocks to allocate; the end of those blocks if there
+    /// End of the window that starts with the clusters to allocate; the end of those if there
     /// is no window.
     pub(super) window_end: u32,
 }
@@ -49,20 +50,36 @@ impl Core {
         } else {
             self.block_goal(request.owner, request.place.is_some())
         };
-        if request.is_narrow && self.geometry().block_count > NARROW_BLOCKS_MAX {
+        let geometry = self.geometry();
+        if request.is_narrow && geometry.block_count > NARROW_BLOCKS_MAX {
             return self.allocate_narrow(handle, request, goal);
         }
-        match self.tuning.allocator {
-            Allocator::MultiBlock => self.allocate_multi_block(handle, request, goal),
-            Allocator::Windows => self.allocate_near(handle, request, goal),
+        // A goal within a cluster is behind blocks that have it.
+        let goal = Some(
+            goal.get()
+                .next_multiple_of(geometry.cluster_blocks().into()),
+        );
+        let goal = goal.filter(|goal| *goal < geometry.block_count);
+        let goal = geometry.cluster_of(goal.map_or(geometry.first_data_block, BlockNr::new));
+        let count_max = request.count_max.div_ceil(geometry.cluster_blocks());
+        let found = match self.tuning.allocator {
+            Allocator::MultiBlock => self.allocate_multi_block(handle, request, goal, count_max),
+            Allocator::Windows => self.allocate_near(handle, request.window, goal, count_max),
             Allocator::Forward => self.allocate_forward(handle, goal),
-        }
+        };
+        let run = geometry.blocks_of(found?);
+        Ok(Run {
+            count: run.count.min(request.count_max),
+            ..run
+        })
     }
 
-    /// Frees blocks. The caller has already forgotten their buffers or pages. They become
-    /// allocatable when the transaction is durable.
+    /// Frees the clusters of blocks, none of which is in use any more. The caller has already
+    /// forgotten the buffers or pages of the blocks. They become allocatable when the transaction
+    /// is durable.
     pub(crate) fn free_blocks(&self, handle: &mut Handle<'_>, run: Run) -> Result<()> {
-        if !self.is_data_run(run) {
+        let clusters = self.geometry().clusters_of(run);
+        if !self.is_data_run(self.geometry().blocks_of(clusters)) {
             let group = if self.geometry().contains(run.first) {
                 self.geometry().group_of_block(run.first).0
             } else {
@@ -92,18 +109,32 @@ impl Core {
     /// allocated again at once: their buffers are forgotten first, so that the new owner finds no
     /// old buffer and keeps its own.
     pub(crate) fn free_buffered(&self, handle: &mut Handle<'_>, run: Run) -> Result<()> {
+        self.free_buffered_in(handle, run, run)
+    }
+
+    /// Frees the clusters of `freed`, and forgets the buffers of `run`: blocks that a file gives up
+    /// while it keeps others of their clusters.
+    pub(crate) fn free_buffered_in(
+        &self,
+        handle: &mut Handle<'_>,
+        run: Run,
+        freed: Run,
+    ) -> Result<()> {
         let forget = |handle: &mut Handle<'_>| {
             (0..u64::from(run.count)).try_for_each(|step| handle.forget(run.first + step))
         };
+        if freed.count == 0 {
+            return forget(handle);
+        }
         let has_journal = self.journal.is_some() && !rt::mutant!("free/forgotten-before-freed");
         if has_journal || rt::mutant!("free/map-block-forgotten-late") {
-            self.free_blocks(handle, run)?;
+            self.free_blocks(handle, freed)?;
             return forget(handle);
         }
         let is_checked = !rt::mutant!("free/forgotten-before-freed");
-        let _held = is_checked.then(|| self.check_parts(run)).transpose()?;
+        let _held = is_checked.then(|| self.check_parts(freed)).transpose()?;
         forget(handle)?;
-        self.free_blocks(handle, run)
+        self.free_blocks(handle, freed)
     }
 
     /// Checks that every part of an extent can be freed, before any part is. Returns the bitmaps,
@@ -121,8 +152,7 @@ impl Core {
                 }
             };
             if !map.taken.all_set(start, count) && self.options.on_error != OnError::Continue {
-                let number = group.first.get() + u64::from(start);
-                let damage = group.damage(number, FREE_ALREADY);
+                let damage = group.damage(group.block_number(start), FREE_ALREADY);
                 drop(maps);
                 return Err(self.damaged(damage));
             }
@@ -132,15 +162,15 @@ impl Core {
         Ok(held)
     }
 
-    /// Allocates the blocks that the plan proposes in one group. Returns `None` if the group has no
-    /// free block or the plan proposes none.
+    /// Allocates the clusters that the plan proposes in one group. Returns `None` if the group has
+    /// no free cluster or the plan proposes none. Also returns the index of the end of the window.
     pub(super) fn allocate_in(
         &self,
         handle: &mut Handle<'_>,
         group: &Group,
         plan: &mut dyn FnMut(&BlockMap) -> Option<Plan>,
-    ) -> Result<Option<(Run, u32)>> {
-        if group.usable_blocks.load(Ordering::Relaxed) == 0 {
+    ) -> Result<Option<(ClusterRun, u32)>> {
+        if group.usable_clusters.load(Ordering::Relaxed) == 0 {
             return Ok(None);
         }
         let bitmap = self.block_bitmap(group)?;
@@ -178,7 +208,7 @@ impl Core {
                 drop(bytes);
                 drop(maps);
                 self.space.unclaim(count);
-                let number = group.first.get() + u64::from(start);
+                let number = group.block_number(start);
                 let damage = group.damage(number, "a block to allocate is marked taken");
                 return Err(self.damaged(damage));
             }
@@ -189,17 +219,21 @@ impl Core {
             map.reserved.unset(start, count);
             map.reserved
                 .set(start + count, plan.window_end.saturating_sub(start + count));
-            group.usable_blocks.fetch_sub(count, Ordering::Relaxed);
-            group.free_blocks.fetch_sub(count, Ordering::Relaxed);
+            group.usable_clusters.fetch_sub(count, Ordering::Relaxed);
+            group.free_clusters.fetch_sub(count, Ordering::Relaxed);
             self.space
-                .free_blocks
+                .free_clusters
                 .fetch_sub(u64::from(count), Ordering::Relaxed);
             group.store(&mut handle.write(descriptor)?, sum);
-            let run = Run {
-                first: group.first + u64::from(start),
+            let run = ClusterRun {
+                first: group.cluster(start),
                 count,
             };
-            debug_assert!(self.is_data_run(run), "{run:?} of the volume's own blocks");
+            let blocks = self.geometry().blocks_of(run);
+            debug_assert!(
+                self.is_data_run(blocks),
+                "{run:?} of the volume's own blocks"
+            );
             return Ok(Some((run, plan.window_end.max(start + count))));
         }
     }
@@ -245,8 +279,7 @@ impl Core {
         if !map.taken.all_set(start, count) || !bitmap::clear_in_bytes(&mut bytes, start, count) {
             drop(bytes);
             drop(maps);
-            let number = group.first.get() + u64::from(start);
-            let damage = group.damage(number, FREE_ALREADY);
+            let damage = group.damage(group.block_number(start), FREE_ALREADY);
             let error = self.damaged(damage);
             // With `errors=continue` the blocks stay as they are and the operation continues.
             return if self.options.on_error == OnError::Continue {
@@ -266,9 +299,9 @@ impl Core {
             self.discard(&[run]);
         }
         map.marked.unset(start, count);
-        group.free_blocks.fetch_add(count, Ordering::Relaxed);
+        group.free_clusters.fetch_add(count, Ordering::Relaxed);
         self.space
-            .free_blocks
+            .free_clusters
             .fetch_add(u64::from(count), Ordering::Relaxed);
         group.store(&mut handle.write(descriptor)?, sum);
         let freed_by = handle.tid();
@@ -284,17 +317,17 @@ impl Core {
             None => {
                 map.taken.unset(start, count);
                 group.note_free(map, start, count);
-                group.usable_blocks.fetch_add(count, Ordering::Relaxed);
+                group.usable_clusters.fetch_add(count, Ordering::Relaxed);
                 self.space.unclaim(count);
             }
         }
         Ok(())
     }
 
-    /// Returns every group once, starting with the group of a block, and the block's index in that
-    /// group.
-    pub(super) fn groups_from(&self, goal: BlockNr) -> (impl Iterator<Item = &Group>, u32) {
-        let (first, index) = self.geometry().group_of_block(goal);
+    /// Returns every group once, starting with the group of a cluster, and the cluster's index in
+    /// that group.
+    pub(super) fn groups_from(&self, goal: Cluster) -> (impl Iterator<Item = &Group>, u32) {
+        let (first, index) = self.geometry().group_of_cluster(goal);
         let (before, behind) = self.space.groups().split_at(first.index());
         (behind.iter().chain(before), index)
     }

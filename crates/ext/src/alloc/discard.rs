@@ -23,9 +23,10 @@ use crate::cache::space::bitmap::View;
 use crate::cache::space::freed::FreedRun;
 use crate::cache::space::group::Group;
 use crate::core::Core;
+use crate::disk::cluster::ClusterRun;
 use crate::error::Result;
 
-/// Number of blocks that a trim withholds from allocation at a time.
+/// Number of clusters that a trim withholds from allocation at a time.
 const TRIMMED_AT_A_TIME: u32 = 4096;
 
 /// Delay of the mutant that discards blocks in use again, in milliseconds.
@@ -66,17 +67,19 @@ impl Core {
         self.check_writable()?;
         crate::writeback::sync_all(self)?;
         self.give_up_small();
+        let log = self.geometry().cluster_log;
+        let least = blocks_min.div_ceil(1 << log);
         let mut discarded = 0;
         for nr in self.geometry().groups() {
             let group = self.space.group(nr);
             let mut from = 0;
-            while let Some(run) = self.keep_free_run(group, from, blocks_min)? {
+            while let Some(run) = self.keep_free_run(group, from, least)? {
                 from = run.start + run.count;
                 let done = self.device.discard(&[self.bytes_of(run)]);
                 group.release(run.start, run.count);
                 self.space.unclaim(run.count);
                 done?;
-                discarded += u64::from(run.count);
+                discarded += u64::from(run.count) << log;
             }
         }
         Ok(discarded)
@@ -84,7 +87,7 @@ impl Core {
 
     /// Finds the next free extent of a group that no window covers, and counts it as taken until it
     /// is released.
-    fn keep_free_run(&self, group: &Group, from: u32, blocks_min: u32) -> Result<Option<FreedRun>> {
+    fn keep_free_run(&self, group: &Group, from: u32, least: u32) -> Result<Option<FreedRun>> {
         let bitmap = self.block_bitmap(group)?;
         let mut maps = group.maps.lock();
         let map = match group.blocks(&mut maps, &bitmap, self.space.zones()) {
@@ -99,14 +102,14 @@ impl Core {
             avoided: Some(&map.reserved),
         };
         let mut at = from;
-        while let Some(start) = view.first_clear(at, group.block_count) {
-            let whole = view.run_length(start, group.block_count - start);
+        while let Some(start) = view.first_clear(at, group.cluster_count) {
+            let whole = view.run_length(start, group.cluster_count - start);
             at = start + whole;
             let count = whole.min(TRIMMED_AT_A_TIME);
             // An extent that starts where the last part ended is the rest of one that was long
             // enough.
             let is_rest = start == from && from > 0;
-            if whole < blocks_min && !is_rest {
+            if whole < least && !is_rest {
                 continue;
             }
             let claimed = self.space.claim(count, true);
@@ -115,7 +118,7 @@ impl Core {
                 continue;
             }
             map.taken.set(start, count);
-            group.usable_blocks.fetch_sub(count, Ordering::Relaxed);
+            group.usable_clusters.fetch_sub(count, Ordering::Relaxed);
             return Ok(Some(FreedRun {
                 group: group.nr,
                 start,
@@ -125,10 +128,13 @@ impl Core {
         Ok(None)
     }
 
-    /// Returns the byte range of blocks of a group.
+    /// Returns the byte range of clusters of a group.
     fn bytes_of(&self, run: FreedRun) -> Range<u64> {
-        let first = self.space.group(run.group).first + u64::from(run.start);
-        self.geometry().byte_offset(first)
-            ..self.geometry().byte_offset(first + u64::from(run.count))
+        let geometry = self.geometry();
+        let blocks = geometry.blocks_of(ClusterRun {
+            first: self.space.group(run.group).cluster(run.start),
+            count: run.count,
+        });
+        geometry.byte_offset(blocks.first)..geometry.byte_offset(blocks.end())
     }
 }

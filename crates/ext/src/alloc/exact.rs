@@ -7,13 +7,14 @@ use rt::atomic::Ordering;
 use crate::cache::space::bitmap;
 use crate::core::Core;
 use crate::core::handle::Handle;
+use crate::disk::cluster::ClusterRun;
 use crate::disk::group::BitmapSums;
 use crate::disk::metadata::Kind;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 
 impl Core {
-    /// Marks the blocks of an extent that are free as taken. Returns these.
+    /// Marks the clusters of an extent that are free as taken. Returns their blocks.
     ///
     /// # Errors
     /// - [`Error::NoSpace`] if the counts of the volume have no room for them.
@@ -46,23 +47,23 @@ impl Core {
                 drop(bytes);
                 map.marked.set(first, length);
                 map.taken.set(first, length);
-                group.usable_blocks.fetch_sub(length, Ordering::Relaxed);
-                group.free_blocks.fetch_sub(length, Ordering::Relaxed);
+                group.usable_clusters.fetch_sub(length, Ordering::Relaxed);
+                group.free_clusters.fetch_sub(length, Ordering::Relaxed);
                 self.space
-                    .free_blocks
+                    .free_clusters
                     .fetch_sub(u64::from(length), Ordering::Relaxed);
                 group.store(&mut handle.write(descriptor)?, sum);
-                taken.push(Run {
-                    first: group.first + u64::from(first),
+                taken.push(self.geometry().blocks_of(ClusterRun {
+                    first: group.cluster(first),
                     count: length,
-                });
+                }));
                 from = first + length;
             }
         }
         Ok(taken)
     }
 
-    /// Frees the blocks of an extent that are taken, and forgets their buffers.
+    /// Frees the clusters of an extent that are taken, and forgets the buffers of their blocks.
     pub(crate) fn release_blocks(&self, handle: &mut Handle<'_>, run: Run) -> Result<()> {
         for (group, start, count) in self.parts(run) {
             let bitmap = self.block_bitmap(group)?;
@@ -82,10 +83,10 @@ impl Core {
                     .unwrap_or(end);
                 drop(maps);
                 if is_taken {
-                    let part = Run {
-                        first: group.first + u64::from(from),
+                    let part = self.geometry().blocks_of(ClusterRun {
+                        first: group.cluster(from),
                         count: to - from,
-                    };
+                    });
                     self.free_buffered(handle, part)?;
                 }
                 from = to;

@@ -17,9 +17,8 @@ use crate::cache::space::bitmap::ClearRun;
 use crate::cache::space::group::BlockMap;
 use crate::core::Core;
 use crate::core::handle::Handle;
-use crate::disk::run::Run;
+use crate::disk::cluster::{Cluster, ClusterRun};
 use crate::error::{Error, Result};
-use layout::BlockNr;
 
 /// Number of blocks in the neighbourhood of a goal, which are tried one by one.
 const NEIGHBOURHOOD: u32 = 64;
@@ -27,8 +26,12 @@ const NEIGHBOURHOOD: u32 = 64;
 const BACK_MAX: u32 = 7;
 
 impl Core {
-    /// Allocates one block at the goal or after it.
-    pub(super) fn allocate_forward(&self, handle: &mut Handle<'_>, goal: BlockNr) -> Result<Run> {
+    /// Allocates one cluster at the goal or after it.
+    pub(super) fn allocate_forward(
+        &self,
+        handle: &mut Handle<'_>,
+        goal: Cluster,
+    ) -> Result<ClusterRun> {
         let (groups, index) = self.groups_from(goal);
         let first = groups
             .enumerate()

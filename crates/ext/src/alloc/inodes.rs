@@ -39,7 +39,7 @@ const DIRECTORY_SHARE: u32 = 16;
 /// Averages over all groups.
 struct Average {
     free_inodes: u32,
-    free_blocks: u32,
+    free_clusters: u32,
     directories: u32,
 }
 
@@ -288,7 +288,7 @@ impl Core {
         let (home, _) = self.geometry().group_of_inode(parent);
         let is_good = |group: &GroupNr| {
             let group = self.space.group(*group);
-            load(&group.free_inodes) > 0 && load(&group.usable_blocks) >= blocks_min
+            load(&group.free_inodes) > 0 && load(&group.usable_clusters) >= blocks_min
         };
         if is_good(&home) {
             return Some(home);
@@ -312,7 +312,7 @@ impl Core {
             free > 0 && free >= average
         });
         // Among equals the first group wins.
-        let key = |group: &&Group| (load(&group.usable_blocks), core::cmp::Reverse(group.nr));
+        let key = |group: &&Group| (load(&group.usable_clusters), core::cmp::Reverse(group.nr));
         with_room.max_by_key(key).map(|group| group.nr)
     }
 
@@ -322,7 +322,7 @@ impl Core {
             let free_inodes = load(&group.free_inodes);
             free_inodes > 0
                 && free_inodes >= average.free_inodes
-                && load(&group.usable_blocks) >= average.free_blocks
+                && load(&group.usable_clusters) >= average.free_clusters
         };
         let (home, _) = self.geometry().group_of_inode(parent);
         if parent == InodeNr::ROOT {
@@ -342,8 +342,8 @@ impl Core {
             .free_inodes
             .saturating_sub(self.geometry().inodes_per_group / CROWDED_SHARE);
         let blocks_min = average
-            .free_blocks
-            .saturating_sub(self.geometry().blocks_per_group / CROWDED_SHARE);
+            .free_clusters
+            .saturating_sub(self.geometry().clusters_per_group() / CROWDED_SHARE);
         let directories_max =
             average.directories + self.geometry().inodes_per_group / DIRECTORY_SHARE;
         let (before, behind) = self.space.groups().split_at(home.index());
@@ -353,7 +353,7 @@ impl Core {
             load(&group.directories) < directories_max
                 && free_inodes > 0
                 && free_inodes >= inodes_min
-                && load(&group.usable_blocks) >= blocks_min
+                && load(&group.usable_clusters) >= blocks_min
         };
         near()
             .find(is_uncrowded)
@@ -366,7 +366,7 @@ impl Core {
         let mean = |total: &rt::atomic::AtomicU64| (total.load(Ordering::Relaxed) / count) as u32;
         Average {
             free_inodes: mean(&self.space.free_inodes),
-            free_blocks: mean(&self.space.usable_blocks),
+            free_clusters: mean(&self.space.usable_clusters),
             directories: mean(&self.space.directories),
         }
     }

@@ -1,6 +1,7 @@
 //! The allocator of the `MultiBlock` profile: extents as long as a file needs.
 //!
-//! A request is answered by one extent if there is one. The caller says where the blocks lie in
+//! All lengths and places here are in clusters, which without `bigalloc` are blocks. A request is
+//! answered by one extent if there is one. The caller says where the blocks lie in
 //! their file ([`FilePlace`]), from which follows the length to look for
 //! ([`Wanted`](wanted::Wanted)): a file that grows gets a window that ends at a power of two of its
 //! size, and a file of at most 64 KiB a part of the locality group of its flex group
@@ -28,7 +29,6 @@
 mod fit;
 mod wanted;
 
-use layout::BlockNr;
 use rt::atomic::Ordering;
 
 use super::blocks::Plan;
@@ -38,7 +38,8 @@ use crate::cache::space::bitmap::ClearRun;
 use crate::cache::space::group::{BlockMap, Group};
 use crate::core::Core;
 use crate::core::handle::Handle;
-use crate::disk::run::Run;
+use crate::disk::cluster::{Cluster, ClusterRun};
+use crate::disk::geometry::Geometry;
 use crate::error::{Error, Result};
 use fit::Fit;
 use wanted::Wanted;
@@ -52,15 +53,16 @@ impl Core {
         &self,
         handle: &mut Handle<'_>,
         request: &BlockRequest<'_>,
-        goal: BlockNr,
-    ) -> Result<Run> {
+        goal: Cluster,
+        count: u32,
+    ) -> Result<ClusterRun> {
         let Some(slot) = request.window else {
-            let wanted = Wanted::near(request.count_max);
+            let wanted = Wanted::near(count);
             return self.search(handle, goal, &wanted).map(|(run, _)| run);
         };
         // The window is taken out of its slot meanwhile: a thread that discards it now finds none.
         let mut window = core::mem::take(&mut *slot.lock());
-        let result = self.allocate_for_file(handle, request, goal, &mut window);
+        let result = self.allocate_for_file(handle, request, (goal, count), &mut window);
         *slot.lock() = window;
         result
     }
@@ -69,16 +71,18 @@ impl Core {
         &self,
         handle: &mut Handle<'_>,
         request: &BlockRequest<'_>,
-        goal: BlockNr,
+        (goal, count): (Cluster, u32),
         window: &mut Window,
-    ) -> Result<Run> {
-        let count = request.count_max;
+    ) -> Result<ClusterRun> {
         if window.count > 0
             && let Some(run) = self.allocate_from_window(handle, count, goal, window)?
         {
             return Ok(run);
         }
-        let place = match request.place {
+        let place = request
+            .place
+            .map(|place| place.in_clusters(self.geometry()));
+        let place = match place {
             Some(place) if place.is_at_end(count) => place,
             place => {
                 // Blocks amid a file or of its block map: the window waits for the end of the file.
@@ -91,7 +95,8 @@ impl Core {
         };
         self.space.unreserve(&core::mem::take(window));
         let is_final = place.is_final || self.options.is_being_made;
-        let wanted = Wanted::of(place, count, is_final, self.geometry().block_bytes);
+        let cluster_bytes = self.cluster_bytes();
+        let wanted = Wanted::of(place, count, is_final, cluster_bytes);
         let (group, _) = self.geometry().group_of_inode(request.owner);
         let flex = self.space.areas().flex_of(group);
         // What follows the last blocks of a file is the end of the locality group, if no other file
@@ -125,11 +130,11 @@ impl Core {
         &self,
         handle: &mut Handle<'_>,
         flex: u32,
-        goal: BlockNr,
+        goal: Cluster,
         wanted: &Wanted,
         window: &mut Window,
-    ) -> Result<Run> {
-        let area = SMALL_AREA_BYTES / self.geometry().block_bytes;
+    ) -> Result<ClusterRun> {
+        let area = (SMALL_AREA_BYTES / self.cluster_bytes()).max(1);
         let (run, end) = self.search(handle, goal, &wanted.with_length(area))?;
         let own_end = (run.first + u64::from(wanted.length))
             .min(end)
@@ -151,10 +156,10 @@ impl Core {
     fn search(
         &self,
         handle: &mut Handle<'_>,
-        goal: BlockNr,
+        goal: Cluster,
         wanted: &Wanted,
-    ) -> Result<(Run, BlockNr)> {
-        let (home, index) = self.geometry().group_of_block(goal);
+    ) -> Result<(ClusterRun, Cluster)> {
+        let (home, index) = self.geometry().group_of_cluster(goal);
         if wanted.continues {
             let group = self.space.group(home);
             let plan = &mut |map: &BlockMap| {
@@ -192,9 +197,9 @@ impl Core {
     fn search_all(
         &self,
         handle: &mut Handle<'_>,
-        goal: BlockNr,
+        goal: Cluster,
         wanted: &Wanted,
-    ) -> Result<Option<(Run, BlockNr)>> {
+    ) -> Result<Option<(ClusterRun, Cluster)>> {
         let mut least = wanted.length;
         loop {
             let (groups, _) = self.groups_from(goal);
@@ -216,10 +221,10 @@ impl Core {
         &self,
         handle: &mut Handle<'_>,
         groups: impl Iterator<Item = &'g Group>,
-        goal: BlockNr,
+        goal: Cluster,
         wanted: &Wanted,
         least: u32,
-    ) -> Result<Option<(Run, BlockNr)>> {
+    ) -> Result<Option<(ClusterRun, Cluster)>> {
         for group in groups.filter(|group| group.longest_max() >= least) {
             let fit = self.fit(group, goal, wanted, least);
             let plan = &mut |map: &BlockMap| match fit.find(map.open()) {
@@ -240,9 +245,9 @@ impl Core {
     fn search_windows(
         &self,
         handle: &mut Handle<'_>,
-        goal: BlockNr,
+        goal: Cluster,
         wanted: &Wanted,
-    ) -> Result<(Run, BlockNr)> {
+    ) -> Result<(ClusterRun, Cluster)> {
         let exact = Wanted::exact(wanted.count, false);
         let (groups, _) = self.groups_from(goal);
         for group in groups {
@@ -259,8 +264,8 @@ impl Core {
     }
 
     /// Returns the search within a group.
-    fn fit(&self, group: &Group, goal: BlockNr, wanted: &Wanted, least: u32) -> Fit {
-        let (home, index) = self.geometry().group_of_block(goal);
+    fn fit(&self, group: &Group, goal: Cluster, wanted: &Wanted, least: u32) -> Fit {
+        let (home, index) = self.geometry().group_of_cluster(goal);
         let from = match group.nr == home {
             true => index,
             false => group.goal_index(),
@@ -269,9 +274,14 @@ impl Core {
             from,
             lengths: wanted.lengths(least),
             is_first: wanted.is_first_fit,
-            first_block: group.first.get(),
-            stripe: u64::from(self.space.areas().stripe_blocks),
+            first: group.first_cluster.get(),
+            stripe: u64::from(self.space.areas().stripe),
         }
+    }
+
+    /// Returns the size of a cluster in bytes.
+    fn cluster_bytes(&self) -> u32 {
+        self.geometry().block_bytes << self.geometry().cluster_log
     }
 
     fn take(
@@ -280,13 +290,13 @@ impl Core {
         group: &Group,
         wanted: &Wanted,
         plan: &mut dyn FnMut(&BlockMap) -> Option<Plan>,
-    ) -> Result<Option<(Run, BlockNr)>> {
+    ) -> Result<Option<(ClusterRun, Cluster)>> {
         let found = self.allocate_in(handle, group, plan)?;
         Ok(found.map(|(run, window_end)| {
             if !wanted.is_first_fit {
                 group.note_goal(window_end);
             }
-            (run, group.first + u64::from(window_end))
+            (run, group.cluster(window_end))
         }))
     }
 
@@ -305,13 +315,22 @@ impl Core {
 }
 
 impl FilePlace {
-    /// Returns true if `count` blocks there reach the end of the file.
+    /// Returns the place in clusters.
+    fn in_clusters(self, geometry: &Geometry) -> Self {
+        Self {
+            from: self.from >> geometry.cluster_log,
+            size_blocks: self.size_blocks.div_ceil(geometry.cluster_blocks().into()),
+            ..self
+        }
+    }
+
+    /// Returns true if `count` clusters there reach the end of the file.
     fn is_at_end(&self, count: u32) -> bool {
         self.from + u64::from(count) >= self.size_blocks
     }
 }
 
-fn window_between(first: BlockNr, end: BlockNr) -> Window {
+fn window_between(first: Cluster, end: Cluster) -> Window {
     Window {
         first,
         count: (end.get() - first.get()) as u32,

@@ -28,7 +28,7 @@ const DIRECTORY_SHARE: u64 = 16;
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     free_inodes: u64,
-    free_blocks: u64,
+    free_clusters: u64,
     directories: u64,
 }
 
@@ -42,7 +42,7 @@ impl Core {
             let counts = self.counts_of_flex_group(*flex);
             counts.free_inodes > 0
                 && counts.free_inodes >= average.free_inodes
-                && counts.free_blocks >= average.free_blocks
+                && counts.free_clusters >= average.free_clusters
         };
         if parent == InodeNr::ROOT {
             let chance = if self.options.is_being_made {
@@ -64,17 +64,19 @@ impl Core {
         let geometry = self.geometry();
         let groups = u64::from(self.space.areas().flex_groups().min(geometry.group_count));
         let inodes = u64::from(geometry.inodes_per_group) * groups;
-        let blocks = u64::from(geometry.blocks_per_group) * groups;
+        let clusters = u64::from(geometry.clusters_per_group()) * groups;
         let least = Counts {
             free_inodes: average.free_inodes.saturating_sub(inodes / CROWDED_SHARE),
-            free_blocks: average.free_blocks.saturating_sub(blocks / CROWDED_SHARE),
+            free_clusters: average
+                .free_clusters
+                .saturating_sub(clusters / CROWDED_SHARE),
             directories: average.directories + inodes / DIRECTORY_SHARE,
         };
         let is_uncrowded = |flex: &u32| {
             let counts = self.counts_of_flex_group(*flex);
             counts.free_inodes > 0
                 && counts.free_inodes >= least.free_inodes
-                && counts.free_blocks >= least.free_blocks
+                && counts.free_clusters >= least.free_clusters
                 && counts.directories < least.directories
         };
         let start = self.space.areas().flex_of(home);
@@ -109,7 +111,8 @@ impl Core {
         let groups = &self.space.groups()[self.space.areas().groups_of(flex)];
         let add = |sum: Counts, group: &Group| Counts {
             free_inodes: sum.free_inodes + u64::from(group.free_inodes.load(Ordering::Relaxed)),
-            free_blocks: sum.free_blocks + u64::from(group.usable_blocks.load(Ordering::Relaxed)),
+            free_clusters: sum.free_clusters
+                + u64::from(group.usable_clusters.load(Ordering::Relaxed)),
             directories: sum.directories + u64::from(group.directories.load(Ordering::Relaxed)),
         };
         groups.iter().fold(Counts::default(), add)
@@ -120,7 +123,7 @@ impl Core {
         let mean = |total: &rt::atomic::AtomicU64| total.load(Ordering::Relaxed) / count;
         Counts {
             free_inodes: mean(&self.space.free_inodes),
-            free_blocks: mean(&self.space.usable_blocks),
+            free_clusters: mean(&self.space.usable_clusters),
             directories: mean(&self.space.directories),
         }
     }

@@ -257,7 +257,7 @@ fn files_that_grow_in_turns_do_not_interleave() {
 }
 
 fn load_usable(group: &Group) -> u32 {
-    group.usable_blocks.load(Ordering::Relaxed)
+    group.usable_clusters.load(Ordering::Relaxed)
 }
 
 #[test]

@@ -13,18 +13,17 @@
 //! 3. all groups, for any extent outside of windows;
 //! 4. all groups, for any extent.
 
+use rt::Mutex;
 use rt::atomic::Ordering;
 
-use super::BlockRequest;
 use super::blocks::Plan;
 use crate::cache::space::Window;
 use crate::cache::space::bitmap::{ClearRun, View};
 use crate::cache::space::group::{BlockMap, Group};
 use crate::core::Core;
 use crate::core::handle::Handle;
-use crate::disk::run::Run;
+use crate::disk::cluster::{Cluster, ClusterRun};
 use crate::error::{Error, Result};
-use layout::BlockNr;
 
 /// Number of blocks in a file's first window.
 const WINDOW_MIN: u32 = 8;
@@ -38,17 +37,18 @@ impl Core {
     pub(super) fn allocate_near(
         &self,
         handle: &mut Handle<'_>,
-        request: &BlockRequest<'_>,
-        goal: BlockNr,
-    ) -> Result<Run> {
+        window: Option<&Mutex<Window>>,
+        goal: Cluster,
+        count_max: u32,
+    ) -> Result<ClusterRun> {
         // The window is taken out of its slot meanwhile: a thread that discards it now finds none.
-        let Some(slot) = request.window else {
+        let Some(slot) = window else {
             return self
-                .allocate_new(handle, request.count_max, 0, goal)
+                .allocate_new(handle, count_max, 0, goal)
                 .map(|(run, _)| run);
         };
         let mut window = core::mem::take(&mut *slot.lock());
-        let result = self.allocate_windowed(handle, request.count_max, goal, &mut window);
+        let result = self.allocate_windowed(handle, count_max, goal, &mut window);
         *slot.lock() = window;
         result
     }
@@ -57,9 +57,9 @@ impl Core {
         &self,
         handle: &mut Handle<'_>,
         count_max: u32,
-        goal: BlockNr,
+        goal: Cluster,
         window: &mut Window,
-    ) -> Result<Run> {
+    ) -> Result<ClusterRun> {
         if window.count > 0 {
             if let Some(run) = self.allocate_from_window(handle, count_max, goal, window)? {
                 return Ok(run);
@@ -84,14 +84,14 @@ impl Core {
         &self,
         handle: &mut Handle<'_>,
         count_max: u32,
-        goal: BlockNr,
+        goal: Cluster,
         window: &mut Window,
-    ) -> Result<Option<Run>> {
+    ) -> Result<Option<ClusterRun>> {
         let end = window.first + u64::from(window.count);
         if goal < window.first || goal >= end {
             return Ok(None);
         }
-        let (group, first) = self.geometry().group_of_block(window.first);
+        let (group, first) = self.geometry().group_of_cluster(window.first);
         let group = self.space.group(group);
         let from = first + (goal.get() - window.first.get()) as u32;
         let window_end = first + window.count;
@@ -124,7 +124,7 @@ impl Core {
         let Some((run, _)) = taken else {
             return Ok(None);
         };
-        let start = (run.first.get() - group.first.get()) as u32;
+        let start = (run.first.get() - group.first_cluster.get()) as u32;
         if start > first {
             group.unreserve(first, start - first);
         }
@@ -136,15 +136,15 @@ impl Core {
         Ok(Some(run))
     }
 
-    /// Allocates elsewhere, and creates a window of `length` blocks there unless `length` is 0.
+    /// Allocates elsewhere, and creates a window of `length` clusters there unless `length` is 0.
     /// Also returns the end of the window.
     fn allocate_new(
         &self,
         handle: &mut Handle<'_>,
         count_max: u32,
         length: u32,
-        goal: BlockNr,
-    ) -> Result<(Run, BlockNr)> {
+        goal: Cluster,
+    ) -> Result<(ClusterRun, Cluster)> {
         let wanted = count_max.clamp(length.clamp(1, WINDOW_MIN), WINDOW_MAX);
         let (groups, index) = self.groups_from(goal);
         for (distance, group) in groups.take(NEAR_GROUPS).enumerate() {
@@ -153,7 +153,7 @@ impl Core {
             } else {
                 group.goal_index()
             };
-            let room = group.usable_blocks.load(Ordering::Relaxed);
+            let room = group.usable_clusters.load(Ordering::Relaxed);
             if room < wanted {
                 continue;
             }
@@ -201,13 +201,13 @@ impl Core {
         group: &Group,
         length: u32,
         plan: &mut dyn FnMut(&BlockMap) -> Option<Plan>,
-    ) -> Result<Option<(Run, BlockNr)>> {
+    ) -> Result<Option<(ClusterRun, Cluster)>> {
         let found = self.allocate_in(handle, group, plan)?;
         Ok(found.map(|(run, window_end)| {
             if length > 0 {
                 group.note_goal(window_end);
             }
-            (run, group.first + u64::from(window_end))
+            (run, group.cluster(window_end))
         }))
     }
 }

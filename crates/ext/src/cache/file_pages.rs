@@ -15,6 +15,7 @@ use super::folio::{Backing, FOLIO_PAGES, Folios, Slot};
 use super::page_counts::PageCounts;
 use super::read_ahead::{Streams, Windows};
 pub(crate) use delayed::Delayed;
+use delayed::Dropped;
 use dirty_folios::DirtyFolios;
 pub(crate) use which::Which;
 
@@ -227,6 +228,7 @@ impl Inner {
         dirt: Option<Dirt>,
         change: impl FnOnce(Option<Arc<Block>>) -> Arc<Block>,
     ) -> Arc<Block> {
+        let pieces = self.pieces_of(counts, block);
         let (index, place) = split(block);
         let folio = self.folios.entry(index);
         folio.is_referenced = true;
@@ -238,7 +240,7 @@ impl Inner {
         let was_delayed = slot.is_delayed();
         slot.set_backing(backing);
         let more = i64::from(slot.is_delayed()) - i64::from(was_delayed);
-        self.delayed.count(counts, more);
+        self.delayed.count(counts, more, more * pieces);
         slot.has_masked_tail = false;
         let mut newly_dirty = None;
         if let Some(dirt) = dirt {
@@ -466,7 +468,8 @@ impl Inner {
     ) -> u64 {
         let from = from.get();
         let end = to.map_or(u64::MAX, FileBlock::get);
-        let (mut resident, mut dirty, mut failed, mut delayed) = (0, 0, 0, 0);
+        let (mut resident, mut dirty, mut failed) = (0, 0, 0);
+        let mut dropped = Dropped::new(self, from);
         for (index, folio) in self.folios.range_mut(from / FOLIO_PAGES) {
             let first = index * FOLIO_PAGES;
             if first >= end {
@@ -486,7 +489,7 @@ impl Inner {
                 folio_resident += u8::from(slot.image.is_some());
                 folio_dirty += u8::from(slot.is_dirty);
                 failed += i64::from(slot.has_failed);
-                delayed += u64::from(slot.is_delayed());
+                dropped.note(counts, first + place, slot.is_delayed());
                 if slot.is_dirty {
                     keep(&slot);
                 }
@@ -510,7 +513,7 @@ impl Inner {
         counts.count_resident(-resident);
         counts.count_dirty(-dirty);
         counts.count_failed(-failed);
-        self.delayed.drop_pages(counts, delayed)
+        dropped.end(counts, self, end)
     }
 
     /// Evicts clean folios not used since the last sweep, looking at up to `steps` folios from a

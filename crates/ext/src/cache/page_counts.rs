@@ -7,6 +7,8 @@ use rt::atomic::{AtomicU64, Ordering};
 pub(crate) struct PageCounts {
     /// Size of a page in bytes.
     block_bytes: u64,
+    /// Logarithm of the number of blocks in a cluster.
+    cluster_log: u32,
     /// Number of pages with an image.
     resident: AtomicU64,
     /// Number of pages that are dirty or in flight.
@@ -17,15 +19,18 @@ pub(crate) struct PageCounts {
     failed: AtomicU64,
     /// Number of pages without a block.
     delayed: AtomicU64,
+    /// Number of their pieces; see [`Delayed`](super::file_pages::Delayed).
+    delayed_pieces: AtomicU64,
     /// Number of pages added since the budget was last checked.
     pub(crate) growth: AtomicU64,
 }
 
 impl PageCounts {
     /// Creates counts of zero.
-    pub(crate) fn new(block_bytes: u32) -> Self {
+    pub(crate) fn new(block_bytes: u32, cluster_log: u32) -> Self {
         Self {
             block_bytes: u64::from(block_bytes),
+            cluster_log,
             ..Self::default()
         }
     }
@@ -57,9 +62,22 @@ impl PageCounts {
         self.delayed.load(Ordering::Relaxed)
     }
 
-    /// Counts pages without a block that were added, or that got one or were dropped.
-    pub(crate) fn count_delayed(&self, change: i64) {
-        add(&self.delayed, change);
+    /// Returns the number of pieces that pages without a block make up: at least the clusters that
+    /// they need.
+    pub(crate) fn delayed_pieces(&self) -> u64 {
+        self.delayed_pieces.load(Ordering::Relaxed)
+    }
+
+    /// Returns the logarithm of the number of blocks in a cluster.
+    pub(crate) fn cluster_log(&self) -> u32 {
+        self.cluster_log
+    }
+
+    /// Counts pages without a block that were added, or that got one or were dropped, and their
+    /// pieces.
+    pub(crate) fn count_delayed(&self, pages: i64, pieces: i64) {
+        add(&self.delayed, pages);
+        add(&self.delayed_pieces, pieces);
     }
 
     /// Counts pages whose write was started or has ended.

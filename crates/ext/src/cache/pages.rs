@@ -83,12 +83,12 @@ fn budget_of_contents(options: &MountOptions, block_bytes: u64) -> u64 {
 
 impl Pages {
     /// Creates the state without pages.
-    pub(crate) fn new(options: &MountOptions, block_bytes: u32) -> Self {
+    pub(crate) fn new(options: &MountOptions, block_bytes: u32, cluster_log: u32) -> Self {
         let memory = &options.memory;
         let budget = budget_of_contents(options, u64::from(block_bytes));
         Self {
             block_bytes: u64::from(block_bytes),
-            counts: PageCounts::new(block_bytes),
+            counts: PageCounts::new(block_bytes, cluster_log),
             limits: Limits {
                 budget,
                 background_percent: memory.dirty_background_percent,

@@ -17,7 +17,7 @@ pub(crate) mod zones;
 use std::sync::Arc;
 
 use jbd2::Buffer;
-use layout::{BlockNr, GroupNr, Tid};
+use layout::{GroupNr, Tid};
 use rt::atomic::{AtomicU64, Ordering};
 use rt::{Condvar, Mutex, Nanos};
 
@@ -27,6 +27,8 @@ use group::Group;
 use table::GroupTable;
 use zones::SystemZones;
 
+use crate::disk::cluster::Cluster;
+
 /// Interval at which a thread that waits for space checks if the journal has aborted.
 const RELEASE_CHECK: Nanos = Nanos::from_millis(50);
 
@@ -35,33 +37,33 @@ pub(crate) struct Space {
     /// The groups, and the geometry that they belong to.
     // Invariant: read through [`Space::table`] only, so that a reader's groups and geometry agree.
     table: GroupTable,
-    /// Number of free blocks by the descriptors.
-    pub(crate) free_blocks: AtomicU64,
-    /// Number of free blocks that may be allocated, without those freed by transactions that are
+    /// Number of free clusters by the descriptors.
+    pub(crate) free_clusters: AtomicU64,
+    /// Number of free clusters that may be allocated, without those freed by transactions that are
     /// not durable.
-    pub(crate) usable_blocks: AtomicU64,
-    /// Number of usable blocks that are claimed for pages without a block. They no longer count in
-    /// `usable_blocks`.
-    pub(crate) delayed_blocks: AtomicU64,
+    pub(crate) usable_clusters: AtomicU64,
+    /// Number of usable clusters that are claimed for pages without a block. They no longer count
+    /// in `usable_clusters`.
+    pub(crate) delayed_clusters: AtomicU64,
     pub(crate) free_inodes: AtomicU64,
     pub(crate) directories: AtomicU64,
-    /// Number of blocks reserved for privileged callers.
-    pub(crate) reserved_blocks: u64,
+    /// Number of clusters reserved for privileged callers.
+    pub(crate) reserved_clusters: u64,
     /// Extents freed by transactions that are not durable yet. // [freed] leaf
     pub(crate) freed: Mutex<FreedSets>,
     /// Notified when a set of freed blocks becomes allocatable.
     pub(crate) released: Condvar,
 }
 
-/// A file's reservation window: blocks that other files avoid while there are enough elsewhere.
+/// A file's reservation window: clusters that other files avoid while there are enough elsewhere.
 /// Exists in memory only.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    /// First block of the window.
-    pub(crate) first: BlockNr,
-    /// Number of blocks in the window; 0 if there is none.
+    /// First cluster of the window.
+    pub(crate) first: Cluster,
+    /// Number of clusters in the window; 0 if there is none.
     pub(crate) count: u32,
-    /// Length of the next window in blocks.
+    /// Length of the next window in clusters.
     pub(crate) next_count: u32,
     /// The flex group from whose locality group it was taken.
     pub(crate) small: Option<u32>,
@@ -100,11 +102,11 @@ impl Space {
         self.released.notify_all();
     }
 
-    /// Returns true if some free blocks cannot be allocated yet.
+    /// Returns true if some free clusters cannot be allocated yet.
     pub(crate) fn has_pending(&self) -> bool {
-        let usable = self.usable_blocks.load(Ordering::Acquire);
-        let delayed = self.delayed_blocks.load(Ordering::Acquire);
-        self.free_blocks.load(Ordering::Acquire) > usable + delayed
+        let usable = self.usable_clusters.load(Ordering::Acquire);
+        let delayed = self.delayed_clusters.load(Ordering::Acquire);
+        self.free_clusters.load(Ordering::Acquire) > usable + delayed
     }
 
     /// Returns the current groups with their geometry. Takes no lock; the reference stays valid
@@ -138,16 +140,16 @@ impl Space {
         self.table().descriptor(group)
     }
 
-    /// Claims up to `count` blocks from the volume's count. Returns the number claimed.
+    /// Claims up to `count` clusters from the volume's count. Returns the number claimed.
     pub(crate) fn claim(&self, count: u32, may_use_reserve: bool) -> u32 {
         let floor = if may_use_reserve {
             0
         } else {
-            self.reserved_blocks
+            self.reserved_clusters
         };
         let mut claimed = 0;
         let _ = self
-            .usable_blocks
+            .usable_clusters
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |usable| {
                 claimed = usable.saturating_sub(floor).min(u64::from(count));
                 (claimed > 0).then(|| usable - claimed)
@@ -155,46 +157,46 @@ impl Space {
         claimed as u32
     }
 
-    /// Gives back claimed blocks that were not marked after all.
+    /// Gives back claimed clusters that were not marked after all.
     pub(crate) fn unclaim(&self, count: u32) {
-        self.usable_blocks
+        self.usable_clusters
             .fetch_add(u64::from(count), Ordering::AcqRel);
     }
 
-    /// Claims `count` blocks for pages without a block. Returns false, and claims none, unless as
+    /// Claims `count` clusters for pages without a block. Returns false, and claims none, unless as
     /// many are left afterwards as are claimed for all such pages: when space runs short, writes
     /// allocate at once, and a claim that was too cautious keeps no other operation from its block.
     pub(crate) fn claim_delayed(&self, count: u64, may_use_reserve: bool) -> bool {
         let floor = match may_use_reserve {
             true => 0,
-            false => self.reserved_blocks,
+            false => self.reserved_clusters,
         };
-        let delayed = self.delayed_blocks.load(Ordering::Acquire) + count;
+        let delayed = self.delayed_clusters.load(Ordering::Acquire) + count;
         let is_claimed = self
-            .usable_blocks
+            .usable_clusters
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |usable| {
                 let is_enough = usable.saturating_sub(floor) >= count + delayed;
                 is_enough.then(|| usable - count)
             })
             .is_ok();
         if is_claimed {
-            self.delayed_blocks.fetch_add(count, Ordering::AcqRel);
+            self.delayed_clusters.fetch_add(count, Ordering::AcqRel);
         }
         is_claimed
     }
 
-    /// Returns true if fewer blocks are left to unprivileged callers than are claimed for pages
+    /// Returns true if fewer clusters are left to unprivileged callers than are claimed for pages
     /// without a block.
     pub(crate) fn is_short(&self) -> bool {
-        let delayed = self.delayed_blocks.load(Ordering::Acquire);
-        let usable = self.usable_blocks.load(Ordering::Acquire);
-        usable.saturating_sub(self.reserved_blocks) < delayed
+        let delayed = self.delayed_clusters.load(Ordering::Acquire);
+        let usable = self.usable_clusters.load(Ordering::Acquire);
+        usable.saturating_sub(self.reserved_clusters) < delayed
     }
 
-    /// Gives back blocks that were claimed for pages without a block.
+    /// Gives back clusters that were claimed for pages without a block.
     pub(crate) fn unclaim_delayed(&self, count: u64) {
-        self.delayed_blocks.fetch_sub(count, Ordering::AcqRel);
-        self.usable_blocks.fetch_add(count, Ordering::AcqRel);
+        self.delayed_clusters.fetch_sub(count, Ordering::AcqRel);
+        self.usable_clusters.fetch_add(count, Ordering::AcqRel);
     }
 
     /// Waits until the freed blocks of these transactions are released. `check` is called
@@ -213,7 +215,7 @@ impl Space {
         Ok(())
     }
 
-    /// Gives a window's blocks back, to the locality group that they were taken from or to all
+    /// Gives a window's clusters back, to the locality group that they were taken from or to all
     /// files. If the goal of the next new file is the end of the window, it becomes the window's
     /// start.
     pub(crate) fn unreserve(&self, window: &Window) {
@@ -224,7 +226,7 @@ impl Space {
         if self.areas().give_back_small(geometry, window) {
             return;
         }
-        let (group, first) = geometry.group_of_block(window.first);
+        let (group, first) = geometry.group_of_cluster(window.first);
         let group = self.group(group);
         group.unreserve(first, window.count);
         group.take_back_goal(first, first + window.count);

@@ -68,8 +68,8 @@ impl<'g> Fixed<'g> {
         })
     }
 
-    /// Returns the use of a superblock or descriptor block at the start of a group. The block
-    /// before the first group is the boot block.
+    /// Returns the use of a superblock or descriptor block at the start of a group. The boot block
+    /// has none.
     fn at_start(&self, block: BlockNr) -> Option<BlockUse> {
         let geometry = self.geometry;
         if !geometry.contains(block) {
@@ -79,6 +79,7 @@ impl<'g> Fixed<'g> {
         if index >= geometry.super_blocks(group) {
             return None;
         }
+        let index = index.checked_sub(geometry.boot_blocks(group))?;
         let Some(nth) = index.checked_sub(geometry.has_super(group).into()) else {
             return Some(BlockUse::Superblock { group });
         };

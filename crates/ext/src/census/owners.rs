@@ -89,7 +89,8 @@ impl<'t> Search<'t> {
             }
             FileType::Symlink => {
                 let has_attributes = inode.base.attribute_block(self.tables.is_64bit) != 0;
-                let attributes = u64::from(has_attributes) * u64::from(geometry.block_bytes / 512);
+                let cluster = u64::from(geometry.block_bytes / 512) << geometry.cluster_log;
+                let attributes = u64::from(has_attributes) * cluster;
                 inode.base.sectors(false, geometry.block_bytes) > attributes
             }
             _ => false,

@@ -65,8 +65,9 @@ impl Core {
 
     /// Returns the current space usage. The block of a page that waits for it is not free.
     pub(crate) fn usage(&self) -> Usage {
-        let blocks_free = self.space.free_blocks.load(Ordering::Relaxed);
-        let blocks_free = blocks_free.saturating_sub(self.pages.counts.delayed());
+        let log = self.geometry().cluster_log;
+        let free = self.space.free_clusters.load(Ordering::Relaxed);
+        let blocks_free = free.saturating_sub(self.pages.counts.delayed_pieces()) << log;
         let overhead = match self.options.counts_metadata {
             true => 0,
             false => self.space.table().overhead_blocks,
@@ -103,17 +104,18 @@ impl Core {
         self.space.unreserve(&window);
     }
 
-    /// Returns the groups of an extent, each with its part of the extent: index within the group
-    /// and count.
+    /// Returns the groups of an extent, each with the clusters that have blocks of it: index within
+    /// the group and count.
     pub(crate) fn parts(&self, run: Run) -> impl Iterator<Item = (&Group, u32, u32)> {
-        let mut next = run.first;
+        let clusters = self.geometry().clusters_of(run);
+        let mut next = clusters.first;
         core::iter::from_fn(move || {
-            if next >= run.end() {
+            if next >= clusters.end() {
                 return None;
             }
-            let (group, start) = self.geometry().group_of_block(next);
-            let room = u64::from(self.geometry().blocks_in(group) - start);
-            let count = room.min(run.end().get() - next.get()) as u32;
+            let (group, start) = self.geometry().group_of_cluster(next);
+            let room = u64::from(self.geometry().clusters_in(group) - start);
+            let count = room.min(clusters.end().get() - next.get()) as u32;
             next = next + u64::from(count);
             Some((self.space.group(group), start, count))
         })

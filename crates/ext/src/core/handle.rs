@@ -31,7 +31,7 @@ pub(crate) struct Handle<'c> {
     handle: Option<jbd2::Handle>,
     /// Inodes whose claims have changed and are not stored.
     unstored: Unstored,
-    /// Number of blocks claimed for pages without a block that the step may allocate.
+    /// Number of clusters claimed for pages without a block that the step may allocate.
     lent: u64,
     /// True if tags of a fast commit describe the step.
     is_described: bool,
@@ -131,18 +131,18 @@ impl<'c> Handle<'c> {
         }
     }
 
-    /// Lets the step allocate blocks that are claimed already for pages without a block, before
+    /// Lets the step allocate clusters that are claimed already for pages without a block, before
     /// others. The caller takes the rest back before it finishes the handle.
     pub(crate) fn lend(&mut self, count: u64) {
         self.lent += count;
     }
 
-    /// Takes back what is left of the blocks that were lent.
+    /// Takes back what is left of the clusters that were lent.
     pub(crate) fn take_back(&mut self) -> u64 {
         core::mem::take(&mut self.lent)
     }
 
-    /// Claims up to `count` blocks: those that were lent, and then free ones. Returns the number
+    /// Claims up to `count` clusters: those that were lent, and then free ones. Returns the number
     /// claimed.
     pub(crate) fn claim(&mut self, count: u32, may_use_reserve: bool) -> u32 {
         let space = &self.core.space;
@@ -151,7 +151,7 @@ impl<'c> Handle<'c> {
         }
         let lent = self.lent.min(u64::from(count));
         self.lent -= lent;
-        space.delayed_blocks.fetch_sub(lent, Ordering::AcqRel);
+        space.delayed_clusters.fetch_sub(lent, Ordering::AcqRel);
         lent as u32 + space.claim(count - lent as u32, may_use_reserve)
     }
 

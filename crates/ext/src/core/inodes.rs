@@ -54,6 +54,12 @@ impl Core {
         u64::from(self.geometry().block_bytes) / 512
     }
 
+    /// Returns the size of a cluster in units of 512 bytes: inodes count the clusters that they
+    /// have blocks of.
+    pub(crate) fn sectors_per_cluster(&self) -> u64 {
+        self.sectors_per_block() << self.geometry().cluster_log
+    }
+
     /// Reads the blocks that a change of links needs, before anything changes: the inodes' table
     /// blocks, and the superblock, which holds the head of the orphan list. The caller holds the
     /// result until the change is done.
@@ -218,7 +224,7 @@ impl InodeState {
             }
             FileKind::Symlink => {
                 let has_attributes = self.attribute_block != BlockNr::new(0);
-                let attributes = u64::from(has_attributes) * core.sectors_per_block();
+                let attributes = u64::from(has_attributes) * core.sectors_per_cluster();
                 self.sectors > attributes
             }
             _ => false,

@@ -42,7 +42,12 @@ impl Core {
     /// the writer: a volume that is not changed is not written for it.
     pub(crate) fn store_counts(&self) -> Result<()> {
         let space = &self.space;
-        let free_blocks = space.free_blocks.load(Ordering::Relaxed);
+        // The superblock counts blocks, the descriptors clusters.
+        let log = match rt::mutant!("clusters/superblock-counts-clusters") {
+            true => 0,
+            false => self.geometry().cluster_log,
+        };
+        let free_blocks = space.free_clusters.load(Ordering::Relaxed) << log;
         let free_inodes = space.free_inodes.load(Ordering::Relaxed) as u32;
         let now = self.superblock_now()?;
         let is_current = now.free_blocks_count() == free_blocks

@@ -4,6 +4,9 @@
 //! block of each from `s_first_meta_bg` on lies in the first group of the meta block group, behind
 //! the superblock if there is one, and is copied to the second and the last. The blocks of those
 //! before, and all of them without the feature, follow each superblock.
+//!
+//! With clusters larger than 1 KiB the first block of the volume is block 0, also with blocks of
+//! 1 KiB: then the boot block starts group 0, and the superblock follows it.
 
 use core::ops::Range;
 
@@ -22,8 +25,10 @@ pub struct Geometry {
     pub block_bytes: u32,
     /// Number of blocks of the volume, including the boot block of volumes with 1 KiB blocks.
     pub block_count: u64,
-    /// The block that holds the superblock of group 0: 1 with 1 KiB blocks, otherwise 0.
+    /// The first block of group 0: 1 with blocks of 1 KiB and no larger clusters, otherwise 0.
     pub first_data_block: BlockNr,
+    /// Logarithm of the number of blocks in a cluster: 0 without `bigalloc`.
+    pub cluster_log: u32,
     /// Number of blocks in each group except the last.
     pub blocks_per_group: u32,
     /// Number of groups.
@@ -70,6 +75,13 @@ impl Geometry {
     /// Returns the first block of a group.
     pub fn first_block_of(&self, group: GroupNr) -> BlockNr {
         self.first_data_block + u64::from(group.get()) * u64::from(self.blocks_per_group)
+    }
+
+    /// Returns the number of blocks before a group's superblock or descriptors: the boot block, if
+    /// it belongs to a group.
+    pub fn boot_blocks(&self, group: GroupNr) -> u32 {
+        let has_boot_block = self.block_bytes == 1024 && self.first_data_block.get() == 0;
+        u32::from(has_boot_block && group.get() == 0)
     }
 
     /// Returns the number of blocks of a group; the last group may have fewer than the others.
@@ -149,7 +161,8 @@ impl Geometry {
             _ => GroupNr::new(0),
         };
         let nth = index - self.descriptor_blocks_in(group).start;
-        self.first_block_of(group) + u64::from(self.has_super(group)) + u64::from(nth)
+        let before = self.boot_blocks(group) + u32::from(self.has_super(group));
+        self.first_block_of(group) + u64::from(before + nth)
     }
 
     /// Returns the number of blocks of a group's inode table.
@@ -157,14 +170,14 @@ impl Geometry {
         (self.inodes_per_group * u32::from(self.inode_bytes)).div_ceil(self.block_bytes)
     }
 
-    /// Returns the number of blocks at the start of a group that hold its superblock, descriptors
-    /// and reserved GDT blocks.
+    /// Returns the number of blocks at the start of a group that hold the boot block, its
+    /// superblock, descriptors and reserved GDT blocks.
     pub fn super_blocks(&self, group: GroupNr) -> u32 {
         let descriptors = self.descriptor_blocks_in(group).len() as u32;
-        if self.has_super(group) {
-            1 + descriptors + u32::from(self.reserved_descriptor_blocks)
-        } else {
-            descriptors
+        let boot = self.boot_blocks(group);
+        match self.has_super(group) {
+            true => boot + 1 + descriptors + u32::from(self.reserved_descriptor_blocks),
+            false => boot + descriptors,
         }
     }
 

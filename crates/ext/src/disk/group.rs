@@ -26,7 +26,8 @@ pub(crate) struct GroupDescriptor {
 /// Counts of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct GroupCounts {
-    pub(crate) free_blocks: u32,
+    /// Number of free clusters, which `bg_free_blocks_count` holds.
+    pub(crate) free_clusters: u32,
     pub(crate) free_inodes: u32,
     pub(crate) directories: u32,
 }
@@ -153,7 +154,7 @@ impl GroupDescriptor {
             inode_bitmap: BlockNr::new(raw.inode_bitmap()),
             inode_table: BlockNr::new(raw.inode_table()),
             counts: GroupCounts {
-                free_blocks: raw.free_blocks_count(),
+                free_clusters: raw.free_blocks_count(),
                 free_inodes: raw.free_inodes_count(),
                 directories: raw.directories_count(),
             },
@@ -183,19 +184,22 @@ impl GroupCounts {
     /// Panics if there are fewer than 32 bytes, or if a count does not fit them.
     pub(crate) fn store(self, bytes: &mut [u8]) {
         let is_whole = bytes.len() >= SIZE_64BIT;
-        let most = self.free_blocks.max(self.free_inodes).max(self.directories);
+        let most = self
+            .free_clusters
+            .max(self.free_inodes)
+            .max(self.directories);
         assert!(
             is_whole || u16::try_from(most).is_ok(),
-            "a group of a volume without 64bit has at most 65,535 blocks and inodes"
+            "a group of a volume without 64bit has at most 65,535 clusters and inodes"
         );
         let low = low_of(bytes);
-        low.free_blocks_count_low.set(self.free_blocks as u16);
+        low.free_blocks_count_low.set(self.free_clusters as u16);
         low.free_inodes_count_low.set(self.free_inodes as u16);
         low.directories_count_low.set(self.directories as u16);
         if let Some(whole) = whole_of(bytes) {
             whole
                 .free_blocks_count_high
-                .set((self.free_blocks >> 16) as u16);
+                .set((self.free_clusters >> 16) as u16);
             whole
                 .free_inodes_count_high
                 .set((self.free_inodes >> 16) as u16);
@@ -255,7 +259,11 @@ fn check(geometry: &Geometry, group: GroupNr, raw: &GroupDescriptor) -> Result<(
     }
     let (counts, inodes) = (raw.counts, geometry.inodes_per_group);
     let limits = [
-        ("bg_free_blocks_count", counts.free_blocks, count),
+        (
+            "bg_free_blocks_count",
+            counts.free_clusters,
+            geometry.clusters_in(group),
+        ),
         ("bg_free_inodes_count", counts.free_inodes, inodes),
         ("bg_used_dirs_count", counts.directories, inodes),
     ];
@@ -274,7 +282,7 @@ mod tests {
     use super::*;
 
     const COUNTS: GroupCounts = GroupCounts {
-        free_blocks: 0x1234,
+        free_clusters: 0x1234,
         free_inodes: 0x5678,
         directories: 0x9ABC,
     };
@@ -333,7 +341,7 @@ mod tests {
     #[test]
     fn large_counts_need_the_long_form() {
         let counts = GroupCounts {
-            free_blocks: 0x0001_0002,
+            free_clusters: 0x0001_0002,
             ..COUNTS
         };
         let mut bytes = [0; SIZE_64BIT];

@@ -152,9 +152,10 @@ impl Superblock {
     }
 
     /// Returns true if commits may be fast ones. Tags do not describe contents within inodes, nor
-    /// usage that is counted, as Linux replays them.
+    /// usage that is counted, as Linux replays them; nor which blocks of a cluster are free.
     pub(crate) fn has_fast_commit(&self) -> bool {
-        let counted = ReadOnlyCompatible::QUOTA | ReadOnlyCompatible::PROJECT;
+        let counted =
+            ReadOnlyCompatible::QUOTA | ReadOnlyCompatible::PROJECT | ReadOnlyCompatible::BIGALLOC;
         self.features.compatible.contains(Compatible::FAST_COMMIT)
             && !self.has_inline_data()
             && !self.features.read_only_compatible.intersects(counted)

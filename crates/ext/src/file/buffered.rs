@@ -350,9 +350,9 @@ impl<'f> Chunk<'f> {
     }
 
     /// Looks up, claims or allocates the part of the chunk from a block on. `claimed` counts the
-    /// pages of the chunk that are claimed and not in the cache yet. Returns none if blocks have to
-    /// be allocated and other pages of the file have none yet, or if the handle has no credits for
-    /// another part than the first.
+    /// clusters with pages of the chunk that are claimed and not in the cache yet. Returns none if
+    /// blocks have to be allocated and other pages of the file have none yet, or if the handle has
+    /// no credits for another part than the first.
     fn find(
         &self,
         core: &Core,
@@ -367,7 +367,8 @@ impl<'f> Chunk<'f> {
         }
         if let Some(target) = self.unallocated(core, inode, state, (at, *claimed))? {
             if matches!(target.place, Place::Delayed) {
-                *claimed += u64::from(target.count);
+                let geometry = core.geometry();
+                *claimed += geometry.clusters_of_range(at, target.count.into());
             }
             return Ok(Some(target));
         }
@@ -437,7 +438,8 @@ impl<'f> Chunk<'f> {
             count: count as u32,
             place: Place::Delayed,
         };
-        Ok(delayed::claim(core, inode, state, claimed + count).then_some(target))
+        let pieces = claimed + core.geometry().clusters_of_range(at, count);
+        Ok(delayed::claim(core, inode, state, pieces).then_some(target))
     }
 
     /// Copies the bytes into pages. Returns the number of bytes.

@@ -39,7 +39,7 @@ use crate::writeback::{self, memory};
 const BLOCKS_MAX: u64 = 32_768;
 /// Number of metadata blocks besides those of the map: the inode.
 const CREDITS_BASE: u32 = 1;
-/// Number of blocks claimed once for a file: a split of every level of the deepest tree.
+/// Number of clusters claimed once for a file: a split of every level of the deepest tree.
 const CLAIM_BASE: u64 = DEPTH_MAX as u64 + 1;
 /// Number of files taken from the dirty list at a time.
 const FILES_AT_A_TIME: usize = 64;
@@ -57,33 +57,37 @@ pub(super) fn is_possible(core: &Core, state: &InodeState) -> bool {
         && !state.is_journaled(core)
 }
 
-/// Claims blocks for `count` pages in holes that are not in the cache yet, those of earlier calls
-/// included. Returns false if too few are free: the caller allocates at once.
+/// Claims clusters for `count` pieces of pages in holes that are not in the cache yet, those of
+/// earlier calls included. Returns false if too few are free: the caller allocates at once.
 pub(super) fn claim(core: &Core, inode: &Inode, state: &InodeState, count: u64) -> bool {
     let mut inner = inode.pages.lock();
-    let needed = blocks_for(FileMap::of(state), inner.delayed_pages() + count);
-    let blocks = needed.saturating_sub(inner.delayed().claimed());
-    let sectors = state.sectors + needed * core.sectors_per_block();
+    let needed = clusters_for(core, FileMap::of(state), inner.delayed_pieces() + count);
+    let clusters = needed.saturating_sub(inner.delayed().claimed());
+    let sectors = state.sectors + needed * core.sectors_per_cluster();
     let is_claimed = fits_sectors(&core.superblock, sectors)
-        && core.space.claim_delayed(blocks, core.may_use_reserve());
+        && core.space.claim_delayed(clusters, core.may_use_reserve());
     if is_claimed {
-        inner.delayed().add_claim(blocks);
+        inner.delayed().add_claim(clusters);
     } else if core.pages.counts.delayed() > 0 {
         core.pages.wake().request();
     }
     is_claimed
 }
 
-/// Returns the number of blocks claimed for pages of a file: for each its own, and a node on each
-/// level that its extent may split.
-fn blocks_for(map: FileMap, pages: u64) -> u64 {
+/// Returns the number of clusters claimed for pieces of a file: for each its own, and one for a
+/// node on each level that its extent may split.
+fn clusters_for(core: &Core, map: FileMap, pieces: u64) -> u64 {
     let each = match map {
         FileMap::Indirect | FileMap::Inline => 1,
         FileMap::Extents { depth } => 1 + u64::from(depth.max(1)),
     };
-    match pages {
+    let count = match pieces {
         0 => 0,
-        _ => CLAIM_BASE + pages * each,
+        _ => CLAIM_BASE + pieces * each,
+    };
+    match rt::mutant!("clusters/claimed-in-blocks") {
+        true => count >> core.geometry().cluster_log,
+        false => count,
     }
 }
 
@@ -174,7 +178,7 @@ fn allocate_extent(
     let since = inner.listed.unwrap_or_else(rt::monotonic);
     core.pages
         .announce(&mut inner, inode, Dirt { ordered, since });
-    let needed = blocks_for(FileMap::of(state), inner.delayed_pages());
+    let needed = clusters_for(core, FileMap::of(state), inner.delayed_pieces());
     inner.delayed().add_claim(left.min(needed));
     core.space.unclaim_delayed(left.saturating_sub(needed));
     publish(core, &inner, state, state.stored_size());
@@ -386,7 +390,7 @@ fn give_back(core: &Core) {
 pub(crate) fn with_space<T>(core: &Core, mut step: impl FnMut() -> Result<T>) -> Result<T> {
     let mut attempts = ATTEMPTS;
     loop {
-        let has_claims = core.space.delayed_blocks.load(Ordering::Acquire) > 0;
+        let has_claims = core.space.delayed_clusters.load(Ordering::Acquire) > 0;
         match shortage::with_space(core, &mut step) {
             Err(Error::NoSpace) if has_claims && attempts > 0 => {
                 attempts -= 1;

@@ -107,6 +107,8 @@ pub struct Options {
     pub block_count: Option<u64>,
     /// Size of a block in bytes (`-b`).
     pub block_bytes: Option<u32>,
+    /// Size of a cluster in bytes with the feature `bigalloc` (`-C`); 16 blocks by default.
+    pub cluster_bytes: Option<u32>,
     /// Number of blocks in a group (`-g`).
     pub blocks_per_group: Option<u32>,
     /// Number of bytes for each inode (`-i`).
@@ -151,6 +153,7 @@ impl Default for Options {
             usage: None,
             block_count: None,
             block_bytes: None,
+            cluster_bytes: None,
             blocks_per_group: None,
             bytes_per_inode: None,
             inode_count: None,
@@ -182,6 +185,14 @@ impl Options {
             journal_place: JournalPlace::Start,
             ..Self::default()
         }
+    }
+}
+
+impl Options {
+    /// Returns the number of bytes that are allocated at once: those of a cluster with `bigalloc`,
+    /// else those of a block. The options have the size of a block.
+    pub fn allocation_bytes(&self) -> u32 {
+        defaults::resolve(self, 0).cluster_bytes
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `tree` | changes as functions over the nodes of a path |
 //! | `path`, `apply` | reading a path for a change, and writing the changed nodes |
 //! | `allocate` | blocks for holes; conversion of unwritten extents |
+//! | `clusters` | the clusters that blocks of a file share |
 //! | `unmap`, `prune` | freeing one extent, and everything behind a block |
 //! | `shift` | moving everything behind a block within the file |
 //! | `swap` | exchanging extents with another file |
@@ -26,6 +27,7 @@
 mod allocate;
 mod apply;
 mod build;
+mod clusters;
 mod path;
 mod prune;
 mod shift;
@@ -51,7 +53,7 @@ pub(super) use swap::{credits_to_swap, swap};
 pub(super) use unmap::{credits_to_unmap, free_spare, hold_for_unmap, prepare_unmap, unmap};
 pub(super) use walk::walk;
 
-use super::{Mapped, check_data};
+use super::{Mapped, check_data, check_extent};
 use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::buffers::Refused;
 use crate::cache::inode::Inode;
@@ -135,7 +137,7 @@ pub(super) fn find(
                     first: BlockNr::new(extent.start() + within),
                     count: left.min(u64::from(most)) as u32,
                 };
-                check_data(core, inode, from, run)?;
+                check_extent(core, inode, from, run)?;
                 let is_unwritten = extent.is_unwritten() && !rt::mutant!("unwritten/read-as-data");
                 return Ok(match is_unwritten {
                     true => Mapped::Unwritten(run),

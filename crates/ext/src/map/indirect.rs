@@ -15,6 +15,7 @@
 //!
 //! - A pointer outside the volume's data area is neither followed nor returned. An indirect block
 //!   with such a pointer can be read, and is not changed.
+//! - With larger clusters (`bigalloc`) a file's blocks can be read, and not changed.
 //! - Each inode caches the last leaf block looked up, so that sequential and repeated access reads
 //!   one indirect block and not three.
 
@@ -42,7 +43,7 @@ use crate::core::Core;
 use crate::disk::inode::{Claims, InodeState};
 use crate::disk::metadata::Label;
 use crate::disk::run::Run;
-use crate::error::Result;
+use crate::error::{Corrupt, Result};
 use block::label;
 use path::Path;
 
@@ -58,6 +59,19 @@ const CREDITS_PATH: u32 = DEPTH_MAX + 1;
 pub(super) const CREDITS_MAP: u32 = (1 + DEPTH_MAX) * CREDITS_PER_GROUP + CREDITS_PATH;
 /// Number of blocks that mapping the new blocks of one entry of a directory may dirty.
 pub(super) const CREDITS_ENTRY: u32 = 3 * CREDITS_PER_GROUP + CREDITS_PATH;
+
+/// Fails if a file's blocks may not be mapped or freed one by one: with larger clusters, only files
+/// with extents have blocks, and Linux and e2fsck take others for damaged.
+fn check_clusters(core: &Core, inode: &Inode, state: &InodeState) -> Result<()> {
+    if core.geometry().cluster_log == 0 {
+        return Ok(());
+    }
+    Err(core.damaged(Corrupt::Inode {
+        inode: inode.nr,
+        field: "i_flags",
+        value: state.flags.bits().into(),
+    }))
+}
 
 /// Returns the direct pointers and the roots of the indirect trees.
 fn roots(state: &InodeState) -> &[u32; MAP_WORDS] {

@@ -105,7 +105,7 @@ pub(crate) fn read_link(core: &Core, nr: InodeNr) -> Result<Vec<u8>> {
     let attribute_sectors = if state.attribute_block.get() == 0 {
         0
     } else {
-        core.block_bytes() as u64 / 512
+        core.sectors_per_cluster()
     };
     let is_fast = if core.superblock.has_ea_inode() {
         !state.has_map(core)

@@ -310,8 +310,8 @@ pub(crate) fn describe(core: &Core, inode: &Inode, state: &InodeState) -> Attrib
         FileKind::CharacterDevice | FileKind::BlockDevice => Some(state.words.device()),
         _ => None,
     };
-    // A page without a block counts as if it had one.
-    let delayed = inode.pages.lock().delayed_pages() * core.sectors_per_block();
+    // A page without a block counts as if it had one, and its cluster.
+    let delayed = inode.pages.lock().delayed_pieces() * core.sectors_per_cluster();
     Attributes {
         inode: inode.nr,
         generation: state.generation,

@@ -180,6 +180,13 @@ impl<'c> Replay<'c> {
         if run.count == 0 || !is_file_range {
             return Err(contradiction(nr, "a range of blocks is invalid"));
         }
+        let size = u64::from(self.core.geometry().cluster_blocks());
+        if run.first.get() % size != u64::from(extent.file_block.get()) % size {
+            return Err(contradiction(
+                nr,
+                "a range is not at its place in a cluster",
+            ));
+        }
         if !self.core.is_data_run(run) {
             return Err(contradiction(nr, "a range lies outside the volume's data"));
         }

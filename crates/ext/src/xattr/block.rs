@@ -159,7 +159,7 @@ pub(super) fn change(
         release_counted(core, handle, nr, state, counts)?;
         let claims = state.claims(handle);
         claims.attribute_block = found;
-        claims.sectors += core.sectors_per_block();
+        claims.sectors += core.sectors_per_cluster();
     }
     Ok(())
 }
@@ -316,7 +316,7 @@ pub(super) fn release_shared(
     set_count(handle, &buffer, count - 1)?;
     drop(shared);
     let claims = state.claims(handle);
-    claims.sectors = claims.sectors.saturating_sub(core.sectors_per_block());
+    claims.sectors = claims.sectors.saturating_sub(core.sectors_per_cluster());
     claims.attribute_block = BlockNr::new(0);
     Ok(true)
 }
@@ -365,7 +365,7 @@ pub(super) fn release_counted(
         core.free_buffered(handle, run)?;
     }
     let claims = state.claims(handle);
-    claims.sectors = claims.sectors.saturating_sub(core.sectors_per_block());
+    claims.sectors = claims.sectors.saturating_sub(core.sectors_per_cluster());
     claims.attribute_block = BlockNr::new(0);
     Ok(())
 }

@@ -143,7 +143,7 @@ impl Change {
             change.find_values(core, owner, state, old, broken)?;
         }
         let has_new_block = change.block.is_some() && state.attribute_block == BlockNr::new(0);
-        let more = i64::from(has_new_block) * core.sectors_per_block() as i64 + change.sectors;
+        let more = i64::from(has_new_block) * core.sectors_per_cluster() as i64 + change.sectors;
         let sectors = state.sectors.saturating_add_signed(more);
         if more > 0 && !fits_sectors(&core.superblock, sectors) {
             return Err(Error::FileTooLarge);
@@ -393,6 +393,7 @@ impl Counts for Counting<'_> {
 
 /// Returns the sectors that an inode counts for a value in an inode of its own.
 pub(super) fn sectors_of(core: &Core, size: u32) -> i64 {
-    let per_block = core.sectors_per_block() as i64;
-    i64::from(size.div_ceil(core.geometry().block_bytes)) * per_block
+    let geometry = core.geometry();
+    let clusters = size.div_ceil(geometry.block_bytes << geometry.cluster_log);
+    i64::from(clusters) * core.sectors_per_cluster() as i64
 }

@@ -2,6 +2,7 @@
 //! and `debugfs`; logs that the kernel left; checksums that do not match. And images that are
 //! written.
 
+mod clusters;
 mod damaged;
 mod inline_data;
 mod large_directories;

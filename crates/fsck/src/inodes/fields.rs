@@ -241,7 +241,7 @@ pub(super) fn check_sizes(
     slot: &Slot<'_>,
     file_type: FileType,
     mapped: &Mapped,
-    attribute_blocks: u64,
+    attribute_clusters: u64,
 ) {
     let place = || Location::inode(slot.number);
     let block_bytes = state.geometry.block_bytes as u64;
@@ -250,7 +250,7 @@ pub(super) fn check_sizes(
     match file_type {
         FileType::Directory if is_inline(state, slot.raw) => inline::check_size(state, slot, size),
         FileType::Directory => {
-            if mapped.blocks == 0 {
+            if mapped.clusters == 0 {
                 state.problem(ProblemKind::DirectoryWithoutBlocks, place());
             }
             let spare = u64::from(state.raw.preallocated_directory_blocks) * block_bytes;
@@ -285,18 +285,18 @@ pub(super) fn check_sizes(
         return;
     }
     state.has_large_file |= file_type == FileType::Regular && size > SMALL_SIZE_MAX;
-    check_held(state, slot, mapped.blocks + attribute_blocks);
+    check_held(state, slot, mapped.clusters + attribute_clusters);
 }
 
-/// Checks the allocated blocks, counted in sectors.
-pub(super) fn check_held(state: &mut State<'_>, slot: &Slot<'_>, blocks: u64) {
+/// Checks the allocated clusters, counted in sectors.
+pub(super) fn check_held(state: &mut State<'_>, slot: &Slot<'_>, clusters: u64) {
     let block_bytes = state.geometry.block_bytes as u64;
     let has_huge_file = state
         .features
         .read_only_compatible
         .contains(ReadOnlyCompatible::HUGE_FILE);
     let found = slot.raw.sectors(has_huge_file, block_bytes as u32);
-    let expected = blocks * (block_bytes / 512);
+    let expected = (clusters << state.geometry.cluster_log) * (block_bytes / 512);
     // A count in blocks has no upper half, as in e2fsck.
     let in_blocks = has_huge_file && slot.raw.flags().contains(InodeFlags::HUGE_FILE);
     if found != expected || (in_blocks && slot.raw.blocks_high.get() != 0) {

@@ -9,9 +9,9 @@ use crate::state::State;
 /// `i_extra_isize` of an inode that has a project.
 const END_OF_PROJECT: u16 = 32;
 
-/// Adds an inode in use, with the blocks that it holds, to the counts of its owners. The volume's
+/// Adds an inode in use, with the clusters that it holds, to the counts of its owners. The volume's
 /// own files have none.
-pub(super) fn count(state: &mut State<'_>, slot: &Slot<'_>, blocks: u64) {
+pub(super) fn count(state: &mut State<'_>, slot: &Slot<'_>, clusters: u64) {
     let is_own = slot.number == state.raw.orphan_file_inode.get();
     if !state.has_quota() || is_own || state.is_quota_file(slot.number) {
         return;
@@ -19,7 +19,7 @@ pub(super) fn count(state: &mut State<'_>, slot: &Slot<'_>, blocks: u64) {
     let project = InodeExtra::ref_from_prefix(slot.rest).ok();
     let project = project.filter(|(extra, _)| extra.extra_size.get() >= END_OF_PROJECT);
     let project = project.map_or(0, |(extra, _)| extra.project.get());
-    let space = blocks * state.geometry.block_bytes as u64;
+    let space = (clusters << state.geometry.cluster_log) * state.geometry.block_bytes as u64;
     let owners = [slot.raw.uid(), slot.raw.gid(), project];
     state.owners.add(owners, space);
 }

@@ -56,7 +56,7 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error>
         JOURNAL | RESIZE => {
             fields::check_sizes(state, slot, FileType::Regular, &mapped, attributes)
         }
-        _ => fields::check_held(state, slot, mapped.blocks + attributes),
+        _ => fields::check_held(state, slot, mapped.clusters + attributes),
     }
     Ok(())
 }

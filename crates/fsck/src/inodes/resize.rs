@@ -42,7 +42,8 @@ fn is_good(state: &mut State<'_>, inode: &Inode) -> Result<bool, Error> {
     if !is_file || !has_map || inode.links_count.get() == 0 {
         return Ok(false);
     }
-    let first = state.geometry.first_block + 1 + u64::from(state.geometry.descriptor_blocks());
+    let first =
+        state.geometry.primary_superblock() + 1 + u64::from(state.geometry.descriptor_blocks());
     let per_block = state.geometry.pointers_per_block();
     let pointers = state.block(double)?;
     // The first pointers stand for the blocks of the descriptors themselves.
@@ -64,10 +65,11 @@ fn are_copies_named(state: &mut State<'_>, block: u64) -> Result<bool, Error> {
     }
     let pointers = state.block(block)?;
     let groups = (1..state.geometry.group_count).filter(|group| state.geometry.has_super(*group));
-    let per_group = u64::from(state.geometry.blocks_per_group);
+    let geometry = &state.geometry;
+    let within = block - geometry.primary_superblock();
     let mut copies = groups.take(state.geometry.pointers_per_block()).enumerate();
     Ok(copies
-        .all(|(index, group)| pointer(&pointers, index) == block + u64::from(group) * per_group))
+        .all(|(index, group)| pointer(&pointers, index) == geometry.first_block_of(group) + within))
 }
 
 fn pointer(bytes: &[u8], index: usize) -> u64 {

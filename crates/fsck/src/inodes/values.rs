@@ -1,8 +1,8 @@
 //! Values of attributes in inodes of their own (`ea_inode`): the entries that name them, and their
 //! counts of references.
 //!
-//! An inode counts the blocks of its values among its own. An attribute block that several inodes
-//! share is one reference to each of its values, and each of the inodes counts their blocks.
+//! An inode counts the clusters of its values among its own. An attribute block that several inodes
+//! share is one reference to each of its values, and each of the inodes counts their clusters.
 
 use layout::attribute::ValueInode;
 use layout::inode::{Inode, InodeFlags};
@@ -35,7 +35,7 @@ pub(super) enum Area {
     Block,
 }
 
-/// Checks the entries of one area, and counts their references. Returns the number of blocks that
+/// Checks the entries of one area, and counts their references. Returns the number of clusters that
 /// an inode with the area counts for them: 0 if one of the entries is wrong, as in e2fsck.
 pub(super) fn check(
     state: &mut State<'_>,
@@ -93,8 +93,8 @@ fn check_one(
     if !holds(state, &raw, named) {
         found(state, ProblemKind::ValueInodeWrong);
     }
-    let block_bytes = state.geometry.block_bytes as u64;
-    let counted = u64::from(named.size).div_ceil(block_bytes);
+    let cluster_bytes = (state.geometry.block_bytes as u64) << state.geometry.cluster_log;
+    let counted = u64::from(named.size).div_ceil(cluster_bytes);
     Ok(Some(if is_counted { counted } else { 0 }))
 }
 

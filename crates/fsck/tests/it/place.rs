@@ -297,7 +297,7 @@ impl Bytes {
 
     fn seal_bitmaps(&mut self, seed: u32, group: usize) {
         let at = self.group(group);
-        for (field, low, high, bits) in [(0, 24, 56, 1024 + 32), (4, 26, 58, 1024 + 40)] {
+        for (field, low, high, bits) in [(0, 24, 56, 1024 + 36), (4, 26, 58, 1024 + 40)] {
             let start = self.word(at + field) * self.block_bytes;
             let crc = crc32c(seed, &self.bytes[start..start + self.word(bits) / 8]);
             self.put(at + low, crc, 2);

@@ -34,7 +34,7 @@ const FILES: [&str; 7] = [
     include_str!("../corpus/htree.txt"),
     include_str!("../corpus/journal.txt"),
 ];
-const FILES_OF_EXT4: [&str; 12] = [
+const FILES_OF_EXT4: [&str; 13] = [
     include_str!("../corpus/ext4-superblock.txt"),
     include_str!("../corpus/ext4-groups.txt"),
     include_str!("../corpus/ext4-bitmaps.txt"),
@@ -47,6 +47,7 @@ const FILES_OF_EXT4: [&str; 12] = [
     include_str!("../corpus/ext4-multi-mount.txt"),
     include_str!("../corpus/ext4-values.txt"),
     include_str!("../corpus/ext4-inline.txt"),
+    include_str!("../corpus/ext4-clusters.txt"),
 ];
 
 /// Returns the lines that are neither comments nor empty.

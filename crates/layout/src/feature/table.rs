@@ -117,7 +117,7 @@ features! {
     Compatible LAZY_BG "lazy_bg": Ignored, NONE, LINUX_AND_VIEW, "ext/tests/it/features.rs", "never merged into Linux; e2fsck refuses it";
     Compatible SNAPSHOT_BITMAP "snapshot_bitmap": Ignored, NONE, LINUX_AND_VIEW, "ext/tests/it/features.rs", "never merged into Linux; e2fsck refuses it";
     Compatible SPARSE_SUPER2 "sparse_super2": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/full.rs", "";
-    Compatible FAST_COMMIT "fast_commit": Written, ALL_USES, ALL, "ext/tests/it/crossing/fast_commits.rs", "fast commits are replayed, and made in internal journals of volumes without `inline_data`, `quota` and `project`";
+    Compatible FAST_COMMIT "fast_commit": Written, ALL_USES, ALL, "ext/tests/it/crossing/fast_commits.rs", "fast commits are replayed, and made in internal journals of volumes without `inline_data`, `bigalloc`, `quota` and `project`";
     Compatible STABLE_INODES "stable_inodes": Ignored, CHECKED, ALL, "ext/tests/it/features.rs", "inode numbers never change, as everywhere; the UUID stays";
     Compatible ORPHAN_FILE "orphan_file": Written, MADE_CLEARED, ALL, "ext/tests/it/ext4/orphan_file.rs", "";
     Incompatible COMPRESSION "compression": Refused, NONE, NO_PROGRAM, "ext/tests/it/features.rs", "never merged into Linux; no program reads it";
@@ -145,7 +145,7 @@ features! {
     ReadOnlyCompatible EXTRA_ISIZE "extra_isize": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/ext4/sequences.rs", "";
     ReadOnlyCompatible HAS_SNAPSHOT "FEATURE_R7": ReadOnly, NONE, READERS, "ext/tests/it/features.rs", "never merged into Linux; e2fsck refuses it";
     ReadOnlyCompatible QUOTA "quota": Written, ALL_USES, READERS_AND_E2FSCK, "ext/tests/it/quotas.rs", "counted, limits are not enforced; the kernel of the tests lacks CONFIG_QUOTA and only reads";
-    ReadOnlyCompatible BIGALLOC "bigalloc": Refused, NONE, ALL, "ext/tests/it/features.rs", "clusters are not supported";
+    ReadOnlyCompatible BIGALLOC "bigalloc": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/ext4/clusters.rs", "of files with extents; fast commits are not made";
     ReadOnlyCompatible METADATA_CSUM "metadata_csum": Written, ALL_USES, ALL, "ext/tests/it/ext4/damaged.rs", "";
     ReadOnlyCompatible REPLICA "replica": ReadOnly, NONE, READERS, "ext/tests/it/features.rs", "never merged into Linux; e2fsck refuses it";
     ReadOnlyCompatible READ_ONLY "read-only": ReadOnly, NONE, READERS_AND_E2FSCK, "ext/tests/it/features.rs", "the volume asks not to be written";

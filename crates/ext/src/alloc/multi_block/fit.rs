@@ -1,4 +1,5 @@
-//! The search within a group: the shortest free extent that is long enough.
+//! The search within a group: the shortest free extent that is long enough. All numbers are of
+//! clusters.
 
 use crate::cache::space::bitmap::{ClearRun, View};
 
@@ -23,10 +24,10 @@ pub(super) struct Fit {
     pub(super) lengths: Lengths,
     /// True if the first extent of the ideal length is taken.
     pub(super) is_first: bool,
-    /// The group's first block.
-    pub(super) first_block: u64,
-    /// Number of blocks in a stripe. Extents of a stripe and more start at a multiple of it, if one
-    /// is long enough.
+    /// The group's first cluster.
+    pub(super) first: u64,
+    /// Number of clusters in a stripe. Extents of a stripe and more start at a multiple of it, if
+    /// one is long enough.
     pub(super) stripe: u64,
 }
 
@@ -70,7 +71,7 @@ impl Fit {
 
     /// Returns the part of an extent from the first multiple of the stripe on.
     fn align(&self, run: ClearRun) -> Option<ClearRun> {
-        let first = self.first_block + u64::from(run.start);
+        let first = self.first + u64::from(run.start);
         let skipped = first.next_multiple_of(self.stripe) - first;
         (skipped < u64::from(run.count)).then(|| ClearRun {
             start: run.start + skipped as u32,

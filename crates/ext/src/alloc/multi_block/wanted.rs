@@ -62,17 +62,17 @@ impl Wanted {
     }
 
     /// Returns a request for blocks at the end of a file. There is no window if they are final.
-    pub(super) fn of(place: FilePlace, count: u32, is_final: bool, block_bytes: u32) -> Self {
+    pub(super) fn of(place: FilePlace, count: u32, is_final: bool, cluster_bytes: u32) -> Self {
         let end = place.from + u64::from(count);
-        let doubled = u64::from(DOUBLED_BYTES / block_bytes);
+        let doubled = u64::from((DOUBLED_BYTES / cluster_bytes).max(1));
         let window_end = match end {
             _ if is_final => end,
             end if end < doubled => (end + 1).next_power_of_two().max(WINDOW_MIN),
             end => (end + 1).next_multiple_of(doubled),
         };
         let length = count.saturating_add((window_end - end) as u32);
-        let is_small = end <= u64::from(SMALL_BYTES / block_bytes);
-        let is_far = length >= FAR_BYTES / block_bytes;
+        let is_small = end <= u64::from(SMALL_BYTES / cluster_bytes);
+        let is_far = length >= FAR_BYTES / cluster_bytes;
         Self {
             count,
             length,

@@ -86,8 +86,8 @@ fn run_against_model(volume: Volume, seed: u64) {
     check_bitmaps(&core, &before, &BTreeSet::new());
     for group in core.space.groups() {
         assert_eq!(
-            group.usable_blocks.load(Ordering::Relaxed),
-            group.free_blocks.load(Ordering::Relaxed)
+            group.usable_clusters.load(Ordering::Relaxed),
+            group.free_clusters.load(Ordering::Relaxed)
         );
     }
     drop(core);

@@ -1,9 +1,10 @@
 //! Pages without a block, and the free blocks that are claimed for them.
 //!
-//! A write into a hole claims blocks from the volume's count, and its pages get theirs when they
-//! are about to be written. The claim covers each page and the nodes that its extent may add to the
-//! tree, so that a page that was accepted finds a block. The file holds what is claimed until its
-//! pages have blocks or are dropped.
+//! A write into a hole claims clusters from the volume's count, and its pages get theirs when they
+//! are about to be written. The claim covers each *piece* and the nodes that its extent may add to
+//! the tree, so that a page that was accepted finds a block. A piece is a row of pages within one
+//! cluster: it needs one cluster at most, and is one extent. Without `bigalloc` each page is a
+//! piece. The file holds what is claimed until its pages have blocks or are dropped.
 
 use layout::{FileBlock, Tid};
 
@@ -17,7 +18,9 @@ use crate::disk::run::Run;
 pub(crate) struct Delayed {
     /// Number of pages. // Invariant: all of them are dirty, and none is in flight.
     pages: u64,
-    /// Number of blocks claimed.
+    /// Number of pieces.
+    pieces: u64,
+    /// Number of clusters claimed.
     claimed: u64,
 }
 
@@ -27,41 +30,91 @@ impl Delayed {
         self.pages
     }
 
-    /// Returns the number of blocks claimed.
+    /// Returns the number of clusters claimed.
     pub(crate) fn claimed(&self) -> u64 {
         self.claimed
     }
 
-    /// Adds claimed blocks.
-    pub(crate) fn add_claim(&mut self, blocks: u64) {
-        self.claimed += blocks;
+    /// Adds claimed clusters.
+    pub(crate) fn add_claim(&mut self, clusters: u64) {
+        self.claimed += clusters;
     }
 
-    /// Takes all claimed blocks, for a step that allocates some of them.
+    /// Takes all claimed clusters, for a step that allocates some of them.
     pub(crate) fn take_claim(&mut self) -> u64 {
         core::mem::take(&mut self.claimed)
     }
 
-    /// Counts pages that lost or got a block.
-    pub(super) fn count(&mut self, counts: &PageCounts, change: i64) {
-        self.pages = self.pages.wrapping_add_signed(change);
-        counts.count_delayed(change);
+    /// Counts pages that lost or got a block, and their pieces.
+    pub(super) fn count(&mut self, counts: &PageCounts, pages: i64, pieces: i64) {
+        self.pages = self.pages.wrapping_add_signed(pages);
+        self.pieces = self.pieces.wrapping_add_signed(pieces);
+        counts.count_delayed(pages, pieces);
     }
 
-    /// Counts dropped pages. Returns their share of the claim, which the caller gives back. What is
-    /// left may be less than the other pages need: the next claim of the file adds it.
-    pub(super) fn drop_pages(&mut self, counts: &PageCounts, dropped: u64) -> u64 {
-        if dropped == 0 {
+    /// Counts dropped pages, and the pieces that there are fewer without them; there may be one
+    /// more if they were amid one. Returns their share of the claim, which the caller gives back.
+    /// What is left may be less than the other pages need: the next claim of the file adds it.
+    fn drop_pages(&mut self, counts: &PageCounts, pages: u64, pieces: i64) -> u64 {
+        if pages == 0 {
             return 0;
         }
-        let released = match self.pages - dropped {
+        let fewer = u128::from(pieces.max(0).unsigned_abs());
+        let released = match self.pages - pages {
             0 => self.claimed,
-            _ => (u128::from(self.claimed) * u128::from(dropped) / u128::from(self.pages)) as u64,
+            _ => (u128::from(self.claimed) * fewer / u128::from(self.pieces)) as u64,
         };
-        self.count(counts, -(dropped as i64));
+        self.count(counts, -(pages as i64), -pieces);
         self.claimed -= released;
         released
     }
+}
+
+/// Pages of a range that are dropped, in order.
+pub(super) struct Dropped {
+    pages: u64,
+    pieces: i64,
+    /// The block behind the last page without a block, also of one before the range.
+    next: u64,
+}
+
+impl Dropped {
+    /// Starts with a range.
+    pub(super) fn new(inner: &Inner, from: u64) -> Self {
+        let before = from.checked_sub(1);
+        let is_joined = before.is_some_and(|block| inner.is_delayed(FileBlock::new(block)));
+        Self {
+            pages: 0,
+            pieces: 0,
+            next: if is_joined { from } else { u64::MAX },
+        }
+    }
+
+    /// Notes a page that was dropped.
+    pub(super) fn note(&mut self, counts: &PageCounts, block: u64, is_delayed: bool) {
+        if !is_delayed {
+            return;
+        }
+        self.pages += 1;
+        self.pieces += i64::from(!joins(counts, block) || self.next != block);
+        self.next = block + 1;
+    }
+
+    /// Counts the pages as dropped, up to the end of the range. Returns the number of claimed
+    /// clusters that the file no longer needs.
+    pub(super) fn end(self, counts: &PageCounts, inner: &mut Inner, end: u64) -> u64 {
+        let is_divided = self.pages > 0
+            && self.next == end
+            && joins(counts, end)
+            && inner.is_delayed(FileBlock::new(end));
+        let pieces = self.pieces - i64::from(is_divided);
+        inner.delayed.drop_pages(counts, self.pages, pieces)
+    }
+}
+
+/// Returns true if a block lies in the cluster of the one before it.
+fn joins(counts: &PageCounts, block: u64) -> bool {
+    !block.is_multiple_of(1 << counts.cluster_log())
 }
 
 impl Inner {
@@ -73,6 +126,24 @@ impl Inner {
     /// Returns the number of pages without a block.
     pub(crate) fn delayed_pages(&self) -> u64 {
         self.delayed.pages
+    }
+
+    /// Returns the number of pieces that they make up.
+    pub(crate) fn delayed_pieces(&self) -> u64 {
+        self.delayed.pieces
+    }
+
+    /// Returns the number of pieces by which a page without a block makes them more: the page may
+    /// be one, extend one, or join two.
+    pub(super) fn pieces_of(&self, counts: &PageCounts, block: FileBlock) -> i64 {
+        if counts.cluster_log() == 0 || self.delayed.pages == 0 {
+            return 1;
+        }
+        let at = block.get();
+        let is_joined =
+            |next: u64, other: u64| joins(counts, next) && self.is_delayed(FileBlock::new(other));
+        let before = at > 0 && is_joined(at, at - 1);
+        1 - i64::from(before) - i64::from(is_joined(at + 1, at + 1))
     }
 
     /// Returns true if a page has no block.
@@ -113,13 +184,14 @@ impl Inner {
         ordered: Option<Tid>,
     ) {
         for step in 0..u64::from(run.count) {
+            let pieces = self.pieces_of(counts, from + step);
             let (index, place) = split(from + step);
             let folio = self.folios.get_mut(index).expect("a dirty folio is there");
             let slot = folio.entry(place);
             assert!(slot.is_delayed(), "only pages without a block get one");
             slot.set_backing(Backing::Mapped(run.first + step));
             slot.ordered = slot.ordered.or(ordered);
+            self.delayed.count(counts, -1, -pieces);
         }
-        self.delayed.count(counts, -i64::from(run.count));
     }
 }

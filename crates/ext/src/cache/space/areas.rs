@@ -15,10 +15,11 @@
 
 use core::ops::Range;
 
-use layout::{BlockNr, GroupNr, InodeNr};
+use layout::{GroupNr, InodeNr};
 use rt::Mutex;
 
 use super::Window;
+use crate::disk::cluster::Cluster;
 use crate::disk::geometry::Geometry;
 use crate::disk::superblock::Superblock;
 
@@ -32,8 +33,8 @@ pub(crate) struct Areas {
     /// Logarithm of the number of groups in a flex group.
     log: u32,
     group_count: u32,
-    /// Number of blocks in a stripe; 1 if there are none.
-    pub(crate) stripe_blocks: u32,
+    /// Number of clusters in a stripe; 1 if there are none.
+    pub(crate) stripe: u32,
     /// The rest of each flex group's locality group. // leaf
     small: Box<[Mutex<Window>]>,
 }
@@ -52,12 +53,17 @@ impl Areas {
             Some(raw.raid_stripe_width.get()),
             Some(u32::from(raw.raid_stride.get())),
         ];
-        let is_sound = |blocks: &u32| *blocks > 0 && *blocks <= geometry.blocks_per_group;
+        let is_sound = |blocks: &u32| {
+            let is_whole = blocks.is_multiple_of(geometry.cluster_blocks());
+            *blocks > 0 && *blocks <= geometry.blocks_per_group && is_whole
+        };
+        let stripe = found.into_iter().flatten().find(is_sound);
+        let stripe = stripe.map(|blocks| blocks >> geometry.cluster_log);
         let flex_count = geometry.group_count.div_ceil(1 << log);
         Self {
             log,
             group_count: geometry.group_count,
-            stripe_blocks: found.into_iter().flatten().find(is_sound).unwrap_or(1),
+            stripe: stripe.unwrap_or(1),
             small: (0..flex_count).map(|_| Mutex::default()).collect(),
         }
     }
@@ -99,10 +105,10 @@ impl Areas {
         GroupNr::new((groups.start + behind) as u32)
     }
 
-    /// Takes `count` blocks from the front of a flex group's locality group, or all that there are.
-    /// If `at` is given, takes none unless they start there. Returns a window that remembers its
-    /// origin.
-    pub(crate) fn take_small(&self, flex: u32, at: Option<BlockNr>, count: u32) -> Window {
+    /// Takes `count` clusters from the front of a flex group's locality group, or all that there
+    /// are. If `at` is given, takes none unless they start there. Returns a window that remembers
+    /// its origin.
+    pub(crate) fn take_small(&self, flex: u32, at: Option<Cluster>, count: u32) -> Window {
         let mut rest = self.small[flex as usize].lock();
         if at.is_some_and(|at| at != rest.first) || rest.count == 0 {
             return Window::default();
@@ -118,13 +124,13 @@ impl Areas {
         taken
     }
 
-    /// Puts blocks into a flex group's locality group. Returns those that it had.
+    /// Puts clusters into a flex group's locality group. Returns those that it had.
     pub(crate) fn put_small(&self, flex: u32, window: Window) -> Window {
         core::mem::replace(&mut *self.small[flex as usize].lock(), window)
     }
 
     /// Gives the end of a window back to the locality group that it was taken from. Returns false
-    /// if other blocks were taken from there meanwhile.
+    /// if other clusters were taken from there meanwhile.
     pub(super) fn give_back_small(&self, geometry: &Geometry, window: &Window) -> bool {
         let Some(flex) = window.small else {
             return false;
@@ -133,7 +139,7 @@ impl Areas {
         let is_next = window.first + u64::from(window.count) == rest.first;
         // No window lies in two groups.
         let is_here =
-            || geometry.group_of_block(window.first).0 == geometry.group_of_block(rest.first).0;
+            || geometry.group_of_cluster(window.first).0 == geometry.group_of_cluster(rest.first).0;
         let is_taken = is_next && (rest.count == 0 || is_here());
         if is_taken {
             rest.first = window.first;

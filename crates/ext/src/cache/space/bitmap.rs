@@ -1,7 +1,7 @@
 //! Bitmaps: searched by words of 64 bits in memory, changed by ranges in the bytes of the on-disk
 //! block.
 //!
-//! A set bit is a block or an inode that is taken. Bits beyond the end of the group are set in
+//! A set bit is a cluster or an inode that is taken. Bits beyond the end of the group are set in
 //! memory, so that no search finds them.
 
 /// Number of bits in a word.
@@ -242,8 +242,13 @@ pub(crate) fn set_in_bytes(bytes: &mut [u8], start: u32, count: u32) -> bool {
     if parts(start, count).any(|(at, mask)| bytes[at] & mask != 0) {
         return false;
     }
-    parts(start, count).for_each(|(at, mask)| bytes[at] |= mask);
+    add_to_bytes(bytes, start, count);
     true
+}
+
+/// Sets bits in the on-disk bytes, of which some may be set already.
+pub(crate) fn add_to_bytes(bytes: &mut [u8], start: u32, count: u32) {
+    parts(start, count).for_each(|(at, mask)| bytes[at] |= mask);
 }
 
 /// Clears bits in the on-disk bytes; returns false and changes nothing if one of them is clear

@@ -1,4 +1,4 @@
-//! Blocks freed by transactions whose commit block is not durable yet.
+//! Clusters freed by transactions whose commit block is not durable yet.
 
 use layout::{GroupNr, Tid};
 
@@ -7,20 +7,20 @@ use layout::{GroupNr, Tid};
 pub(crate) struct FreedRun {
     /// The group.
     pub(crate) group: GroupNr,
-    /// The first block's index within the group.
+    /// The first cluster's index within the group.
     pub(crate) start: u32,
-    /// Number of blocks.
+    /// Number of clusters.
     pub(crate) count: u32,
 }
 
-/// The sets of freed blocks, one for each running or committing transaction.
+/// The sets of freed clusters, one for each running or committing transaction.
 #[derive(Debug, Default)]
 pub(crate) struct FreedSets {
     sets: Vec<(Tid, Vec<FreedRun>)>,
 }
 
 impl FreedSets {
-    /// Adds blocks to a transaction's set.
+    /// Adds clusters to a transaction's set.
     pub(crate) fn add(&mut self, tid: Tid, run: FreedRun) {
         let at = match self.sets.iter().rposition(|(known, _)| *known == tid) {
             Some(at) => at,

@@ -11,6 +11,7 @@ use rt::{Mutex, MutexGuard};
 use super::bitmap::{self, Bitmap, View};
 use super::zones::{Holder, SystemZones};
 use crate::disk::checksums::Checksums;
+use crate::disk::cluster::Cluster;
 use crate::disk::group::{BitmapSums, GroupCounts, StoredSums, Uninit};
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Sealed};
@@ -21,6 +22,11 @@ pub(crate) struct Group {
     /// Its first block, and its number of blocks.
     pub(crate) first: BlockNr,
     pub(crate) block_count: u32,
+    /// Its first cluster, its number of clusters, and the logarithm of the blocks of each. A bit of
+    /// the block bitmap is a cluster, and so are the indices, counts and bounds below.
+    pub(crate) first_cluster: Cluster,
+    pub(crate) cluster_count: u32,
+    pub(crate) cluster_log: u32,
     pub(crate) inode_count: u32,
     pub(crate) block_bitmap: BlockNr,
     pub(crate) inode_bitmap: BlockNr,
@@ -30,10 +36,10 @@ pub(crate) struct Group {
     pub(crate) damage: Option<Corrupt>,
     /// Byte range of its descriptor in the descriptor's block.
     pub(crate) descriptor: Range<usize>,
-    /// Number of free blocks by the descriptor.
-    pub(crate) free_blocks: AtomicU32,
-    /// Number of free blocks that may be allocated now.
-    pub(crate) usable_blocks: AtomicU32,
+    /// Number of free clusters by the descriptor.
+    pub(crate) free_clusters: AtomicU32,
+    /// Number of free clusters that may be allocated now.
+    pub(crate) usable_clusters: AtomicU32,
     pub(crate) free_inodes: AtomicU32,
     pub(crate) directories: AtomicU32,
     /// True until the block bitmap is used for the first time: what it has is not valid, and all
@@ -52,11 +58,11 @@ pub(crate) struct Group {
     /// The checksums of the bitmaps when the volume was opened.
     pub(crate) sums: StoredSums,
     /// Number of bits that the checksum of a block bitmap covers.
-    pub(crate) blocks_per_group: u32,
+    pub(crate) clusters_per_group: u32,
     /// Index of the goal for the next new file.
     pub(crate) next_goal: AtomicU32,
-    /// Upper bound of the number of blocks in an extent that is free and in no window. It is exact
-    /// when the bitmap is read and after a search in vain; blocks that become free raise it. The
+    /// Upper bound of the number of clusters in a row that are free and in no window. It is exact
+    /// when the bitmap is read and after a search in vain; clusters that become free raise it. The
     /// multi-block allocator relies on it. Changes under the group's lock.
     pub(crate) longest: AtomicU32,
     /// The lock held while its bitmaps and its descriptor change. // [group]
@@ -70,13 +76,13 @@ pub(crate) struct Maps {
     inodes: Option<InodeMap>,
 }
 
-/// The blocks that are taken, and those in reservation windows.
+/// The clusters that are taken, and those in reservation windows.
 pub(crate) struct BlockMap {
-    /// Blocks taken on disk.
+    /// Clusters taken on disk.
     pub(crate) marked: Bitmap,
-    /// Blocks taken on disk, or freed by a transaction that is not durable.
+    /// Clusters taken on disk, or freed by a transaction that is not durable.
     pub(crate) taken: Bitmap,
-    /// Blocks in a reservation window.
+    /// Clusters in a reservation window.
     pub(crate) reserved: Bitmap,
 }
 
@@ -88,7 +94,7 @@ pub(crate) struct InodeMap {
 }
 
 impl BlockMap {
-    /// Returns the blocks that are free and in no window.
+    /// Returns the clusters that are free and in no window.
     pub(crate) fn open(&self) -> View<'_> {
         let taken = match rt::mutant!("allocation/freed-found-before-commit") {
             true => &self.marked,
@@ -100,7 +106,7 @@ impl BlockMap {
         }
     }
 
-    /// Returns the blocks that are free, in windows or not.
+    /// Returns the clusters that are free, in windows or not.
     pub(crate) fn free(&self) -> View<'_> {
         View {
             taken: &self.taken,
@@ -110,19 +116,19 @@ impl BlockMap {
 }
 
 impl Group {
-    /// Returns an upper bound of the number of blocks that can be allocated as one extent, without
-    /// the blocks of windows. The bitmap need not have been read.
+    /// Returns an upper bound of the number of clusters that can be allocated as one extent,
+    /// without those of windows. The bitmap need not have been read.
     pub(crate) fn longest_max(&self) -> u32 {
-        let usable = self.usable_blocks.load(Ordering::Relaxed);
+        let usable = self.usable_clusters.load(Ordering::Relaxed);
         usable.min(self.longest.load(Ordering::Relaxed))
     }
 
-    /// Raises the bound of free extents after blocks were freed or left a window. The caller holds
-    /// the group's lock.
+    /// Raises the bound of free extents after clusters were freed or left a window. The caller
+    /// holds the group's lock.
     pub(crate) fn note_free(&self, blocks: &BlockMap, start: u32, count: u32) {
         let open = blocks.open();
         let before = open.clear_before(start);
-        let behind = open.run_length(start + count, self.block_count);
+        let behind = open.run_length(start + count, self.cluster_count);
         let length = before + count + behind;
         let is_longer = length > self.longest.load(Ordering::Relaxed);
         if is_longer && !rt::mutant!("allocation/bound-not-raised") {
@@ -132,14 +138,13 @@ impl Group {
 
     /// Returns the goal for a new file's blocks.
     pub(crate) fn next_goal(&self) -> BlockNr {
-        let index = self.next_goal.load(Ordering::Relaxed);
-        self.first + u64::from(if index < self.block_count { index } else { 0 })
+        self.first + (u64::from(self.goal_index()) << self.cluster_log)
     }
 
     /// Returns the index at which a search in this group starts if no goal lies in it.
     pub(crate) fn goal_index(&self) -> u32 {
         let index = self.next_goal.load(Ordering::Relaxed);
-        if index < self.block_count { index } else { 0 }
+        if index < self.cluster_count { index } else { 0 }
     }
 
     pub(crate) fn note_goal(&self, index: u32) {
@@ -166,11 +171,23 @@ impl Group {
         bitmap::all_set_in_bytes(bytes, start, count)
     }
 
-    /// Returns the group's part of an extent: its index and count.
+    /// Returns the clusters of the group that have blocks of an extent: index and count.
     fn part_of(&self, run: Run) -> (u32, u32) {
-        let first = run.first.max(self.first);
-        let count = run.end().min(self.run().end()).get() - first.get();
-        ((first.get() - self.first.get()) as u32, count as u32)
+        let first = run.first.max(self.first).get() - self.first.get();
+        let end = run.end().min(self.run().end()).get() - self.first.get();
+        let start = first >> self.cluster_log;
+        let end = end.div_ceil(1 << self.cluster_log);
+        (start as u32, (end - start) as u32)
+    }
+
+    /// Returns the cluster with an index.
+    pub(crate) fn cluster(&self, index: u32) -> Cluster {
+        self.first_cluster + u64::from(index)
+    }
+
+    /// Returns the number of the first block of the cluster with an index, for messages.
+    pub(crate) fn block_number(&self, index: u32) -> u64 {
+        self.first.get() + (u64::from(index) << self.cluster_log)
     }
 
     /// Returns the map of blocks, created from the bitmap's block on first use. The group's zones
@@ -189,12 +206,15 @@ impl Group {
                 first = self.first_block_bitmap(zones, read.len());
                 &first
             } else {
-                self.check_sum(&read, self.blocks_per_group, StoredSums::has_blocks, || {
-                    Sealed::BlockBitmap { group: self.nr }
-                })?;
+                self.check_sum(
+                    &read,
+                    self.clusters_per_group,
+                    StoredSums::has_blocks,
+                    || Sealed::BlockBitmap { group: self.nr },
+                )?;
                 &read
             };
-            let taken = Bitmap::from_bytes(bytes, self.block_count);
+            let taken = Bitmap::from_bytes(bytes, self.cluster_count);
             for (holder, why) in [
                 (Holder::Metadata, "the group's own metadata is marked free"),
                 (Holder::Log, "the journal is marked free"),
@@ -209,13 +229,13 @@ impl Group {
                     return Err(self.damage(self.block_bitmap.get(), why));
                 }
             }
-            if taken.count_clear() != self.free_blocks.load(Ordering::Relaxed) {
+            if taken.count_clear() != self.free_clusters.load(Ordering::Relaxed) {
                 return Err(self.damage(
                     self.block_bitmap.get(),
                     "the descriptor counts other free blocks",
                 ));
             }
-            let reserved = Bitmap::clear(self.block_count);
+            let reserved = Bitmap::clear(self.cluster_count);
             let marked = taken.clone();
             let blocks = BlockMap {
                 marked,
@@ -274,19 +294,19 @@ impl Group {
         Ok(maps.inodes.as_mut().expect("made above"))
     }
 
-    /// Makes freed blocks allocatable.
+    /// Makes freed clusters allocatable.
     pub(crate) fn release(&self, start: u32, count: u32) {
         let mut maps = self.maps.lock();
         let blocks = maps
             .blocks
             .as_mut()
-            .expect("freeing a block reads the bitmap");
+            .expect("freeing a cluster reads the bitmap");
         blocks.taken.unset(start, count);
         self.note_free(blocks, start, count);
-        self.usable_blocks.fetch_add(count, Ordering::Relaxed);
+        self.usable_clusters.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Removes blocks from their window.
+    /// Removes clusters from their window.
     pub(crate) fn unreserve(&self, start: u32, count: u32) {
         if let Some(blocks) = self.maps.lock().blocks.as_mut() {
             blocks.reserved.unset(start, count);
@@ -311,11 +331,11 @@ impl Group {
     /// Returns the contents of the block bitmap at its first use: the metadata in the group is
     /// taken, and so are the bits after the end of the group.
     pub(crate) fn first_block_bitmap(&self, zones: &SystemZones, block_bytes: usize) -> Block {
-        let mut block = padded(self.block_count, block_bytes);
+        let mut block = padded(self.cluster_count, block_bytes);
         for zone in zones.among(self.nr, self.run()) {
             if zone.holder == Holder::Metadata {
                 let (start, count) = self.part_of(zone.run);
-                bitmap::set_in_bytes(&mut block, start, count);
+                bitmap::add_to_bytes(&mut block, start, count);
             }
         }
         block
@@ -338,7 +358,7 @@ impl Group {
     /// Returns the checksum of the changed block bitmap, for [`store`](Self::store).
     pub(crate) fn sum_of_blocks(&self, bitmap: &[u8]) -> BitmapSums {
         BitmapSums {
-            blocks: self.checksums.of_bitmap(bitmap, self.blocks_per_group),
+            blocks: self.checksums.of_bitmap(bitmap, self.clusters_per_group),
             inodes: None,
         }
     }
@@ -354,8 +374,12 @@ impl Group {
     /// Stores the counts and the checksums of changed bitmaps in the descriptor's block, and seals
     /// the descriptor. The caller holds the group's lock.
     pub(crate) fn store(&self, bytes: &mut [u8], changed: BitmapSums) {
+        let log = match rt::mutant!("clusters/free-counted-in-blocks") {
+            true => self.cluster_log,
+            false => 0,
+        };
         let counts = GroupCounts {
-            free_blocks: self.free_blocks.load(Ordering::Relaxed),
+            free_clusters: self.free_clusters.load(Ordering::Relaxed) << log,
             free_inodes: self.free_inodes.load(Ordering::Relaxed),
             directories: self.directories.load(Ordering::Relaxed),
         };

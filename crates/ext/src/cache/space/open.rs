@@ -65,7 +65,7 @@ impl Space {
                 .map(|group| u64::from(count(group).load(Ordering::Relaxed)))
                 .sum()
         };
-        let free_blocks = sum(|group| &group.free_blocks);
+        let free_clusters = sum(|group| &group.free_clusters);
         let free_inodes = sum(|group| &group.free_inodes);
         let directories = sum(|group| &group.directories);
         let table = GroupTable {
@@ -79,12 +79,12 @@ impl Space {
         };
         let mut space = Self {
             table,
-            free_blocks: AtomicU64::new(free_blocks),
-            usable_blocks: AtomicU64::new(free_blocks),
-            delayed_blocks: AtomicU64::new(0),
+            free_clusters: AtomicU64::new(free_clusters),
+            usable_clusters: AtomicU64::new(free_clusters),
+            delayed_clusters: AtomicU64::new(0),
             free_inodes: AtomicU64::new(free_inodes),
             directories: AtomicU64::new(directories),
-            reserved_blocks: superblock.reserved_blocks,
+            reserved_clusters: superblock.reserved_blocks >> geometry.cluster_log,
             freed: Mutex::new(FreedSets::default()),
             released: Condvar::new(),
         };
@@ -118,7 +118,7 @@ impl Space {
     pub(crate) fn metadata(&self) -> impl Iterator<Item = Run> {
         let geometry = &self.table().geometry;
         let one = |first| Run { first, count: 1 };
-        let head = one(geometry.first_data_block);
+        let head = one(geometry.superblock_place().0);
         let indices = 0..geometry.descriptor_blocks();
         let descriptors = indices.map(move |index| one(geometry.descriptor_block(index)));
         let per_block = geometry.block_bytes / u32::from(geometry.inode_bytes);
@@ -137,7 +137,7 @@ impl Space {
 
     /// Returns the number of blocks with the volume's own metadata, as Linux counts them:
     /// superblocks, descriptors and reserved GDT blocks, bitmaps, inode tables, the boot block and
-    /// the internal journal.
+    /// the internal journal; with larger clusters, the blocks of all clusters that have some.
     fn overhead(&self, superblock: &Superblock, buffers: &BufferCache) -> Result<u64> {
         let geometry = &self.table().geometry;
         let in_group =
@@ -147,7 +147,13 @@ impl Space {
             Some(inode) => self.journal_blocks(inode, buffers)?,
             None => 0,
         };
-        let overhead = geometry.first_data_block.get() + groups + journal;
+        let overhead = match geometry.cluster_log {
+            0 => geometry.first_data_block.get() + groups + journal,
+            log => {
+                let whole = |blocks: u64| blocks.next_multiple_of(1 << log);
+                (self.zones().clusters(geometry) << log) + whole(journal)
+            }
+        };
         Ok(overhead.min(geometry.block_count))
     }
 
@@ -195,17 +201,20 @@ fn group(
         nr,
         first: geometry.first_block_of(nr),
         block_count: geometry.blocks_in(nr),
+        first_cluster: geometry.cluster_of(geometry.first_block_of(nr)),
+        cluster_count: geometry.clusters_in(nr),
+        cluster_log: geometry.cluster_log,
         inode_count: geometry.inodes_per_group,
         block_bitmap: raw.block_bitmap,
         inode_bitmap: raw.inode_bitmap,
         inode_table: raw.inode_table,
         damage,
         descriptor,
-        free_blocks: AtomicU32::new(counts.free_blocks),
-        usable_blocks: AtomicU32::new(
+        free_clusters: AtomicU32::new(counts.free_clusters),
+        usable_clusters: AtomicU32::new(
             match uninit.block_bitmap && rt::mutant!("groups/uninitialised-taken-as-full") {
                 true => 0,
-                false => counts.free_blocks,
+                false => counts.free_clusters,
             },
         ),
         free_inodes: AtomicU32::new(counts.free_inodes),
@@ -216,9 +225,9 @@ fn group(
         lacks_zeroes: AtomicBool::new(uninit.table),
         checksums,
         sums: raw.sums,
-        blocks_per_group: geometry.blocks_per_group,
+        clusters_per_group: geometry.clusters_per_group(),
         next_goal: AtomicU32::new(0),
-        longest: AtomicU32::new(counts.free_blocks),
+        longest: AtomicU32::new(counts.free_clusters),
         maps: Mutex::new(Maps::default()),
     }
 }

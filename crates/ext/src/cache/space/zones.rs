@@ -14,6 +14,7 @@
 
 use layout::{BlockNr, GroupNr};
 
+use crate::disk::cluster::Cluster;
 use crate::disk::geometry::Geometry;
 use crate::disk::run::Run;
 
@@ -71,6 +72,19 @@ impl SystemZones {
         let ends = ends.chain([BlockNr::new(geometry.block_count)]);
         self.before = ends.map(|end| self.count_before(end)).collect();
         Ok(())
+    }
+
+    /// Returns the number of clusters that have blocks of a zone.
+    pub(super) fn clusters(&self, geometry: &Geometry) -> u64 {
+        let (mut count, mut next) = (0, Cluster::default());
+        for zone in &self.zones {
+            let clusters = geometry.clusters_of(zone.run);
+            let first = clusters.first.max(next);
+            let end = clusters.end().max(next);
+            count += end.get() - first.get();
+            next = end;
+        }
+        count
     }
 
     fn count_before(&self, end: BlockNr) -> usize {

@@ -25,6 +25,7 @@ pub(crate) fn geometry(block_bytes: u32) -> Geometry {
         block_bytes,
         block_count: 4096,
         first_data_block: BlockNr::new(u64::from(block_bytes == 1024)),
+        cluster_log: 0,
         blocks_per_group: 8 * block_bytes,
         group_count: 1,
         inodes_per_group: 256,

@@ -1,6 +1,6 @@
 //! Sizes and places in the superblock, and their consistency.
 
-use layout::feature::{Compatible, Features, Incompatible};
+use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
 use layout::superblock::{self as disk, Backups};
 use layout::{BlockNr, GroupNr, InodeNr, group};
 
@@ -10,8 +10,10 @@ use crate::error::{Corrupt, Error, Result};
 
 /// Largest supported block size in bytes.
 pub const BLOCK_BYTES_MAX: u32 = 4096;
-/// Size of the smallest group in blocks.
-const GROUP_BLOCKS_MIN: u32 = 256;
+/// Size of the smallest group in clusters.
+const GROUP_BITS_MIN: u32 = 256;
+/// The logarithm of the largest cluster, in KiB: 512 MiB.
+const CLUSTER_LOG_MAX: u32 = 19;
 
 /// Decodes sizes and places, and checks them against each other and the device.
 pub(super) fn geometry(
@@ -20,9 +22,14 @@ pub(super) fn geometry(
     device_bytes: u64,
 ) -> Result<Geometry> {
     let block_bytes = block_bytes(raw)?;
-    let blocks_per_group = blocks_per_group(raw, block_bytes)?;
+    let cluster_log = cluster_log(raw, features)?;
+    let blocks_per_group = blocks_per_group(raw, block_bytes, cluster_log)?;
     let inode_bytes = inode_bytes(raw, block_bytes)?;
     let (first_data_block, block_count) = block_count(raw, features, block_bytes, device_bytes)?;
+    if !block_count.is_multiple_of(1 << cluster_log) {
+        let why = "not a multiple of the blocks of a cluster";
+        return Err(bad("s_blocks_count", block_count, why));
+    }
     let inodes_per_group = inodes_per_group(raw, block_bytes, inode_bytes)?;
     let group_count =
         (block_count - u64::from(first_data_block)).div_ceil(u64::from(blocks_per_group));
@@ -62,6 +69,7 @@ pub(super) fn geometry(
         block_bytes,
         block_count,
         first_data_block: BlockNr::new(first_data_block.into()),
+        cluster_log,
         blocks_per_group,
         group_count,
         inodes_per_group,
@@ -94,18 +102,45 @@ fn block_bytes(raw: &disk::Superblock) -> Result<u32> {
             "blocks of {bytes} bytes are not supported"
         )));
     }
-    if raw.log_cluster_size.get() != log {
-        let value = raw.log_cluster_size.get().into();
-        return Err(bad("s_log_cluster_size", value, "not the size of a block"));
-    }
     Ok(bytes)
 }
 
-fn blocks_per_group(raw: &disk::Superblock, block_bytes: u32) -> Result<u32> {
+/// Returns the logarithm of the number of blocks in a cluster. Without `bigalloc` a cluster is a
+/// block.
+fn cluster_log(raw: &disk::Superblock, features: Features) -> Result<u32> {
+    let (log, block_log) = (raw.log_cluster_size.get(), raw.log_block_size.get());
+    let words = features.read_only_compatible;
+    let is_clustered = words.contains(ReadOnlyCompatible::BIGALLOC);
+    if !is_clustered && log != block_log {
+        let why = "not the size of a block";
+        return Err(bad("s_log_cluster_size", log.into(), why));
+    }
+    if log < block_log || log > CLUSTER_LOG_MAX {
+        let why = "below the size of a block, or clusters above 512 MiB";
+        return Err(bad("s_log_cluster_size", log.into(), why));
+    }
+    if is_clustered && !features.incompatible.contains(Incompatible::EXTENTS) {
+        let bits = words.bits().into();
+        let why = "bigalloc is set without extent: clusters need files with extents";
+        return Err(bad("s_feature_ro_compat", bits, why));
+    }
+    Ok(log - block_log)
+}
+
+fn blocks_per_group(raw: &disk::Superblock, block_bytes: u32, cluster_log: u32) -> Result<u32> {
     let count = raw.blocks_per_group.get();
-    if count < GROUP_BLOCKS_MIN || count > block_bytes * 8 || !count.is_multiple_of(8) {
-        let why = "not a multiple of 8 between 256 and the bits of a block";
+    let bits = count >> cluster_log;
+    if bits < GROUP_BITS_MIN || bits > block_bytes * 8 || !bits.is_multiple_of(8) {
+        let why = match cluster_log {
+            0 => "not a multiple of 8 between 256 and the bits of a block",
+            _ => "not a multiple of 8 clusters between 256 and the bits of a block",
+        };
         return Err(bad("s_blocks_per_group", count.into(), why));
+    }
+    let clusters = raw.clusters_per_group.get();
+    if cluster_log > 0 && u64::from(clusters) << cluster_log != u64::from(count) {
+        let why = "not the clusters of the blocks of a group";
+        return Err(bad("s_clusters_per_group", clusters.into(), why));
     }
     Ok(count)
 }
@@ -128,12 +163,9 @@ fn block_count(
     device_bytes: u64,
 ) -> Result<(u32, u64)> {
     let first = raw.first_data_block.get();
-    if first != u32::from(block_bytes == 1024) {
-        return Err(bad(
-            "s_first_data_block",
-            first.into(),
-            "1 with blocks of 1 KiB, else 0",
-        ));
+    if first != u32::from(raw.log_cluster_size.get() == 0) {
+        let why = "1 with blocks and clusters of 1 KiB, else 0";
+        return Err(bad("s_first_data_block", first.into(), why));
     }
     let count = match is_64bit(features) {
         true => raw.blocks_count(),

@@ -218,7 +218,7 @@ impl Step {
             revokes: 0,
         })?;
         handle.describe();
-        let (first, count, sectors) = (self.first, self.count, state.sectors);
+        let (first, count) = (self.first, self.count);
         let allocated = map.allocate_unwritten(core, &mut handle, inode, state, first, count);
         let count = match allocated {
             Ok(count) => count,
@@ -231,7 +231,7 @@ impl Step {
         if size > state.size {
             note_large_file(core, &mut handle, size)?;
         }
-        if self.is_zeroing || size > state.size || state.sectors != sectors {
+        if self.is_zeroing || size > state.size || !state.is_stored() {
             state.size = state.size.max(size);
             state.mtime = now();
             state.ctime = state.mtime;

@@ -45,7 +45,7 @@ fn extents(bench: &Bench, inode: &Arc<Inode>) -> (usize, u64) {
 /// Returns the number of pages without a block, and of blocks that are claimed for them.
 fn delayed(bench: &Bench) -> (u64, u64) {
     let core = &bench.core;
-    let claimed = core.space.delayed_blocks.load(Ordering::Relaxed);
+    let claimed = core.space.delayed_clusters.load(Ordering::Relaxed);
     (core.pages.counts.delayed(), claimed)
 }
 

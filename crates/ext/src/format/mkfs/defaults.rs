@@ -15,6 +15,8 @@ use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
 use super::{FileSystemType, Options};
 
 const MIB: u64 = 1 << 20;
+/// Number of blocks in a cluster (`bigalloc`).
+const CLUSTER_BLOCKS: u32 = 16;
 
 /// The origin of the defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -98,6 +100,8 @@ impl UsageType {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Resolved {
     pub(super) block_bytes: u32,
+    /// Size of a cluster: that of a block without `bigalloc`.
+    pub(super) cluster_bytes: u32,
     pub(super) bytes_per_inode: u32,
     pub(super) inode_bytes: u16,
     pub(super) features: Features,
@@ -112,11 +116,23 @@ pub(super) fn resolve(options: &Options, device_bytes: u64) -> Resolved {
         Profile::Debian12 => (usage.bytes_per_inode(), 256),
         Profile::Classic2002 => (8192, 128),
     };
+    let features = base_features(options);
+    let block_bytes = options.block_bytes.unwrap_or(usage.block_bytes());
+    let words = options.features.apply(features).read_only_compatible;
+    let cluster_bytes = match words.contains(ReadOnlyCompatible::BIGALLOC) {
+        true => options
+            .cluster_bytes
+            .unwrap_or(block_bytes.saturating_mul(CLUSTER_BLOCKS)),
+        false => block_bytes,
+    };
+    // No more inodes than files with contents.
+    let bytes_per_inode = bytes_per_inode.max(cluster_bytes);
     Resolved {
-        block_bytes: options.block_bytes.unwrap_or(usage.block_bytes()),
+        block_bytes,
+        cluster_bytes,
         bytes_per_inode: options.bytes_per_inode.unwrap_or(bytes_per_inode),
         inode_bytes: options.inode_bytes.unwrap_or(inode_bytes),
-        features: base_features(options),
+        features,
     }
 }
 

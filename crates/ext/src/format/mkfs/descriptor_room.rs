@@ -26,6 +26,7 @@ pub(super) fn make(plan: &mut Plan, image: &mut Image) -> Result<()> {
     // The double indirect block exists even if nothing is reserved.
     let mut blocks = 1 + u64::from(reserved);
     let mut root_image = Block::zeroed(geometry.block_bytes as usize);
+    let (first, _) = geometry.superblock_place();
     let copies: Vec<_> = geometry
         .groups()
         .skip(1)
@@ -33,7 +34,7 @@ pub(super) fn make(plan: &mut Plan, image: &mut Image) -> Result<()> {
         .collect();
     for index in 0..reserved {
         let number = geometry.descriptor_blocks() + index;
-        let block = geometry.first_data_block + 1 + u64::from(number);
+        let block = first + 1 + u64::from(number);
         let slot = (number % geometry.pointers_per_block()) as usize * 4;
         root_image[slot..slot + 4].copy_from_slice(&(block.get() as u32).to_le_bytes());
         let mut list = Block::zeroed(geometry.block_bytes as usize);
@@ -60,7 +61,7 @@ pub(super) fn make(plan: &mut Plan, image: &mut Image) -> Result<()> {
             owner: (0, 0),
             links: 1,
             size,
-            blocks,
+            clusters: blocks,
             words,
             flags: InodeFlags::empty(),
         },

@@ -34,7 +34,7 @@ pub(super) fn make(
         if !raw.flags().contains(GroupFlags::BLOCK_UNINIT) {
             let bitmap = block_bitmap(plan, image, group);
             if let Some(seed) = plan.sums.seed() {
-                let sum = metadata::bitmap(seed, &bitmap, geometry.blocks_per_group);
+                let sum = metadata::bitmap(seed, &bitmap, geometry.clusters_per_group());
                 raw.base.block_bitmap_checksum_low.set(sum as u16);
                 raw.block_bitmap_checksum_high.set((sum >> 16) as u16);
             }
@@ -68,7 +68,7 @@ fn descriptor(plan: &Plan, image: &Image, group: GroupNr) -> GroupDescriptor64 {
         .map(|(_, count)| count)
         .sum();
     let metadata = plan.metadata.count_in(geometry, group);
-    let free = geometry.blocks_in(group) - metadata - files;
+    let free = (geometry.blocks_in(group) - metadata - files) >> geometry.cluster_log;
     let taken_inodes = taken_inodes(plan, group);
     let free_inodes = geometry.inodes_per_group - taken_inodes;
     let directories =
@@ -92,7 +92,7 @@ fn descriptor(plan: &Plan, image: &Image, group: GroupNr) -> GroupDescriptor64 {
     };
     let [block_bitmap, inode_bitmap, inode_table] =
         [places.block_bitmap, places.inode_bitmap, places.inode_table].map(BlockNr::get);
-    // A group has at most 2^15 blocks and inodes: the upper halves of counts are 0.
+    // A group has at most 2^15 clusters and inodes: the upper halves of counts are 0.
     let base = GroupDescriptor {
         block_bitmap_low: U32::new(block_bitmap as u32),
         inode_bitmap_low: U32::new(inode_bitmap as u32),
@@ -118,9 +118,10 @@ fn block_bitmap(plan: &Plan, image: &Image, group: GroupNr) -> Arc<Block> {
     let mut bitmap = Block::zeroed(geometry.block_bytes as usize);
     let metadata = plan.metadata.in_group(geometry, group);
     for (start, count) in metadata.chain(image.places.in_group(geometry, group)) {
-        set_bits(&mut bitmap, start, count);
+        let log = geometry.cluster_log;
+        set_bits(&mut bitmap, start >> log, count >> log);
     }
-    let count = geometry.blocks_in(group);
+    let count = geometry.clusters_in(group);
     set_bits(&mut bitmap, count, geometry.block_bytes * 8 - count);
     bitmap.into_arc()
 }

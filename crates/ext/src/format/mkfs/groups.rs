@@ -27,7 +27,7 @@ pub(super) struct GroupPlaces {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct GroupMetadata {
     places: Vec<GroupPlaces>,
-    /// All of its blocks, copies of the superblock included, in ascending order.
+    /// The blocks of its clusters, copies of the superblock included, in ascending order.
     runs: Vec<Run>,
 }
 
@@ -78,11 +78,7 @@ impl GroupMetadata {
                 });
             }
         }
-        pieces.sort_unstable_by_key(|run| run.first);
-        let mut runs = Vec::new();
-        for piece in pieces {
-            append(&mut runs, piece);
-        }
+        let runs = whole_clusters(geometry, pieces);
         Ok(Self { places, runs })
     }
 
@@ -91,13 +87,14 @@ impl GroupMetadata {
         self.places[group.get() as usize]
     }
 
-    /// Returns the first extent of metadata that ends behind a block.
+    /// Returns the first extent with metadata that ends behind a block.
     pub(super) fn behind(&self, block: BlockNr) -> Option<Run> {
         let at = self.runs.partition_point(|run| run.end() <= block);
         self.runs.get(at).copied()
     }
 
-    /// Returns the metadata within a group: index of the first block within the group and count.
+    /// Returns the clusters with metadata within a group, as blocks: index of the first block
+    /// within the group and count.
     pub(super) fn in_group(
         &self,
         geometry: &Geometry,
@@ -118,12 +115,12 @@ impl GroupMetadata {
         })
     }
 
-    /// Returns the number of metadata blocks within a group.
+    /// Returns the number of blocks of clusters with metadata within a group.
     pub(super) fn count_in(&self, geometry: &Geometry, group: GroupNr) -> u32 {
         self.in_group(geometry, group).map(|(_, count)| count).sum()
     }
 
-    /// Returns the number of a group's own metadata blocks that lie within it.
+    /// Returns the same without the metadata of other groups.
     pub(super) fn own_in(&self, geometry: &Geometry, group: GroupNr) -> u32 {
         let first = geometry.first_block_of(group);
         let end = first + u64::from(geometry.blocks_in(group));
@@ -133,17 +130,39 @@ impl GroupMetadata {
             (places.inode_bitmap, 1),
             (places.inode_table, geometry.inode_table_blocks()),
         ];
-        let within = pieces.map(|(at, count)| {
+        let start = (first, geometry.super_blocks(group));
+        let pieces = pieces.into_iter().chain([start]);
+        let within = pieces.filter_map(|(at, count)| {
             let (from, to) = (at.max(first), (at + u64::from(count)).min(end));
-            to.get().saturating_sub(from.get()) as u32
+            (from < to).then(|| Run {
+                first: from,
+                count: (to.get() - from.get()) as u32,
+            })
         });
-        geometry.super_blocks(group) + within.iter().sum::<u32>()
+        let runs = whole_clusters(geometry, within.collect());
+        runs.iter().map(|run| run.count).sum()
     }
 
-    /// Returns the number of metadata blocks of the volume.
+    /// Returns the number of blocks of clusters with metadata of the volume.
     pub(super) fn count(&self) -> u64 {
         self.runs.iter().map(|run| u64::from(run.count)).sum()
     }
+}
+
+/// Returns the blocks of the clusters that have blocks of extents, in ascending order.
+fn whole_clusters(geometry: &Geometry, mut pieces: Vec<Run>) -> Vec<Run> {
+    pieces.sort_unstable_by_key(|run| run.first);
+    let mut runs: Vec<Run> = Vec::new();
+    for piece in pieces.into_iter().filter(|piece| piece.count > 0) {
+        let whole = geometry.blocks_of(geometry.clusters_of(piece));
+        let known = runs.last().map_or(whole.first, |last| last.end());
+        let first = whole.first.max(known);
+        if first < whole.end() {
+            let count = (whole.end().get() - first.get()) as u32;
+            append(&mut runs, Run { first, count });
+        }
+    }
+    runs
 }
 
 /// The next block for metadata.

@@ -52,7 +52,7 @@ pub(super) fn add(plan: &Plan, image: &mut Image, hidden: &Hidden) -> Result<Hid
             owner: (0, 0),
             links: 1,
             size: hidden.size,
-            blocks: u64::from(count) + node_count,
+            clusters: u64::from(count.div_ceil(plan.geometry.cluster_blocks())) + node_count,
             words: file.words,
             flags: file.flags | hidden.flags,
         },
@@ -89,7 +89,7 @@ fn file_of_extents(
 ) -> Result<HiddenFile> {
     let data = image.take_at(plan, goal, u64::from(count))?;
     let tree = Tree::new(&data, plan.geometry.block_bytes);
-    let places = image.take_at(plan, goal, tree.node_count())?;
+    let places = image.take_each(plan, goal, tree.node_count())?;
     let (words, nodes) = tree.build(&places, plan.sums.owner(nr));
     Ok(HiddenFile {
         data,

@@ -48,8 +48,9 @@ pub(super) struct NewInode {
     pub(super) owner: (u32, u32),
     pub(super) links: u16,
     pub(super) size: u64,
-    /// Number of blocks, indirect ones included.
-    pub(super) blocks: u64,
+    /// Number of clusters that it counts: those of contents, and one for each block of the block
+    /// map.
+    pub(super) clusters: u64,
     pub(super) words: [u32; 15],
     pub(super) flags: InodeFlags,
 }
@@ -64,6 +65,16 @@ impl Image {
     pub(super) fn take_at(&mut self, plan: &Plan, goal: BlockNr, count: u64) -> Result<Vec<Run>> {
         self.places
             .take(&plan.geometry, &plan.metadata, goal, count)
+    }
+
+    /// Allocates blocks from a goal on, each with a cluster of its own.
+    pub(super) fn take_each(&mut self, plan: &Plan, goal: BlockNr, count: u64) -> Result<Vec<Run>> {
+        let geometry = &plan.geometry;
+        let whole = self.take_at(plan, goal, count << geometry.cluster_log)?;
+        let size = geometry.cluster_blocks() as usize;
+        let first = |run: &Run| (run.first.get()..run.end().get()).step_by(size);
+        let blocks = whole.iter().flat_map(first).map(BlockNr::new);
+        Ok(blocks.map(|first| Run { first, count: 1 }).collect())
     }
 
     /// Adds an inode to the table.
@@ -84,7 +95,8 @@ impl Image {
         inode.set_gid(new.owner.1);
         inode.set_map(new.words);
         inode.set_flags(new.flags);
-        let sectors = new.blocks * (u64::from(geometry.block_bytes) / SECTOR);
+        let sectors =
+            (new.clusters << geometry.cluster_log) * u64::from(geometry.block_bytes) / SECTOR;
         let fits = inode.set_size(new.size, false)
             && inode.set_sectors(sectors, false, geometry.block_bytes);
         assert!(fits, "the first files are far from the limits");

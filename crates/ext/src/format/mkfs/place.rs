@@ -1,4 +1,4 @@
-//! Placement of the first files: blocks are taken one after another, around the groups' metadata.
+//! Placement of the first files: clusters are taken one after another, around the groups' metadata.
 
 use layout::{BlockNr, GroupNr};
 
@@ -15,7 +15,9 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Takes `count` blocks from `goal` on, and continues at the start of the volume after its end.
+    /// Takes the clusters of `count` blocks from `goal` on, the start of a cluster, and continues
+    /// at the start of the volume after its end. Returns the blocks, which leave the rest of the
+    /// last cluster.
     pub(super) fn take(
         &mut self,
         geometry: &Geometry,
@@ -37,10 +39,11 @@ impl Places {
                     first: free.first,
                     count: take,
                 };
-                self.mark(run);
+                let whole = geometry.blocks_of(geometry.clusters_of(run));
+                self.mark(whole);
                 append(&mut runs, run);
                 left -= u64::from(take);
-                at = run.end();
+                at = whole.end();
             }
         }
         if left > 0 {
@@ -99,7 +102,7 @@ impl Places {
         })
     }
 
-    /// Returns the number of taken blocks.
+    /// Returns the number of blocks of taken clusters.
     pub(super) fn count(&self) -> u64 {
         self.taken.iter().map(|run| u64::from(run.count)).sum()
     }

@@ -24,8 +24,10 @@ use crate::error::{Error, Result};
 const PAGE_BYTES: u64 = 4096;
 /// Smallest number of data blocks in the last group.
 const LAST_GROUP_DATA_MIN: u64 = 50;
-/// Size of the smallest group in blocks.
-const GROUP_BLOCKS_MIN: u32 = 256;
+/// Size of the smallest group in clusters.
+const GROUP_CLUSTERS_MIN: u32 = 256;
+/// Size of the largest cluster in bytes.
+const CLUSTER_BYTES_MAX: u32 = 512 << 20;
 /// Smallest number of inodes in a group: a byte of its bitmap.
 const GROUP_INODES_MIN: u32 = 8;
 /// Range of `-i`.
@@ -92,7 +94,8 @@ pub(super) fn plan(device: &DeviceGeometry, options: &Options) -> Result<Plan> {
     let resolved = defaults::resolve(options, device.size_bytes);
     check(device, options, &resolved)?;
     let mut features = features(options, &resolved)?;
-    let blocks = block_count(device, options, resolved.block_bytes)?;
+    let log = cluster_log(&resolved);
+    let blocks = block_count(device, options, resolved.block_bytes)? >> log << log;
     if blocks > NARROW_BLOCKS_MAX {
         if !features.incompatible.contains(Incompatible::IS_64BIT) {
             return Err(Error::Invalid(
@@ -122,7 +125,9 @@ pub(super) fn plan(device: &DeviceGeometry, options: &Options) -> Result<Plan> {
             "the inodes would take all blocks: ask for fewer or smaller ones",
         ));
     }
-    let per_group = options.blocks_per_group.unwrap_or(resolved.block_bytes * 8);
+    let per_group = options
+        .blocks_per_group
+        .unwrap_or((resolved.block_bytes * 8) << log);
     let inodes = inodes.max(u64::from(GOOD_OLD_FIRST_INODE) + 1);
     let reserved = (options.reserved_percent * blocks as f64 / 100.0) as u64;
     let reserved_share = reserved as f64 / blocks as f64;
@@ -255,10 +260,18 @@ fn check(device: &DeviceGeometry, options: &Options, resolved: &Resolved) -> Res
             "a label has at most 16 bytes",
         ),
         (
+            resolved.cluster_bytes.is_power_of_two()
+                && (block_bytes..=CLUSTER_BYTES_MAX).contains(&resolved.cluster_bytes),
+            "clusters have a power of two of bytes, from the size of a block to 512 MiB",
+        ),
+        (
             options.blocks_per_group.is_none_or(|count| {
-                count.is_multiple_of(8) && (GROUP_BLOCKS_MIN..=block_bytes * 8).contains(&count)
+                let clusters = count >> cluster_log(resolved);
+                clusters << cluster_log(resolved) == count
+                    && clusters.is_multiple_of(8)
+                    && (GROUP_CLUSTERS_MIN..=block_bytes * 8).contains(&clusters)
             }),
-            "a group has a multiple of 8 blocks, from 256 to the bits of a block",
+            "a group has a multiple of 8 blocks, or clusters, from 256 to the bits of a block",
         ),
     ];
     match rules.into_iter().find(|(holds, _)| !holds) {
@@ -280,6 +293,15 @@ fn features(options: &Options, resolved: &Resolved) -> Result<Features> {
     }
     let has = |bits| features.read_only_compatible.contains(bits);
     let rules = [
+        (
+            has(ReadOnlyCompatible::BIGALLOC)
+                && !features.incompatible.contains(Incompatible::EXTENTS),
+            "bigalloc needs extent",
+        ),
+        (
+            options.cluster_bytes.is_some() && !has(ReadOnlyCompatible::BIGALLOC),
+            "the size of a cluster needs the feature bigalloc",
+        ),
         (
             features.compatible.contains(Compatible::RESIZE_INODE)
                 && !has(ReadOnlyCompatible::SPARSE_SUPER),
@@ -384,6 +406,16 @@ fn block_count(device: &DeviceGeometry, options: &Options, block_bytes: u32) -> 
     Ok(count)
 }
 
+/// Returns the logarithm of the number of blocks in a cluster.
+fn cluster_log(resolved: &Resolved) -> u32 {
+    (resolved.cluster_bytes / resolved.block_bytes).ilog2()
+}
+
+/// Returns the first block of the first group.
+fn first_block(resolved: &Resolved) -> u64 {
+    u64::from(resolved.cluster_bytes == 1024)
+}
+
 /// Computes one round.
 fn round(
     counts: &mut Counts,
@@ -394,7 +426,7 @@ fn round(
 ) -> Result<Round> {
     const TOO_MANY_INODES: Error = Error::Invalid("there would be too many inodes for the groups");
     let block_bytes = resolved.block_bytes;
-    let first = u64::from(block_bytes == 1024);
+    let first = first_block(resolved);
     let per_group = u64::from(counts.blocks_per_group);
     if counts.blocks <= first {
         return Err(TOO_SMALL);
@@ -408,10 +440,11 @@ fn round(
     };
     let inodes_wanted = counts.inodes.div_ceil(u64::from(groups)) as u32;
     if inodes_wanted > block_bytes * 8 {
-        if counts.blocks_per_group < GROUP_BLOCKS_MIN {
+        let log = cluster_log(resolved);
+        if counts.blocks_per_group >> log < GROUP_CLUSTERS_MIN {
             return Err(TOO_MANY_INODES);
         }
-        counts.blocks_per_group -= 8;
+        counts.blocks_per_group -= 8 << log;
         counts.blocks = blocks_wanted;
         return Ok(Round::Again);
     }
@@ -420,7 +453,7 @@ fn round(
     let descriptor_bytes = u32::from(descriptor_bytes(features));
     let descriptors = groups.div_ceil(block_bytes / descriptor_bytes);
     let reserved = if features.compatible.contains(Compatible::RESIZE_INODE) {
-        reserved_descriptors(counts, options, block_bytes, descriptor_bytes, descriptors)?
+        reserved_descriptors(counts, options, resolved, descriptor_bytes, descriptors)?
     } else {
         0
     };
@@ -477,13 +510,14 @@ fn inodes_per_group(wanted: u32, groups: u32, resolved: &Resolved) -> u32 {
 fn reserved_descriptors(
     counts: &Counts,
     options: &Options,
-    block_bytes: u32,
+    resolved: &Resolved,
     descriptor_bytes: u32,
     descriptors: u32,
 ) -> Result<u16> {
+    let block_bytes = resolved.block_bytes;
     let per_block = u64::from(block_bytes / descriptor_bytes);
     let per_group = u64::from(counts.blocks_per_group);
-    let first = u64::from(block_bytes == 1024);
+    let first = first_block(resolved);
     let more_for = |blocks_max: u64| {
         let needed = blocks_max.div_ceil(per_group).div_ceil(per_block);
         needed
@@ -521,7 +555,8 @@ fn geometry(
     Geometry {
         block_bytes: resolved.block_bytes,
         block_count: counts.blocks,
-        first_data_block: BlockNr::new(u64::from(resolved.block_bytes == 1024)),
+        first_data_block: BlockNr::new(first_block(resolved)),
+        cluster_log: cluster_log(resolved),
         blocks_per_group: counts.blocks_per_group,
         group_count,
         inodes_per_group,

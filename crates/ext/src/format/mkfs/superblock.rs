@@ -106,9 +106,9 @@ fn counts(raw: &mut Superblock, plan: &Plan, image: &Image) {
     raw.first_data_block
         .set(geometry.first_data_block.get() as u32);
     raw.log_block_size.set(log);
-    raw.log_cluster_size.set(log);
+    raw.log_cluster_size.set(log + geometry.cluster_log);
     raw.blocks_per_group.set(geometry.blocks_per_group);
-    raw.clusters_per_group.set(geometry.blocks_per_group);
+    raw.clusters_per_group.set(geometry.clusters_per_group());
     raw.inodes_per_group.set(geometry.inodes_per_group);
     raw.dynamic_first_inode.set(geometry.first_inode.get());
     raw.dynamic_inode_size.set(geometry.inode_bytes);
@@ -119,7 +119,8 @@ fn counts(raw: &mut Superblock, plan: &Plan, image: &Image) {
     }
     let overhead = geometry.first_data_block.get()
         + plan.metadata.count()
-        + u64::from(image.journal_block_count());
+        + u64::from(image.journal_block_count()).next_multiple_of(geometry.cluster_blocks().into());
+    let overhead = overhead >> geometry.cluster_log;
     raw.overhead_clusters.set(overhead as u32);
 }
 

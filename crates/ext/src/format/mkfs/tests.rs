@@ -33,6 +33,7 @@ pub(super) fn geometry() -> Geometry {
         block_bytes: 4096,
         block_count: 100_000,
         first_data_block: BlockNr::new(0),
+        cluster_log: 0,
         blocks_per_group: 32768,
         group_count: 4,
         inodes_per_group: 8192,
@@ -563,7 +564,7 @@ fn impossible_options_are_refused_before_anything_is_written() {
         let error = format(&shared, &options).expect_err("refused");
         assert!(matches!(error, Error::Invalid(_)), "{error}");
     }
-    assert!(FeatureEdits::parse("bigalloc").is_err());
+    assert!(FeatureEdits::parse("encrypt").is_err());
     assert!(FeatureEdits::parse("no_such_feature").is_err());
     assert_eq!(device.populated_bytes(), 0);
     let tiny: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(16 << 10));

@@ -140,7 +140,7 @@ fn write_group(
     descriptors: &[Arc<Block>],
 ) -> Result<()> {
     let geometry = &plan.geometry;
-    let mut next = geometry.first_block_of(group);
+    let mut next = geometry.first_block_of(group) + u64::from(geometry.boot_blocks(group));
     if geometry.has_super(group) {
         // The first superblock is written after everything else.
         if group.get() > 0 {

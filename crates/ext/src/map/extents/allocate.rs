@@ -24,9 +24,10 @@ use rt::atomic::Ordering;
 
 use super::Tree;
 use super::apply::{Draft, allocate_nodes};
+use super::clusters::NONE;
 use super::path::{Found, Site};
 use super::tree::{Change, Piece, Place};
-use super::unmap::zero_blocks;
+use super::unmap::{free_data, zero_blocks};
 use crate::alloc::{BlockRequest, FilePlace};
 use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
@@ -38,7 +39,7 @@ use crate::disk::kind::FileKind;
 use crate::disk::run::Run;
 use crate::disk::words::Words;
 use crate::error::{Corrupt, Error, Result};
-use crate::map::{Before, check_data};
+use crate::map::{Before, check_extent};
 use crate::tuning::Allocator;
 
 /// Maps up to `count_max` blocks from `from` on, allocates holes and converts unwritten extents.
@@ -211,13 +212,11 @@ pub(in crate::map) fn free_first(
         return Ok(());
     }
     let pieces: Vec<Piece> = site.path.leaf().pieces().collect();
-    for piece in pieces {
-        if state.has_buffered_blocks(core) {
-            core.free_buffered(handle, piece.run())?;
-        } else {
-            core.free_blocks(handle, piece.run())?;
-        }
-        let sectors = u64::from(piece.count) * core.sectors_per_block();
+    for piece in pieces.into_iter().rev() {
+        let freed = Tree { core, inode, state }.freed(piece, true)?;
+        let has_buffers = state.has_buffered_blocks(core);
+        free_data(core, handle, (piece.run(), freed), has_buffers)?;
+        let sectors = u64::from(freed.count) * core.sectors_per_block();
         let claims = state.claims(handle);
         claims.sectors = claims.sectors.saturating_sub(sectors);
     }
@@ -239,7 +238,7 @@ pub(super) fn look(
     let site = Tree { core, inode, state }.locate(from.get())?;
     let found = site.look(from.get());
     if let Found::Piece(piece) = found {
-        check_data(core, inode, from, piece.run())?;
+        check_extent(core, inode, FileBlock::new(piece.file_block), piece.run())?;
     }
     Ok((site, found))
 }
@@ -277,6 +276,8 @@ impl Hole {
 /// The blocks allocated for a hole.
 struct Taken {
     data: Run,
+    /// The blocks of the new clusters that have them.
+    new: Run,
     nodes: Vec<BlockNr>,
 }
 
@@ -291,69 +292,108 @@ fn allocate(
 ) -> Result<Taken> {
     let takes_runs = core.tuning.allocator != Allocator::Forward;
     let wanted = if takes_runs { hole.wanted } else { 1 };
-    let most = u64::from(wanted) + u64::from(layout::extent::DEPTH_MAX) + 1;
-    let sectors = state.sectors + most * core.sectors_per_block();
+    let geometry = core.geometry();
+    let clusters = geometry.clusters_of_range(FileBlock::new(hole.from), wanted.into());
+    let most = clusters + u64::from(layout::extent::DEPTH_MAX) + 1;
+    let sectors = state.sectors + most * core.sectors_per_cluster();
     if !fits_sectors(&core.superblock, sectors) {
         return Err(Error::FileTooLarge);
     }
-    let has_window = takes_runs && state.kind == FileKind::Regular;
+    let (data, new) = blocks_for(core, handle, inode, state, &site, (hole, wanted))?;
+    let (draft, data, new) = match insertion(core, handle, inode, site, hole, (data, new)) {
+        Ok(planned) => planned,
+        Err(error) => {
+            if new.count > 0 {
+                core.free_blocks(handle, new)?;
+            }
+            return Err(error);
+        }
+    };
+    let nodes = draft.nodes.clone();
+    draft.write(core, handle, inode, state)?;
+    state.claims(handle).sectors += u64::from(new.count) * core.sectors_per_block();
+    let next = hole.from + u64::from(data.count);
+    inode.map.lock().next = Some((next, data.end()));
+    Ok(Taken { data, new, nodes })
+}
+
+/// Returns blocks for the start of a hole: the place that it has in a cluster of the file, or new
+/// clusters, whose blocks are returned, too.
+fn blocks_for(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    inode: &Inode,
+    state: &InodeState,
+    site: &Site,
+    (hole, wanted): (Hole, u32),
+) -> Result<(Run, Run)> {
+    let tree = Tree { core, inode, state };
+    let size = core.geometry().cluster_blocks();
+    let before = (hole.from % u64::from(size)) as u32;
+    let mut end = hole.from + u64::from(wanted);
+    if size > 1 {
+        if let Some(first) = tree.place_in_cluster(hole.from)? {
+            let count = wanted.min(size - before);
+            return Ok((Run { first, count }, NONE));
+        }
+        end = tree.end_of_new(hole.from..end)?;
+    }
+    let has_window = core.tuning.allocator != Allocator::Forward && state.kind == FileKind::Regular;
     let place = FilePlace {
-        from: hole.from,
+        from: hole.from - u64::from(before),
         size_blocks: state.size.div_ceil(core.geometry().block_bytes.into()),
         // A file that is not open does not grow.
         is_final: hole.is_unwritten || inode.pins.load(Ordering::Relaxed) == 0,
     };
     let request = BlockRequest {
         owner: inode.nr,
-        goal: site.goal(core, &Tree { core, inode, state }, hole.from),
-        count_max: wanted,
+        goal: site.goal(core, &tree, hole.from),
+        count_max: (end - hole.from) as u32 + before,
         window: has_window.then_some(&inode.window),
         place: has_window.then_some(place),
         is_narrow: false,
     };
-    let data = core.allocate_blocks(handle, &request)?;
-    let (draft, data) = match insertion(core, handle, inode, site, hole, data) {
-        Ok(planned) => planned,
-        Err(error) => {
-            core.free_blocks(handle, data)?;
-            return Err(error);
-        }
+    let run = core.allocate_blocks(handle, &request)?;
+    let data = Run {
+        first: run.first + u64::from(before),
+        count: run.count - before,
     };
-    let nodes = draft.nodes.clone();
-    draft.write(core, handle, inode, state)?;
-    state.claims(handle).sectors += u64::from(data.count) * core.sectors_per_block();
-    let next = hole.from + u64::from(data.count);
-    inode.map.lock().next = Some((next, data.end()));
-    Ok(Taken { data, nodes })
+    let geometry = core.geometry();
+    Ok((data, geometry.blocks_of(geometry.clusters_of(run))))
 }
 
-/// Returns the insertion of an extent, and the part of the new blocks that is its data. If there is
-/// no other block for the new nodes, they take the last ones. After an error the caller frees the
-/// data.
+/// Returns the insertion of an extent, and the parts of its blocks and of the new clusters that are
+/// for data. If there is no other block for the new nodes, they take the last new clusters. After
+/// an error the caller frees these.
 fn insertion(
     core: &Core,
     handle: &mut Handle<'_>,
     inode: &Inode,
     site: Site,
     hole: Hole,
-    data: Run,
-) -> Result<(Draft, Run)> {
+    (data, new): (Run, Run),
+) -> Result<(Draft, Run, Run)> {
     let change = site.rewrite(hole.piece(data)).ok_or(Error::FileTooLarge)?;
     let count = change.new_count;
+    let geometry = core.geometry();
+    let mut clusters = geometry.clusters_of(new);
     match allocate_nodes(core, handle, inode, site.node_goal(data), count) {
-        Ok(nodes) => return Ok((Draft::new(site, change, nodes), data)),
-        Err(Error::NoSpace) if data.count as usize > count => {}
+        Ok(nodes) => return Ok((Draft::new(site, change, nodes), data, new)),
+        Err(Error::NoSpace) if clusters.count as usize > count => {}
         Err(error) => return Err(error),
     }
+    clusters.count -= count as u32;
+    let kept = geometry.blocks_of(clusters);
+    let room = (kept.end().get() - data.first.get()) as u32;
     let less = Run {
-        count: data.count - count as u32,
+        count: data.count.min(room),
         ..data
     };
     let change = site.rewrite(hole.piece(less));
     let change = change.filter(|change| change.new_count == count);
     let change = change.ok_or(Error::NoSpace)?;
-    let nodes = (less.end().get()..data.end().get()).map(BlockNr::new);
-    Ok((Draft::new(site, change, nodes.collect()), less))
+    let nodes = (0..count as u64).map(|nth| geometry.first_block_in(clusters.end() + nth));
+    Ok((Draft::new(site, change, nodes.collect()), less, kept))
 }
 
 /// Converts a part of an unwritten extent that will be written.
@@ -457,10 +497,6 @@ struct Undo {
 impl Undo {
     fn of(site: &Site, state: &InodeState) -> Self {
         let buffers = site.buffers.iter();
-        let none = Run {
-            first: BlockNr::new(0),
-            count: 0,
-        };
         Self {
             words: state.words,
             sectors: state.sectors,
@@ -468,7 +504,8 @@ impl Undo {
                 .map(|buffer| (Arc::clone(buffer), buffer.image()))
                 .collect(),
             taken: Taken {
-                data: none,
+                data: NONE,
+                new: NONE,
                 nodes: Vec::new(),
             },
         }
@@ -498,7 +535,9 @@ impl Undo {
             };
             core.free_blocks(handle, run)?;
         }
-        core.free_blocks(handle, self.taken.data)?;
+        if self.taken.new.count > 0 {
+            core.free_blocks(handle, self.taken.new)?;
+        }
         let claims = state.claims(handle);
         claims.words = self.words;
         claims.sectors = self.sectors;

@@ -126,7 +126,7 @@ impl Draft {
                 }
             }
         }
-        let unit = core.sectors_per_block();
+        let unit = core.sectors_per_cluster();
         let claims = state.claims(handle);
         let freed = self.change.freed.len() as u64 * unit;
         claims.sectors = claims.sectors.saturating_sub(freed);

@@ -13,7 +13,7 @@ use crate::disk::extents::{self, FILE_BLOCKS};
 use crate::disk::kind::FileKind;
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Result};
-use crate::map::check_data;
+use crate::map::check_extent;
 
 /// A path that was read, with its nodes in memory: reading them after an allocation could fail.
 pub(super) struct Site {
@@ -78,7 +78,7 @@ impl Tree<'_> {
     /// Checks an extent that will be freed: it lies in the data area, and has no node of its path.
     pub(super) fn check_piece(&self, site: &Site, piece: Piece) -> Result<Run> {
         let run = piece.run();
-        check_data(self.core, self.inode, FileBlock::new(piece.file_block), run)?;
+        check_extent(self.core, self.inode, FileBlock::new(piece.file_block), run)?;
         let mut way = site.path.blocks();
         match way.find(|block| *block >= run.first && *block < run.end()) {
             None => Ok(run),

@@ -8,18 +8,18 @@
 //! If a damaged extent or an unreadable node stops the walk, what was freed is written first.
 
 use jbd2::Credits;
-use layout::FileBlock;
+use layout::{BlockNr, FileBlock};
 
 use super::apply::Draft;
 use super::path::Site;
 use super::tree::Piece;
+use super::unmap::free_data;
 use super::{Tree, credits_to_change};
 use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
-use crate::disk::run::Run;
 use crate::error::Result;
 use crate::orphan;
 
@@ -184,27 +184,26 @@ impl Pruner<'_, '_> {
         Ok(())
     }
 
-    /// Frees the last blocks of an extent: of one group, and as many as there are revokes for.
-    /// Returns their number.
+    /// Frees the last blocks of an extent: of one group, and as many as there are revokes for. What
+    /// the file had behind them is free already. Returns their number.
     fn free_end(&mut self, piece: Piece) -> Result<u32> {
         let run = piece.run();
-        let parts = self.core.parts(run);
-        let (_, _, in_group) = parts.last().expect("an extent has blocks");
+        let geometry = self.core.geometry();
+        let last = BlockNr::new(run.end().get() - 1);
+        let (_, index) = geometry.group_of_block(last);
+        let in_group = run.count.min(index + 1);
         // The blocks of an unwritten extent never have buffers.
         let has_buffers = self.has_buffers && !piece.is_unwritten;
         let count = match has_buffers {
             true => in_group.min(self.revokes()),
             false => in_group,
         };
-        let part = Run {
-            first: run.first + u64::from(run.count - count),
-            count,
-        };
-        match has_buffers {
-            true => self.core.free_buffered(self.handle, part)?,
-            false => self.core.free_blocks(self.handle, part)?,
-        }
-        let sectors = u64::from(count) * self.core.sectors_per_block();
+        let part = piece.part(piece.end() - u64::from(count)..piece.end());
+        let part = part.expect("it is not empty");
+        let freed = self.tree().freed(part, true)?;
+        let (core, handle) = (self.core, &mut *self.handle);
+        free_data(core, handle, (part.run(), freed), has_buffers)?;
+        let sectors = u64::from(freed.count) * core.sectors_per_block();
         let claims = self.state.claims(self.handle);
         claims.sectors = claims.sectors.saturating_sub(sectors);
         Ok(count)

@@ -60,7 +60,8 @@ fn hole(from: FileBlock, run: Run) -> Piece {
 }
 
 /// Allocates the nodes that [`unmap`] will need because it splits an extent: what it cannot get
-/// must be known before the pages of the extent are dropped.
+/// must be known before the pages of the extent are dropped. Also returns the blocks of the
+/// clusters that are free without it.
 ///
 /// # Errors
 /// - [`Error::NoSpace`].
@@ -71,12 +72,15 @@ pub(in crate::map) fn prepare_unmap(
     state: &InodeState,
     from: FileBlock,
     run: Run,
-) -> Result<Vec<BlockNr>> {
-    let site = Tree { core, inode, state }.locate(from.get())?;
+) -> Result<(Vec<BlockNr>, Run)> {
+    let tree = Tree { core, inode, state };
+    let site = tree.locate(from.get())?;
     let end = from.get() + u64::from(run.count);
     let change = site.path.rewrite(from.get()..end, None);
     let change = change.ok_or(Error::NoSpace)?;
-    allocate_nodes(core, handle, inode, site.node_goal(run), change.new_count)
+    let freed = tree.freed(hole(from, run), false)?;
+    let nodes = allocate_nodes(core, handle, inode, site.node_goal(run), change.new_count)?;
+    Ok((nodes, freed))
 }
 
 /// Frees the nodes of [`prepare_unmap`] if there is no removal.
@@ -97,7 +101,7 @@ pub(in crate::map) fn unmap(
     inode: &Inode,
     state: &mut InodeState,
     from: FileBlock,
-    run: Run,
+    (run, freed): (Run, Run),
     spare: Vec<BlockNr>,
 ) -> Result<()> {
     let tree = Tree { core, inode, state };
@@ -115,16 +119,26 @@ pub(in crate::map) fn unmap(
         };
         core.check_parts(node)?;
     }
-    if state.has_buffered_blocks(core) {
-        core.free_buffered(handle, run)?;
-    } else {
-        core.free_blocks(handle, run)?;
-    }
-    let sectors = u64::from(run.count) * core.sectors_per_block();
+    free_data(core, handle, (run, freed), state.has_buffered_blocks(core))?;
+    let sectors = u64::from(freed.count) * core.sectors_per_block();
     let claims = state.claims(handle);
     claims.sectors = claims.sectors.saturating_sub(sectors);
     *inode.map.lock() = MapCache::default();
     Draft::new(site, change, spare).write(core, handle, inode, state)
+}
+
+/// Frees blocks of a file, with the clusters that are free without them.
+pub(super) fn free_data(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    (run, freed): (Run, Run),
+    has_buffers: bool,
+) -> Result<()> {
+    match has_buffers {
+        true => core.free_buffered_in(handle, run, freed),
+        false if freed.count == 0 => Ok(()),
+        false => core.free_blocks(handle, freed),
+    }
 }
 
 /// Writes zeroes to blocks of the file that no page has, past the cache.

@@ -15,7 +15,7 @@ use crate::disk::extents::Node;
 use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Error, Result};
-use crate::map::{Visited, check_data};
+use crate::map::{Visited, check_extent};
 
 /// Visits all blocks of the file's block map in file order: extents, and blocks of the tree.
 ///
@@ -77,7 +77,7 @@ impl Walk<'_> {
             first: BlockNr::new(extent.start()),
             count: extent.block_count().into(),
         };
-        check_data(tree.core, tree.inode, file_block, run)?;
+        check_extent(tree.core, tree.inode, file_block, run)?;
         let left = self.data_blocks_left.checked_sub(u64::from(run.count));
         self.data_blocks_left = left.ok_or_else(|| cycle(tree, run.first))?;
         match extent.is_unwritten() {

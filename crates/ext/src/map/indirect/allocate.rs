@@ -14,7 +14,9 @@ use layout::{Block, BlockNr, FileBlock};
 
 use super::block::{self, Indirect, Readable, label};
 use super::path::Path;
-use super::{DIRECT, check_map_block, pointers, read_pointer, roots, roots_mut, scan};
+use super::{
+    DIRECT, check_clusters, check_map_block, pointers, read_pointer, roots, roots_mut, scan,
+};
 use crate::alloc::{BlockRequest, FilePlace};
 use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
@@ -45,6 +47,7 @@ pub(in crate::map) fn find_or_allocate(
     if let Mapped::Run(run) = site.mapped {
         return Ok((run, Before::Mapped));
     }
+    check_clusters(core, inode, state)?;
     let taken = allocate_at(core, handle, inode, state, &site)?;
     Ok((taken.data, Before::Hole))
 }
@@ -63,6 +66,7 @@ pub(in crate::map) fn allocate_each(
     from: FileBlock,
     count: u64,
 ) -> Result<Vec<BlockNr>> {
+    check_clusters(core, inode, state)?;
     let was_stored = state.is_stored();
     let mut done: Vec<(Site, Option<Taken>)> = Vec::new();
     let mut blocks = Vec::new();

@@ -20,7 +20,9 @@ use layout::FileBlock;
 use super::block::{Indirect, label};
 use super::path::tree;
 use super::walk::runs;
-use super::{CREDITS_PATH, DIRECT, check_data, check_map_block, pointers, roots, roots_mut};
+use super::{
+    CREDITS_PATH, DIRECT, check_clusters, check_data, check_map_block, pointers, roots, roots_mut,
+};
 use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::inode::{Inode, MapCache};
 use crate::core::Core;
@@ -60,6 +62,9 @@ pub(in crate::map) fn free_from(
     state: &mut InodeState,
     from: FileBlock,
 ) -> Result<()> {
+    if roots(state).iter().any(|root| *root != 0) {
+        check_clusters(core, inode, state)?;
+    }
     *inode.map.lock() = MapCache::default();
     let has_buffers = state.has_buffered_blocks(core);
     let mut pruner = Pruner {

@@ -9,7 +9,8 @@ use layout::{BlockNr, FileBlock};
 use super::block::{self, label};
 use super::path::Path;
 use super::{
-    DEPTH_MAX, Leaf, check_map_block, find_leaf, pointers, read_pointer, roots, roots_mut,
+    DEPTH_MAX, Leaf, check_clusters, check_map_block, find_leaf, pointers, read_pointer, roots,
+    roots_mut,
 };
 use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::inode::{Inode, MapCache};
@@ -41,6 +42,7 @@ pub(in crate::map) fn hold_for_unmap(
     from: FileBlock,
     run: Run,
 ) -> Result<Vec<Arc<Buffer>>> {
+    check_clusters(core, inode, state)?;
     let mut held = core.check_parts(run)?;
     let path = Path::of(from, core.geometry().pointers_per_block());
     if let Some(path) = path.filter(|path| path.depth > 0) {

@@ -63,7 +63,6 @@ impl File {
         file.is_remapped = false;
         file.is_loaded = true;
         file.is_orphan = state.is_orphan;
-        let mut blocks = 0;
         FileMap::of(&state).walk(core, inode, &state, &mut |visited, run| {
             let is_unwritten = matches!(visited, Visited::Unwritten(_));
             match visited {
@@ -77,11 +76,11 @@ impl File {
                 }
                 Visited::Map => file.nodes.push(run.first),
             }
-            blocks += u64::from(run.count);
             file.old.push(run);
             Ok(())
         })?;
-        let mapped = blocks * core.sectors_per_block();
+        let clusters = file.pieces.clusters(core.geometry().cluster_log);
+        let mapped = (clusters + file.nodes.len() as u64) * core.sectors_per_cluster();
         file.other_sectors = state.sectors.saturating_sub(mapped);
         let (buffer, offset) = core.table_of(inode.nr)?;
         let end = offset + file.bytes.len();

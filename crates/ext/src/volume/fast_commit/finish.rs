@@ -30,14 +30,16 @@ impl Replay<'_> {
         } = self;
         let mut handle = core.begin(Credits::default())?;
         let (mut kept, mut left) = (Pieces::default(), gone);
+        let geometry = core.geometry();
+        let whole = |run: Run| geometry.blocks_of(geometry.clusters_of(run));
         for run in reserved.runs() {
             left.add(run);
         }
         for file in files.values_mut() {
             let nodes = write_map(core, &mut handle, file)?;
-            nodes.iter().for_each(|node| kept.add(block(*node)));
-            file.pieces.runs().for_each(|run| kept.add(run));
-            file.old.iter().for_each(|run| left.add(*run));
+            nodes.iter().for_each(|node| kept.add(whole(block(*node))));
+            file.pieces.runs().for_each(|run| kept.add(whole(run)));
+            file.old.iter().for_each(|run| left.add(whole(*run)));
         }
         for run in left.without(&kept).runs() {
             core.release_blocks(&mut handle, run)?;
@@ -71,8 +73,8 @@ fn write_map(core: &Core, handle: &mut Handle<'_>, file: &mut File) -> Result<Ve
     } else if file.pieces != Pieces::default() && !file.is_mapped() {
         return Err(contradiction(file.nr, "it has no block map"));
     }
-    let data: u64 = file.pieces.runs().map(|run| u64::from(run.count)).sum();
-    let mapped = (data + nodes.len() as u64) * core.sectors_per_block();
+    let clusters = file.pieces.clusters(core.geometry().cluster_log) + nodes.len() as u64;
+    let mapped = clusters * core.sectors_per_cluster();
     let sectors = file.other_sectors + mapped;
     let (has_huge_file, block_bytes) =
         (core.superblock.has_huge_file(), core.geometry().block_bytes);

@@ -87,6 +87,17 @@ impl Pieces {
         })
     }
 
+    /// Returns the number of clusters of the file that have blocks.
+    pub(super) fn clusters(&self, log: u32) -> u64 {
+        let (mut count, mut next) = (0, 0);
+        for (at, piece) in &self.pieces {
+            let first = (at >> log).max(next);
+            next = ((at + piece.count - 1) >> log) + 1;
+            count += next - first;
+        }
+        count
+    }
+
     /// Returns the blocks of this set that are not in the other.
     pub(super) fn without(&self, other: &Self) -> Self {
         let mut left = self.clone();

@@ -247,6 +247,23 @@ fn fast_commits_of_indirect_blocks() {
     }
 }
 
+/// Files in clusters of several blocks, of which a range may have a part.
+#[test]
+fn fast_commits_of_clusters() {
+    if !privilege::is_granted() {
+        return;
+    }
+    for cluster_bytes in ["4096", "16384"] {
+        let more = ["-O", "bigalloc", "-C", cluster_bytes];
+        for (name, script) in SCRIPTS {
+            check_own(
+                &written(1024, false, &more, *script),
+                &format!("{name}, clusters of {cluster_bytes}"),
+            );
+        }
+    }
+}
+
 /// Files and directories within their inodes, which move out.
 #[test]
 fn fast_commits_of_inline_data() {

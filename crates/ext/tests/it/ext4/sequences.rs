@@ -45,6 +45,10 @@ enum Format {
     QuotaInline,
     /// Quotas of users and groups in files with block maps.
     QuotaOfExt3,
+    /// Clusters of four blocks, an orphan file, and values of attributes of up to 64 KiB.
+    Clusters,
+    /// Clusters of 16 blocks.
+    LargeClusters,
 }
 
 impl Format {
@@ -68,16 +72,30 @@ impl Format {
             Self::Quota => "extent,quota,project",
             Self::QuotaInline => "extent,inline_data,quota,project",
             Self::QuotaOfExt3 => "^extent,^64bit,^metadata_csum,uninit_bg,quota",
+            Self::Clusters => "extent,bigalloc,orphan_file,ea_inode",
+            Self::LargeClusters => "extent,bigalloc",
         }
         .to_owned();
         if cell.journal == Journal::None {
             features.push_str(",^has_journal");
+            if self == Self::Clusters {
+                features.push_str(",^orphan_file");
+            }
         }
         let per_group = match self {
             Self::MetaGroups => "256",
             _ => "2048",
         };
-        let more = ["-O", &features, "-g", per_group, "-N", "6000"];
+        let cluster_bytes = match self {
+            Self::Clusters => Some(cell.block_bytes * 4),
+            Self::LargeClusters => Some(cell.block_bytes * 16),
+            _ => None,
+        };
+        let cluster = cluster_bytes.map(|bytes| bytes.to_string());
+        let more = match &cluster {
+            Some(bytes) => ["-O", &features, "-C", bytes, "-N", "6000"],
+            None => ["-O", &features, "-g", per_group, "-N", "6000"],
+        };
         Image::over_garbage("ext4", cell.block_bytes, VOLUME_BYTES, is_external, &more)
     }
 }
@@ -237,4 +255,17 @@ cells! {
     quota_inline_4k_journal: 4096, JOURNALED, Format::QuotaInline;
     quota_of_ext3_1k_ordered: 1024, ORDERED, Format::QuotaOfExt3;
     quota_of_ext3_4k_no_journal: 4096, NONE, Format::QuotaOfExt3;
+    clusters_1k_no_journal: 1024, NONE, Format::Clusters;
+    clusters_1k_ordered: 1024, ORDERED, Format::Clusters;
+    clusters_1k_writeback: 1024, WRITEBACK, Format::Clusters;
+    clusters_1k_journal: 1024, JOURNALED, Format::Clusters;
+    clusters_1k_external_ordered: 1024, EXTERNAL_ORDERED, Format::Clusters;
+    clusters_4k_no_journal: 4096, NONE, Format::Clusters;
+    clusters_4k_ordered: 4096, ORDERED, Format::Clusters;
+    clusters_4k_external_journal: 4096, EXTERNAL_JOURNALED, Format::Clusters;
+    large_clusters_1k_no_journal: 1024, NONE, Format::LargeClusters;
+    large_clusters_1k_ordered: 1024, ORDERED, Format::LargeClusters;
+    large_clusters_1k_journal: 1024, JOURNALED, Format::LargeClusters;
+    large_clusters_4k_writeback: 4096, WRITEBACK, Format::LargeClusters;
+    large_clusters_4k_ordered: 4096, ORDERED, Format::LargeClusters;
 }
