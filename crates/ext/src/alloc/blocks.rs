@@ -51,9 +51,6 @@ impl Core {
             self.block_goal(request.owner, request.place.is_some())
         };
         let geometry = self.geometry();
-        if request.is_narrow && geometry.block_count > NARROW_BLOCKS_MAX {
-            return self.allocate_narrow(handle, request, goal);
-        }
         // A goal within a cluster is behind blocks that have it.
         let goal = Some(
             goal.get()
@@ -62,7 +59,9 @@ impl Core {
         let goal = goal.filter(|goal| *goal < geometry.block_count);
         let goal = geometry.cluster_of(goal.map_or(geometry.first_data_block, BlockNr::new));
         let count_max = request.count_max.div_ceil(geometry.cluster_blocks());
+        let is_narrow = request.is_narrow && geometry.block_count > NARROW_BLOCKS_MAX;
         let found = match self.tuning.allocator {
+            _ if is_narrow => self.allocate_narrow(handle, goal, count_max),
             Allocator::MultiBlock => self.allocate_multi_block(handle, request, goal, count_max),
             Allocator::Windows => self.allocate_near(handle, request.window, goal, count_max),
             Allocator::Forward => self.allocate_forward(handle, goal),

@@ -1,33 +1,28 @@
 //! Allocation below block 2^32 on a larger volume, for files with indirect blocks, whose block
 //! numbers have 32 bits. Such files are rare there: the first free blocks after the goal are taken.
 
-use layout::BlockNr;
-
-use super::BlockRequest;
 use super::blocks::Plan;
 use crate::cache::space::bitmap::ClearRun;
 use crate::cache::space::group::BlockMap;
 use crate::core::Core;
 use crate::core::handle::Handle;
+use crate::disk::cluster::{Cluster, ClusterRun};
 use crate::disk::geometry::NARROW_BLOCKS_MAX;
-use crate::disk::run::Run;
 use crate::error::{Error, Result};
 
 impl Core {
-    /// Allocates blocks whose numbers fit 32 bits: outside of the windows of other files, and then
-    /// within them.
+    /// Allocates clusters whose blocks have numbers of 32 bits: outside of the windows of other
+    /// files, and then within them.
     pub(super) fn allocate_narrow(
         &self,
         handle: &mut Handle<'_>,
-        request: &BlockRequest<'_>,
-        goal: BlockNr,
-    ) -> Result<Run> {
-        let is_low = goal.get() <= NARROW_BLOCKS_MAX;
-        let goal = if is_low {
-            goal
-        } else {
-            self.geometry().first_data_block
-        };
+        goal: Cluster,
+        count_max: u32,
+    ) -> Result<ClusterRun> {
+        let geometry = self.geometry();
+        let is_low = geometry.first_block_in(goal).get() <= NARROW_BLOCKS_MAX;
+        let first = geometry.cluster_of(geometry.first_data_block);
+        let goal = if is_low { goal } else { first };
         for takes_windows in [false, true] {
             let (groups, index) = self.groups_from(goal);
             for (distance, group) in groups.enumerate() {
@@ -35,17 +30,15 @@ impl Core {
                     continue;
                 }
                 let plan = &mut |map: &BlockMap| {
-                    let view = if takes_windows {
-                        map.free()
-                    } else {
-                        map.open()
+                    let view = match takes_windows {
+                        true => map.free(),
+                        false => map.open(),
                     };
-                    let end = group.block_count;
+                    let end = group.cluster_count;
                     let from = if distance == 0 { index } else { 0 };
-                    let start = view
-                        .first_clear(from, end)
-                        .or_else(|| view.first_clear(0, end))?;
-                    let count = view.run_length(start, request.count_max.min(end - start));
+                    let behind = view.first_clear(from, end);
+                    let start = behind.or_else(|| view.first_clear(0, end))?;
+                    let count = view.run_length(start, count_max.min(end - start));
                     Some(Plan {
                         take: ClearRun { start, count },
                         window_end: start + count,
