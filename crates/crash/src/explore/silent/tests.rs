@@ -10,6 +10,7 @@ use super::judge::compare;
 use super::look::{Contents, Object};
 use super::territory::Claim;
 use super::*;
+use crate::disks::SUPERBLOCK;
 use layout::Block;
 use layout::group::GroupDescriptor;
 
