@@ -52,7 +52,6 @@ mutants! {
     Crash "close/marked-clean-first": "a volume is marked clean after everything was written, not before",
     Crash of Clustered "clusters/free-counted-in-blocks": "descriptors count free clusters, not blocks",
     Stress of Clustered "clusters/freed-with-blocks-in-use": "a cluster is freed with the last block of its file only",
-    Crash of Clustered "clusters/superblock-counts-clusters": "the superblock counts free blocks, not clusters",
     Races "commit/acknowledged-before-record": "a commit is acknowledged when its record is durable",
     Crash "commit/data-after-record": "ordered data is written before the commit record",
     Crash "commit/home-not-flushed": "with an external journal, the file system's device is flushed before the commit record",

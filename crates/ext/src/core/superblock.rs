@@ -43,10 +43,7 @@ impl Core {
     pub(crate) fn store_counts(&self) -> Result<()> {
         let space = &self.space;
         // The superblock counts blocks, the descriptors clusters.
-        let log = match rt::mutant!("clusters/superblock-counts-clusters") {
-            true => 0,
-            false => self.geometry().cluster_log,
-        };
+        let log = self.geometry().cluster_log;
         let free_blocks = space.free_clusters.load(Ordering::Relaxed) << log;
         let free_inodes = space.free_inodes.load(Ordering::Relaxed) as u32;
         let now = self.superblock_now()?;
