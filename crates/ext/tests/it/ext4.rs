@@ -14,6 +14,7 @@ mod orphan_file;
 mod pitfalls;
 mod sequences;
 mod trees;
+mod tuned;
 mod written;
 
 use std::path::Path;
