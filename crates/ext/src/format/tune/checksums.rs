@@ -8,7 +8,7 @@
 //! | `metadata_csum`, `uninit_bg` | none | what the flags left uninitialised is made, and they go |
 //!
 //! Checksums that nothing reads any more stay where they are: in inodes, and as unused entries at
-//! the ends of directory blocks.
+//! the ends of directory blocks. Those of the orphan file become zero, as e2fsck expects.
 //!
 //! # Order
 //!

@@ -78,13 +78,13 @@ fn tune(image: &Image, text: &str, expected: &Tree) {
     oracle::assert_fsck_clean(image, text);
 }
 
-fn there_and_back(kind: &'static str, block_bytes: u32, more: &str) {
+fn there_and_back(block_bytes: u32, more: &str) {
     if !privilege::is_granted() {
         return;
     }
     let words: Vec<&str> = more.split_whitespace().collect();
-    let image = Image::over_garbage(kind, block_bytes, 48 * MIB, false, &words);
-    let mounted = image.mount("noatime").unwrap();
+    let image = Image::over_garbage("ext4", block_bytes, 48 * MIB, false, &words);
+    let mounted = mount(&image);
     fill(mounted.path());
     drop(mounted);
     oracle::assert_fsck_clean(&image, "before");
@@ -109,22 +109,22 @@ fn there_and_back(kind: &'static str, block_bytes: u32, more: &str) {
 }
 
 macro_rules! formats {
-    ($($name:ident: $kind:expr, $block_bytes:expr, $more:expr;)*) => {
+    ($($name:ident: $block_bytes:expr, $more:expr;)*) => {
         $(
             #[test]
             fn $name() {
-                there_and_back($kind, $block_bytes, $more);
+                there_and_back($block_bytes, $more);
             }
         )*
     };
 }
 
 formats! {
-    ext3_with_blocks_of_1k: "ext3", 1024, "";
-    ext3_with_small_inodes: "ext3", 4096, "-I 128";
-    ext3_without_indexes: "ext3", 1024, "-O ^dir_index";
-    ext4_with_blocks_of_1k: "ext4", 1024, "";
-    ext4_with_an_orphan_file: "ext4", 4096, "-O orphan_file";
-    ext4_without_a_journal: "ext4", 1024, "-O ^has_journal,^metadata_csum,uninit_bg,^64bit";
-    ext4_in_meta_groups: "ext4", 2048, "-O ^metadata_csum,meta_bg,^resize_inode -g 1024";
+    ext3_with_blocks_of_1k: 1024, "-O ^extent,^64bit,^flex_bg,^metadata_csum,^huge_file";
+    ext3_with_small_inodes: 4096, "-I 128 -O ^extent,^64bit,^flex_bg,^metadata_csum,^extra_isize";
+    ext3_without_indexes: 1024, "-O ^extent,^64bit,^flex_bg,^metadata_csum,^dir_index";
+    ext4_with_blocks_of_1k: 1024, "";
+    ext4_with_an_orphan_file: 4096, "-O orphan_file";
+    ext4_without_a_journal: 1024, "-O ^has_journal,^metadata_csum,uninit_bg,^64bit";
+    ext4_in_meta_groups: 2048, "-O ^metadata_csum,meta_bg,^resize_inode -g 1024";
 }
