@@ -14,7 +14,7 @@
 //! | remove the orphan file | the superblock without it | blocks that only e2fsck frees |
 //! | make the block of `mmp` | the block | a block that only e2fsck frees |
 //! | remove the block of `mmp` | the superblock without it | a block that only e2fsck frees |
-//! | checksums on, off, of another UUID | the mark that the volume is not valid | wrong checksums, which e2fsck computes anew |
+//! | checksums | the mark that the volume is not valid | wrong ones, which e2fsck corrects |
 //!
 //! A volume with multiple mount protection is taken first, as a checker takes it: no node can open
 //! it meanwhile. The protection is made before other changes, and removed after them.

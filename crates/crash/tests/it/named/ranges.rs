@@ -71,7 +71,7 @@ fn punched_blocks_that_become_anothers() {
     );
 }
 
-/// What lies behind a range that is removed or inserted moves, and is written to later.
+/// Blocks behind a range that is removed or inserted move, and are written to later.
 #[test]
 fn blocks_that_move() {
     for special in ["", ",restart=1"] {
