@@ -77,12 +77,12 @@ fn blocks_that_move() {
     for special in ["", ",restart=1"] {
         check_extents(
             special,
-            &[F1],
+            &[J1, O1],
             "create(f); append(f,40); fsync(f); sync | collapse(f,4,8); fsync(f); insert(f,10,4); write(f,6,12); fsync(f)",
         );
         check_extents(
             special,
-            &[F1],
+            &[J1, O1],
             "create(f); append(f,24); sync | write(f,3,9); insert(f,0,2); write(f,1,5); collapse(f,8,6); append(f,3); sync",
         );
     }
