@@ -42,7 +42,7 @@ use crash::op::Op;
 use crash::replay::ReplayId;
 use crash::rule::Rule;
 use crash::run::{prepare, record};
-use crash::setting::{CELLS, CELLS_EXT4, Setting};
+use crash::setting::{CELLS, CELLS_EXT4, Cell, Setting};
 use crash::workload::Workload;
 
 /// Less of everything than `jext crash` tries, but more volumes that are used afterwards: many of
@@ -66,12 +66,29 @@ fn check(rules: &[Rule], script: &str) {
 
 /// Explores a script in every cell, with what makes the setting special (as in `,fua=0,log=224`).
 fn check_on(special: &str, rules: &[Rule], script: &str) {
-    let mut total = Tally::default();
     let ext3 = CELLS
         .into_iter()
         .flat_map(|cell| WORLDS.map(|world| (cell, world)));
     let ext4 = CELLS_EXT4.map(|cell| (cell, WORLDS[1]));
-    for (cell, world) in ext3.chain(ext4) {
+    check_in(ext3.chain(ext4), special, rules, script);
+}
+
+/// Explores a script that needs extents.
+fn check_extents(special: &str, rules: &[Rule], script: &str) {
+    let ext4 = CELLS_EXT4
+        .into_iter()
+        .flat_map(|cell| WORLDS.map(|world| (cell, world)));
+    check_in(ext4, special, rules, script);
+}
+
+fn check_in(
+    cells: impl Iterator<Item = (Cell, &'static str)>,
+    special: &str,
+    rules: &[Rule],
+    script: &str,
+) {
+    let mut total = Tally::default();
+    for (cell, world) in cells {
         let setting: Setting = format!("{cell}{special}{world}").parse().unwrap();
         let setting = setting.fitting();
         let workload = workload(setting, script);

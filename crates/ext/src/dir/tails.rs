@@ -30,8 +30,9 @@ pub(crate) const fn credits_to_reserve(map: FileMap) -> Credits {
 /// block. Changes `state` (size, block map, flags), which the caller stores.
 ///
 /// # Errors
-/// - [`Error::NoSpace`](crate::Error::NoSpace), [`Error::DirectoryFull`](crate::Error::DirectoryFull)
-///   if they have no other place; nothing has changed then.
+/// - [`Error::NoSpace`](crate::Error::NoSpace) and
+///   [`Error::DirectoryFull`](crate::Error::DirectoryFull) if they have no other place; nothing has
+///   changed then.
 pub(crate) fn reserve_tail(
     core: &Core,
     handle: &mut Handle<'_>,

@@ -4,10 +4,10 @@
 //! places in a transaction of its own, from the start of the ranges on: a crash leaves the first
 //! blocks exchanged and the others not, and each block belongs to one of the files.
 //!
-//! To defragment a file, its blocks are allocated anew for another file, which has no name and is on
-//! the orphan list. The data is copied there, past the cache, and the two exchange their blocks. So
-//! the contents of the file are the same after each transaction, and after a crash the other file is
-//! deleted.
+//! To defragment a file, its blocks are allocated anew for another file, which has no name and is
+//! on the orphan list. The data is copied there, past the cache, and the two exchange their blocks.
+//! So the contents of the file are the same after each transaction, and after a crash the other
+//! file is deleted.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// The parts of two files that change places, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Exchange {
-    /// Where the part of each file starts.
+    /// The start of the part of each file.
     pub(crate) starts: [u64; 2],
     /// Number of bytes: whole blocks, up to the last one of each file.
     pub(crate) length: u64,
@@ -112,8 +112,8 @@ impl<'i> Both<'i> {
         Ok(())
     }
 
-    /// Exchanges blocks, and drops the pages that had them. `renews` is true to note a change of the
-    /// contents.
+    /// Exchanges blocks, and drops the pages that had them. `renews` is true to note a change of
+    /// the contents.
     fn exchange(
         &mut self,
         core: &Core,

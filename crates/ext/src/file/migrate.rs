@@ -1,7 +1,7 @@
 //! Migration of a file from a block map of indirect blocks to extents (`chattr +e`).
 //!
-//! The data stays where it is. The tree is made, the inode changes and the indirect blocks are freed
-//! in one transaction, so that a crash leaves the file with one map or the other.
+//! The data stays where it is. The tree is made, the inode changes and the indirect blocks are
+//! freed in one transaction, so that a crash leaves the file with one map or the other.
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@
 //! | remove the orphan file | the superblock without it | blocks that only e2fsck frees |
 //! | make the block of `mmp` | the block | a block that only e2fsck frees |
 //! | remove the block of `mmp` | the superblock without it | a block that only e2fsck frees |
-//! | checksums on, off, of another UUID | the mark that the volume is not valid | wrong checksums, which e2fsck computes anew |
+//! | checksums | the mark that the volume is not valid | wrong ones, which e2fsck corrects |
 //! | make quota files | the files, counted | inodes and blocks that only e2fsck frees, or names |
 //! | count quota files again | each entry, through the journal | the same command completes it |
 //! | remove quota files | the superblock without them | inodes and blocks that only e2fsck frees |

@@ -12,9 +12,9 @@ pub use crate::file::Defragmented;
 const NAMES_MAX: u32 = 64;
 
 impl Volume {
-    /// Exchanges the contents of parts of two regular files with extents, without copying data: each
-    /// part starts at its offset and has `length` bytes. A crash leaves the first blocks exchanged
-    /// and the others not.
+    /// Exchanges the contents of parts of two regular files with extents, without copying data:
+    /// each part starts at its offset and has `length` bytes. A crash leaves the first blocks
+    /// exchanged and the others not.
     ///
     /// Unlike `EXT4_IOC_MOVE_EXT` of Linux, which leaves the data where it is and exchanges the
     /// blocks below it, this exchanges the data.

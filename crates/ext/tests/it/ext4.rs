@@ -17,6 +17,7 @@ mod orphan_file;
 mod pitfalls;
 mod sequences;
 mod trees;
+mod tuned;
 mod written;
 
 use std::path::Path;

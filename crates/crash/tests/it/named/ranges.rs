@@ -1,6 +1,6 @@
-//! Ranges that are allocated, punched and zeroed.
+//! Ranges that are allocated, punched, zeroed, collapsed and inserted.
 
-use super::check;
+use super::{check, check_extents};
 use crash::rule::Rule::{F1, F2, J1, O1, O5, U3};
 
 /// generic/059: a punch that reached into one block only was lost in spite of fsync.
@@ -69,4 +69,21 @@ fn punched_blocks_that_become_anothers() {
         &[J1, O1],
         "create(f); append(f,24); create(g); sync | write(f,0,24); sync; punch(f,0,24); sync; append(g,24); fsync(g)",
     );
+}
+
+/// Blocks behind a range that is removed or inserted move, and are written to later.
+#[test]
+fn blocks_that_move() {
+    for special in ["", ",restart=1"] {
+        check_extents(
+            special,
+            &[J1, O1],
+            "create(f); append(f,40); fsync(f); sync | collapse(f,4,8); fsync(f); insert(f,10,4); write(f,6,12); fsync(f)",
+        );
+        check_extents(
+            special,
+            &[J1, O1],
+            "create(f); append(f,24); sync | write(f,3,9); insert(f,0,2); write(f,1,5); collapse(f,8,6); append(f,3); sync",
+        );
+    }
 }

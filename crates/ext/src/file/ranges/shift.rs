@@ -1,20 +1,20 @@
 //! Collapsing and inserting ranges: blocks behind a range move within the file, and no data is
 //! copied.
 //!
-//! A handle that has the credits for all of it does all of it, so that a crash leaves the file as it
-//! was or as it becomes. The map of a fragmented file may have more nodes than one transaction
+//! A handle that has the credits for all of it does all of it, so that a crash leaves the file as
+//! it was or as it becomes. The map of a fragmented file may have more nodes than one transaction
 //! takes. Then a crash leaves one of these, each of which is a sound file:
 //!
 //! | operation | step | after a crash |
 //! |---|---|---|
 //! | collapse | frees the range, from its start on | the start of the range reads as zeroes |
-//! | collapse | moves the rest, a leaf at a time from the first on | a hole, as long as the range, lies between the blocks that have moved and the others |
+//! | collapse | moves the rest, from the first leaf on | a hole lies behind what has moved |
 //! | collapse | sets the size, with the last leaf | it is complete |
 //! | insert | sets the size, with the first leaf | the file is longer |
-//! | insert | moves the rest, a leaf at a time from the last on | a hole, as long as the range, lies between the blocks that have not moved and the others |
+//! | insert | moves the rest, from the last leaf on | a hole lies before what has moved |
 //!
-//! The pages from the range on are written and dropped before, so that none of them has a block that
-//! another page of the file gets.
+//! The pages from the range on are written and dropped before, so that none of them has a block
+//! that another page of the file gets.
 
 use std::sync::Arc;
 
@@ -183,11 +183,11 @@ struct Mover<'c, 's> {
     inode: &'s Arc<Inode>,
     state: &'s mut InodeState,
     handle: Handle<'c>,
-    /// What the inode table has before the first change.
+    /// The size and the times before the first change.
     stored: Stored,
 }
 
-/// The size and the times of a file.
+/// Fields of the inode table.
 #[derive(Clone, Copy)]
 struct Stored {
     size: u64,

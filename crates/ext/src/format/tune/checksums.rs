@@ -8,15 +8,15 @@
 //! | `metadata_csum`, `uninit_bg` | none | what the flags left uninitialised is made, and they go |
 //!
 //! Checksums that nothing reads any more stay where they are: in inodes, and as unused entries at
-//! the ends of directory blocks.
+//! the ends of directory blocks. Those of the orphan file become zero, as e2fsck expects.
 //!
 //! # Order
 //!
 //! 1. Everything is checked, with the checksums that are there. Damage is refused, and would get a
 //!    good checksum otherwise.
 //! 2. Directory blocks without room for a tail get it, as ordinary changes of an open volume.
-//! 3. The superblock says that the volume is not valid, so that a crash from here on leaves one that
-//!    has to be checked: e2fsck computes the checksums that are wrong.
+//! 3. The superblock says that the volume is not valid, so that a crash from here on leaves one
+//!    that has to be checked: e2fsck computes the checksums that are wrong.
 //! 4. Structures are written in place, the descriptors last.
 //! 5. The superblock with its new features says that the volume is valid.
 //!
@@ -169,8 +169,8 @@ impl Conversion {
         Ok(Some(conversion))
     }
 
-    /// Makes room for tails in directories, while the volume is as it was. `log` is the device of an
-    /// external journal.
+    /// Makes room for tails in directories, while the volume is as it was. `log` is the device of
+    /// an external journal.
     ///
     /// # Errors
     /// - [`Error::Unsupported`] if directories need room, and the journal is not there.

@@ -1,9 +1,9 @@
 //! Moving the extents behind a block within a file, a leaf at a time.
 //!
 //! Extents move towards the start of the file from the first leaf to the last, and towards its end
-//! from the last to the first. So no extent ever overlaps with another one, and the tree is complete
-//! after each leaf: a hole as long as the distance lies between the extents that have moved and the
-//! others.
+//! from the last to the first. So no extent ever overlaps with another one, and the tree is
+//! complete after each leaf: a hole as long as the distance lies between the extents that have
+//! moved and the others.
 //!
 //! No step needs a node: the extent over the first moved block is [`cut`] before.
 
@@ -57,8 +57,8 @@ pub(in crate::map) fn cut(
     Draft::new(site, change, nodes).write(core, handle, inode, state)
 }
 
-/// Moves the extents of the leaf on the path to `at`. Returns the place of the next leaf; none after
-/// the last. Changes `state` (words, sectors), which the caller stores.
+/// Moves the extents of the leaf on the path to `at`. Returns the place of the next leaf; none
+/// after the last. Changes `state` (words, sectors), which the caller stores.
 pub(in crate::map) fn shift_leaf(
     core: &Core,
     handle: &mut Handle<'_>,

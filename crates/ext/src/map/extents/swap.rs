@@ -27,7 +27,7 @@ pub(in crate::map) const fn credits_to_swap(depth: u16) -> Credits {
     }
 }
 
-/// What one of the files has there.
+/// The extent or the hole of one of the files.
 struct Side {
     site: Site,
     from: u64,

@@ -159,8 +159,8 @@ fn a_file_is_defragmented() {
         other.close().unwrap();
         let times = volume.attributes(nr).unwrap();
         let done = volume.defragment("/file").unwrap();
-        assert!(done.extents_before > 50, "{more}: {done:?}");
-        assert!(done.extents_after < 20, "{more}: {done:?}");
+        assert!(done.extents_after < done.extents_before, "{more}: {done:?}");
+        assert!(done.extents_after < 10, "{more}: {done:?}");
         assert!(volume.read_file("/file").unwrap() == bytes, "{more}");
         assert_eq!(volume.attributes(nr).unwrap().mtime, times.mtime);
         assert_eq!(volume.attributes(nr).unwrap().sectors, times.sectors);

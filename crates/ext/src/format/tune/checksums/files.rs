@@ -8,6 +8,7 @@ use std::sync::Arc;
 use layout::inode::InodeFlags;
 use layout::mode::FileType;
 use layout::{Block, BlockNr, FileBlock, InodeNr};
+use zerocopy::IntoBytes;
 
 use super::directories::{self, Role};
 use super::writer::Writer;
@@ -169,22 +170,23 @@ pub(super) fn convert(
     }
     visit(core, &mut |file| {
         convert_directory(core, conversion, file, writer, &mut without_index)?;
-        if !conversion.writes_all() {
-            return Ok(());
-        }
         let (nr, generation, to) = (file.nr, file.generation, conversion.to);
         let mut seal = |block, seal: &dyn Fn(&mut Arc<Block>)| {
             let mut image = writer.read(block)?;
             seal(&mut image);
             writer.put(block, image)
         };
+        for block in &file.orphans {
+            seal(*block, &|image| match to.has_tails() {
+                true => to.seal_orphans(nr, generation, *block, image),
+                false => clear_sum(image),
+            })?;
+        }
+        if !conversion.writes_all() {
+            return Ok(());
+        }
         for block in &file.nodes {
             seal(*block, &|image| to.seal_extents(nr, generation, image))?;
-        }
-        for block in &file.orphans {
-            seal(*block, &|image| {
-                to.seal_orphans(nr, generation, *block, image);
-            })?;
         }
         if let Some(block) = file.attributes
             && seen.insert(block)
@@ -194,6 +196,13 @@ pub(super) fn convert(
         Ok(())
     })?;
     Ok(without_index)
+}
+
+/// Clears the checksum of a block of the orphan file: e2fsck takes another one for an orphan.
+fn clear_sum(image: &mut Arc<Block>) {
+    let bytes: &mut Block = Arc::make_mut(image);
+    let at = bytes.len() - layout::orphan::TAIL_SIZE;
+    bytes[at..].copy_from_slice(layout::orphan::Tail::new(0).as_bytes());
 }
 
 fn convert_directory(

@@ -80,7 +80,7 @@ fn extents_move_towards_the_start() {
     }
 }
 
-/// What is cut and stays beside itself is one extent again once it moves back.
+/// An extent that is cut is one again once its second part moves back.
 #[test]
 fn neighbours_are_merged() {
     let mut tree = Tree::new(4, 84);

@@ -1,0 +1,130 @@
+//! Checksums that are turned on and off on a volume that was filled by the kernel: what `e2fsck`,
+//! the kernel and this crate say after each change.
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use ext::tune::{Changes, apply, free_feature, removable_feature};
+use testkit::{privilege, tool};
+
+use super::*;
+use crate::oracle;
+use crate::tree::{Tree, assert_same};
+
+/// Makes directories that are full and indexed, a file in many pieces, and attributes.
+fn fill(root: &Path) {
+    for (directory, names, length) in [("few", 20, 8), ("many", 1500, 40), ("full", 400, 4)] {
+        let folder = root.join(directory);
+        std::fs::create_dir(&folder).unwrap();
+        for number in 0..names {
+            std::fs::write(folder.join(format!("{number:0length$}")), b"").unwrap();
+        }
+    }
+    let file = std::fs::File::create(root.join("pieces")).unwrap();
+    for number in 0..400 {
+        file.write_all_at(&[7; 1024], number * 8192).unwrap();
+    }
+    for (number, bytes) in [(1, 30), (2, 600), (3, 600)] {
+        let path = root.join(format!("few/{number:08}")).display().to_string();
+        let value = "v".repeat(bytes);
+        tool::run_well("setfattr", &["-n", "user.x", "-v", &value, &path]);
+    }
+}
+
+/// Parses changes: features as for `tune -O`, or another UUID.
+fn changes(text: &str) -> Changes {
+    let mut changes = Changes::default();
+    for word in text.split(',') {
+        match (word, word.strip_prefix('^')) {
+            ("uuid", _) => changes.uuid = Some([0x5A; 16]),
+            ("other-uuid", _) => changes.uuid = Some([0x77; 16]),
+            (_, Some(name)) => changes
+                .features_removed
+                .push(removable_feature(name).unwrap()),
+            (name, None) => changes.features.push(free_feature(name).unwrap()),
+        }
+    }
+    changes
+}
+
+/// Changes a volume, and has all readers look at it, which then change it.
+fn tune(image: &Image, text: &str, expected: &Tree) {
+    apply(&image.device(), None, &changes(text)).unwrap_or_else(|error| panic!("{text}: {error}"));
+    oracle::assert_fsck_clean(image, text);
+    assert_same(expected, &oracle::kernel_tree(image).unwrap(), text);
+    let mounted = mount(image);
+    let names = (0..60).map(|number| mounted.path().join(format!("full/new-{number}")));
+    let names: Vec<_> = names.collect();
+    names
+        .iter()
+        .for_each(|name| std::fs::write(name, b"x").unwrap());
+    names
+        .iter()
+        .for_each(|name| std::fs::remove_file(name).unwrap());
+    drop(mounted);
+    oracle::assert_fsck_clean(image, text);
+    let volume = Volume::open(image.device(), None, MountOptions::default()).unwrap();
+    for number in 0..40 {
+        volume
+            .create_directory(&format!("/many/new-{number}"))
+            .unwrap();
+    }
+    for number in 0..40 {
+        volume
+            .remove_directory_at(&format!("/many/new-{number}"))
+            .unwrap();
+    }
+    volume.close().unwrap();
+    oracle::assert_fsck_clean(image, text);
+}
+
+fn there_and_back(block_bytes: u32, more: &str) {
+    if !privilege::is_granted() {
+        return;
+    }
+    let words: Vec<&str> = more.split_whitespace().collect();
+    let image = Image::over_garbage("ext4", block_bytes, 48 * MIB, false, &words);
+    let mounted = mount(&image);
+    fill(mounted.path());
+    drop(mounted);
+    oracle::assert_fsck_clean(&image, "before");
+    let mut expected = oracle::kernel_tree(&image).unwrap();
+    // Their times change with the names in them.
+    expected.values_mut().for_each(|node| node.mtime = None);
+    for text in [
+        "metadata_csum",
+        "uuid",
+        "^metadata_csum",
+        "uninit_bg",
+        "other-uuid",
+        "metadata_csum,metadata_csum_seed",
+        "uuid",
+        "^metadata_csum_seed",
+        "^metadata_csum,uninit_bg",
+        "^uninit_bg",
+        "metadata_csum",
+    ] {
+        tune(&image, text, &expected);
+    }
+}
+
+macro_rules! formats {
+    ($($name:ident: $block_bytes:expr, $more:expr;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                there_and_back($block_bytes, $more);
+            }
+        )*
+    };
+}
+
+formats! {
+    ext3_with_blocks_of_1k: 1024, "-O ^extent,^64bit,^flex_bg,^metadata_csum,^huge_file";
+    ext3_with_small_inodes: 4096, "-I 128 -O ^extent,^64bit,^flex_bg,^metadata_csum,^extra_isize";
+    ext3_without_indexes: 1024, "-O ^extent,^64bit,^flex_bg,^metadata_csum,^dir_index";
+    ext4_with_blocks_of_1k: 1024, "";
+    ext4_with_an_orphan_file: 4096, "-O orphan_file";
+    ext4_without_a_journal: 1024, "-O ^has_journal,^metadata_csum,uninit_bg,^64bit";
+    ext4_in_meta_groups: 2048, "-O ^metadata_csum,meta_bg,^resize_inode -g 1024";
+}
