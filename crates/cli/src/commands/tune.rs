@@ -370,7 +370,7 @@ fn uuid(text: &str) -> Result<[u8; 16]> {
 /// Parses the owners to count, and not to count.
 fn quotas(lists: &[String]) -> Result<Vec<(QuotaKind, bool)>> {
     let names = lists.iter().flat_map(|list| list.split(','));
-    let parse = |text: &str| {
+    let parse = |text: &str| -> Result<(QuotaKind, bool)> {
         let name = text.strip_prefix('^');
         let found = QUOTAS
             .iter()
