@@ -6,6 +6,7 @@
 //!
 //! | directory | superblock has `dir_index` | inode has the index flag | treated as |
 //! |---|---|---|---|
+//! | ignores case (`casefold`) | any | any | linear, and never changed: hashes need Unicode |
 //! | within its inode | any | no | as the block that it becomes; see `inline` |
 //! | one block | no | no | always linear |
 //! | one block | yes | no | linear, read in hash order; see below |
@@ -19,6 +20,8 @@
 //! A directory of one block on a volume with `dir_index` becomes an htree when the block is full.
 //!
 //! A damaged block is read up to its first damage, and is not changed.
+//!
+//! Names of encrypted directories are shown, and looked up, in another form; see `no_key`.
 //!
 //! A reader's cookie is the offset of an entry in a directory that stays linear, where no change
 //! moves entries, and is derived from the name's hash in all others. So the order of a directory
@@ -35,6 +38,7 @@ mod index;
 mod inline;
 mod leaf;
 mod linear;
+mod no_key;
 mod search;
 mod tails;
 
@@ -226,9 +230,11 @@ pub(crate) fn remove(
     let previous = entry::previous_of(&buffer.read(), place.offset, &mut search.entries);
     search.charge(&directory.names_index);
     let mut bytes = handle.write(&buffer)?;
+    let is_encrypted = state.flags.contains(InodeFlags::ENCRYPT);
+    let stored = is_encrypted.then(|| entry::name_at(&bytes, place.offset).to_vec());
     entry::erase(&mut bytes, previous, place.offset);
     let mut index = directory.names_index.lock();
-    index.remove(name);
+    index.remove(stored.as_deref().unwrap_or(name));
     index.set_summary(place.file_block.get(), &bytes);
     Ok(place.inode)
 }
@@ -313,7 +319,9 @@ pub(crate) fn read(
     visit: &mut Visit<'_>,
 ) -> Result<()> {
     let mut wrong = None;
-    let mut checked = |next, entry: Entry| {
+    let shown = no_key::Shown::of(core, directory, state)?;
+    let mut checked = |next, mut entry: Entry| {
+        entry.name = shown.name(core, entry.name);
         // A path built from such a name would refer to another file.
         if entry.name.contains(&b'/') || entry.name.contains(&0) {
             wrong.get_or_insert(entry.name);
@@ -344,7 +352,8 @@ pub(crate) fn read(
 /// stays linear.
 fn future_hash(core: &Core, state: &InodeState) -> Option<HashVersion> {
     let is_one_block = state.is_inline() || state.size == core.block_bytes() as u64;
-    if !is_one_block || !core.superblock.has_dir_index() {
+    let stays_linear = state.flags.contains(InodeFlags::CASEFOLD);
+    if !is_one_block || stays_linear || !core.superblock.has_dir_index() {
         return None;
     }
     HashVersion::from_raw(core.superblock.hash_version)
@@ -358,13 +367,38 @@ fn place_of(
     name: &[u8],
     search: &mut Search,
 ) -> Result<Option<Place>> {
-    if name == b"." || name == b".." {
+    if (name == b"." || name == b"..") && !state.is_inline() {
         return linear::find_in_block(core, directory, state, FileBlock::new(0), name, search);
+    }
+    let is_plain = name == b"." || name == b".." || !state.flags.contains(InodeFlags::ENCRYPT);
+    if !is_plain {
+        return no_key::find(core, directory, state, name, search);
+    }
+    place_of_stored(core, directory, state, name, search)
+}
+
+/// Returns the place of a name as it is stored, and adds the work that finds it to `search`.
+fn place_of_stored(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    name: &[u8],
+    search: &mut Search,
+) -> Result<Option<Place>> {
+    if state.is_inline() {
+        return inline::find(core, directory, state, name, search);
     }
     match htree::open(core, directory, state)? {
         Some(tree) => htree::find(core, directory, state, &tree, name, search),
         None => linear::find(core, directory, state, name, search),
     }
+}
+
+/// Returns the name of an entry, as it is stored.
+fn block_name(core: &Core, directory: &Inode, state: &InodeState, place: Place) -> Result<Vec<u8>> {
+    let Readable { buffer, .. } = readable(core, directory, state, place.file_block)?;
+    let bytes = buffer.read();
+    Ok(entry::name_at(&bytes, place.offset).to_vec())
 }
 
 /// Clears the index flag if the index is unusable: an index that changes do not maintain must not

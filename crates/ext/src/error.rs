@@ -118,6 +118,17 @@ pub enum Error {
     /// A link or a rename into a directory whose files belong to another project.
     #[error("the directory's files belong to another project")]
     OtherProject,
+    /// A change of a directory that ignores case (`casefold`), which needs Unicode.
+    #[error(
+        "the directory ignores case (casefold): its names are read and not changed; change them on Linux"
+    )]
+    CaseFolded,
+    /// An encrypted file or directory, whose key is not here.
+    #[error("encrypted, and there is no key: open, create, link and rename on Linux, with the key")]
+    NoKey,
+    /// A change of the contents of a file with `verity`.
+    #[error("the file is protected by verity: its contents do not change; copy or remove it")]
+    Verity,
     /// A path with too many symbolic links, or a rename of a directory into itself.
     #[error("too many symbolic links")]
     TooManySymlinks,

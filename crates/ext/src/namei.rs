@@ -145,11 +145,32 @@ fn check_is_directory(state: &InodeState) -> Result<()> {
     }
 }
 
-/// Checks that a directory accepts new entries: still linked, not immutable.
+/// Checks that names of a directory can be encrypted: there are no keys here.
+fn check_has_key(state: &InodeState) -> Result<()> {
+    match state.flags.contains(InodeFlags::ENCRYPT) {
+        true => Err(Error::NoKey),
+        false => Ok(()),
+    }
+}
+
+/// Checks that a directory may get another parent: its `..` changes.
+fn check_moves(state: &InodeState) -> Result<()> {
+    let is_folded = state.flags.contains(InodeFlags::CASEFOLD);
+    match is_folded && state.kind == FileKind::Directory {
+        true => Err(Error::CaseFolded),
+        false => Ok(()),
+    }
+}
+
+/// Checks that a directory accepts new entries: still linked, not immutable, and its names can be
+/// changed without Unicode.
 fn check_takes_names(state: &InodeState) -> Result<()> {
     check_is_directory(state)?;
     if state.links == 0 {
         return Err(Error::NotFound);
+    }
+    if state.flags.contains(InodeFlags::CASEFOLD) {
+        return Err(Error::CaseFolded);
     }
     if state.flags.contains(InodeFlags::IMMUTABLE) {
         Err(Error::NotPermitted)

@@ -83,8 +83,13 @@ pub(crate) fn read(entries: &[u8], skipped: usize, has_ea_inode: bool) -> Option
     None
 }
 
-/// Returns the value of an attribute within an inode, whose attributes are valid.
-pub(crate) fn value_within<'e>(entries: &'e [u8], index: u8, name: &[u8]) -> Option<&'e [u8]> {
+/// Returns the value of an attribute, if it does not lie in an inode of its own. The attributes are
+/// valid; value offsets count from `skipped` bytes before the first entry.
+pub(crate) fn value_of<'e>(
+    (entries, skipped): (&'e [u8], usize),
+    index: u8,
+    name: &[u8],
+) -> Option<&'e [u8]> {
     let mut at = 0;
     for _ in 0..ENTRIES_MAX {
         let rest = entries.get(at..)?;
@@ -97,7 +102,7 @@ pub(crate) fn value_within<'e>(entries: &'e [u8], index: u8, name: &[u8]) -> Opt
         if is_found && entry.value_inode.get() == 0 {
             let start = match entry.value_size.get() {
                 0 => 0,
-                _ => usize::from(entry.value_offset.get()),
+                _ => usize::from(entry.value_offset.get()).checked_sub(skipped)?,
             };
             return entries.get(start..start + entry.value_size.get() as usize);
         }

@@ -171,6 +171,8 @@ mod tests {
                 is_indexed,
                 has_extents: false,
                 generation: 0,
+                is_encrypted: false,
+                is_folded: false,
             })
         };
         let wanted = |links, references, directory| {

@@ -21,6 +21,8 @@ use crate::state::{Directory, State};
 const ROOT_FLAG_INCOMPATIBLE: u8 = 1;
 /// Maximum number of levels that are counted; there are more only in a cycle of index blocks.
 const DEPTH_MAX: u32 = 8;
+/// Version of the hash of encrypted names that ignore case, which needs the key.
+const SIP_HASH: u8 = 6;
 /// Largest hash.
 const HASH_LAST: u32 = 0xFFFF_FFFE;
 /// Lowest bit of an entry's hash: names with this hash continue from the previous block.
@@ -47,7 +49,10 @@ struct Node {
 /// The hash tree of a directory, while it is read.
 pub(crate) struct Tree {
     inode: u32,
+    /// The hash of names; none if it is unknown, or needs Unicode.
     version: Option<HashVersion>,
+    /// True if names ignore case: their hashes are not compared.
+    is_folded: bool,
     /// Offset of the root's entries.
     root_entries: usize,
     /// Number of levels of index blocks, the root included.
@@ -78,13 +83,14 @@ impl Tree {
         let Ok((info, _)) = RootInfo::ref_from_prefix(&bytes[disk::ROOT_INFO_OFFSET..]) else {
             return Ok(None);
         };
-        let version = check_root(state, place, info);
+        let version = check_root(state, place, info, directory);
         let root_entries = disk::ROOT_INFO_OFFSET + usize::from(info.info_length);
         // A hole is not a block of the tree, and a tree cannot have more blocks than the directory.
         let count = (last as usize + 1).min(2 * directory.block_count + 16);
         Ok(Some(Self {
             inode: directory.inode,
-            version,
+            version: version.filter(|_| !directory.is_folded),
+            is_folded: directory.is_folded,
             root_entries,
             levels: u32::from(info.indirect_levels) + 1,
             nodes: vec![Node::default(); count],
@@ -213,7 +219,12 @@ impl Tree {
 }
 
 /// Reports faults of the root. Returns its hash version, if it is known.
-fn check_root(state: &mut State<'_>, place: Location, info: &RootInfo) -> Option<HashVersion> {
+fn check_root(
+    state: &mut State<'_>,
+    place: Location,
+    info: &RootInfo,
+    directory: &Directory,
+) -> Option<HashVersion> {
     let levels_max = match state.has_large_directories() {
         true => disk::INDIRECT_LEVELS_MAX_LARGE_DIR,
         false => disk::INDIRECT_LEVELS_MAX,
@@ -225,7 +236,9 @@ fn check_root(state: &mut State<'_>, place: Location, info: &RootInfo) -> Option
         report(ProblemKind::HtreeRoot, info.info_length);
     }
     let version = HashVersion::from_raw(info.hash_version);
-    if version.is_none_or(|version| version.raw_on_disk() != info.hash_version) {
+    let is_keyed = directory.is_folded && directory.is_encrypted;
+    let is_sip = is_keyed && info.hash_version == SIP_HASH;
+    if !is_sip && version.is_none_or(|version| version.raw_on_disk() != info.hash_version) {
         report(ProblemKind::HtreeHashVersion, info.hash_version);
     }
     if info.unused_flags & ROOT_FLAG_INCOMPATIBLE != 0 {
@@ -255,15 +268,20 @@ fn is_node(bytes: &[u8], has_checksum: bool) -> bool {
 pub(crate) fn finish(state: &mut State<'_>, mut tree: Tree) {
     tree.gather();
     state.report.statistics.indexed_directories += 1;
+    if tree.is_folded {
+        let place = Location::inode(tree.inode);
+        state.problem(ProblemKind::HtreeHashesUnchecked, place);
+    }
     for (file_block, node) in tree.nodes.iter().enumerate() {
         let place = || Location::inode(tree.inode).at_file_block(file_block as u64);
-        if !node.is_first && node.low < node.least {
+        let is_compared = !tree.is_folded;
+        if is_compared && !node.is_first && node.low < node.least {
             let (kind, low) = (ProblemKind::HtreeMinHash, node.low.into());
             state
                 .report
                 .add_differing(kind, place(), low, node.least.into());
         }
-        if !node.is_last && node.high > node.most {
+        if is_compared && !node.is_last && node.high > node.most {
             let (kind, high) = (ProblemKind::HtreeMaxHash, node.high.into());
             state
                 .report

@@ -1,6 +1,7 @@
 //! The inode tables: every inode in use, its fields, its block map and its attributes.
 
 mod bad;
+mod encrypted;
 mod extra;
 mod fields;
 mod inline;
@@ -190,6 +191,7 @@ fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
     let is_good = fields::check(state, slot, file_type)?;
     let value_clusters = extra::check(state, slot)?;
     inline::check(state, slot, file_type);
+    encrypted::check(state, slot)?;
     values::note(state, slot);
     let code = if is_good {
         file_type.raw()
@@ -235,6 +237,8 @@ fn check_map(
             is_indexed: has_map && flags.contains(layout::inode::InodeFlags::INDEX),
             has_extents: flags.contains(layout::inode::InodeFlags::EXTENTS),
             generation: slot.raw.generation.get(),
+            is_encrypted: state.policies.of(slot.number).is_some(),
+            is_folded: state.has_folding() && flags.contains(layout::inode::InodeFlags::CASEFOLD),
         });
     }
     Ok(mapped)

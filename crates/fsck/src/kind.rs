@@ -127,7 +127,10 @@ problem_kinds! {
     339 InlineDataAndExtents Error "inode has the flags of contents within it and of extents"
     340 SpecialFileInline Note "special file has the flag of contents within its inode"
     341 QuotaInodeInvalid Error "inode of a quota file cannot be one"
-    342 ClustersWithoutExtents Error "inode maps single blocks, which bigalloc excludes"
+    342 FoldedNotDirectory Error "inode has the flag of names that ignore case and is no directory"
+    343 EncryptionContextMissing Error "encrypted inode lacks the attribute with its context"
+    344 EncryptionContextInvalid Error "context of an encrypted inode cannot be right"
+    345 ClustersWithoutExtents Error "inode maps single blocks, which bigalloc excludes"
 
     401 BlockOutOfRange Error "map names a block that no file can have"
     402 BlockClaimedTwice Error "block belongs to more than one file, or twice to one"
@@ -178,6 +181,9 @@ problem_kinds! {
     520 DirectoryChecksumMissing Error "directory block has no checksum"
     521 DirectoryChecksum Error "checksum of the directory block is wrong"
     522 InlineDirectoryLength Error "attribute with entries of a directory has a length that no entries have"
+    523 EncryptedNameTooShort Error "entry of an encrypted directory has a name that is too short"
+    524 EntryOfPlainInode Error "entry of an encrypted directory leads to an inode that is not encrypted"
+    525 EntryOfOtherPolicy Error "entry of an encrypted directory leads to an inode with another policy"
 
     601 HtreeRoot Error "root of the hash tree cannot be right"
     602 HtreeHashVersion Error "hash tree has an unknown hash"
@@ -194,6 +200,7 @@ problem_kinds! {
     613 HtreeLeafDepth Error "leaf of the hash tree is not as deep as the root says"
     614 HtreeRootChecksum Error "checksum of the hash tree's root is wrong"
     615 HtreeNodeChecksum Error "checksum of the index block is wrong"
+    616 HtreeHashesUnchecked Note "names ignore case, and whether they are in the order of their hashes was not checked"
 
     701 RootMissing Error "root directory is not in use"
     702 DirectoryUnconnected Error "directory has no entry that leads to it"

@@ -51,6 +51,7 @@ mod map;
 mod multi_mount;
 mod orphans;
 mod owners;
+mod policies;
 mod problem;
 mod quotas;
 mod report;

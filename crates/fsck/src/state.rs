@@ -16,6 +16,7 @@ use crate::image::{Bytes, Image};
 use crate::inode_states::InodeStates;
 use crate::kind::ProblemKind;
 use crate::owners::Owners;
+use crate::policies::Policies;
 use crate::problem::Location;
 use crate::report::Report;
 use crate::superblock::Decoded;
@@ -43,6 +44,10 @@ pub(crate) struct Directory {
     pub(crate) has_extents: bool,
     /// Generation, which the checksums of its blocks cover.
     pub(crate) generation: u32,
+    /// True if its names are ciphertext: it has the flag, and a valid context.
+    pub(crate) is_encrypted: bool,
+    /// True if its names ignore case.
+    pub(crate) is_folded: bool,
 }
 
 /// The state shared by all passes.
@@ -88,6 +93,8 @@ pub(crate) struct State<'a> {
     pub(crate) values: BTreeMap<u32, Value>,
     /// Space and inodes by owner.
     pub(crate) owners: Owners,
+    /// Policies of encrypted inodes.
+    pub(crate) policies: Policies,
     pub(crate) report: Report,
 }
 
@@ -159,6 +166,7 @@ impl<'a> State<'a> {
             attribute_blocks: BTreeMap::new(),
             values: BTreeMap::new(),
             owners: Owners::default(),
+            policies: Policies::default(),
             report: Report::default(),
             geometry,
         }
@@ -263,6 +271,11 @@ impl<'a> State<'a> {
         self.features
             .incompatible
             .contains(Incompatible::INLINE_DATA)
+    }
+
+    /// True if names of directories may ignore case.
+    pub(crate) fn has_folding(&self) -> bool {
+        self.features.incompatible.contains(Incompatible::CASEFOLD)
     }
 
     /// True if the owners of inodes are counted.

@@ -115,8 +115,12 @@ impl Mount {
     /// # Errors
     /// Returns the kernel's error; the volume is closed.
     pub fn new(volume: Volume, directory: &Path, settings: &Settings) -> Result<Self, MountError> {
+        let mut settings = settings.clone();
+        // Files that are not read, or not written, have to say so when they are opened: later the
+        // kernel would cache writes.
+        settings.is_lazy_open &= volume.superblock().features.limits().is_empty();
         let served = Arc::new(Served::new(volume, settings.owners, settings.is_lazy_open));
-        let mounted = Self::of(Arc::clone(&served), directory, settings);
+        let mounted = Self::of(Arc::clone(&served), directory, &settings);
         if mounted.is_err()
             && let Some(served) = Arc::into_inner(served)
         {

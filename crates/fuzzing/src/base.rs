@@ -19,7 +19,9 @@ use zerocopy::FromBytes;
 /// Number of names in the large directory: enough for an index over several leaves.
 const NAMES: u32 = 90;
 const BLOCK_BYTES: u64 = 1024;
+/// Size of an inode, and of one with contents within it.
 const INODE_BYTES: u64 = 128;
+pub(crate) const INLINE_INODE_BYTES: u64 = 256;
 /// Offset of the only group's descriptor.
 pub(crate) const DESCRIPTORS_AT: u64 = 2 * BLOCK_BYTES;
 
@@ -28,6 +30,11 @@ pub(crate) struct Base {
     pub(crate) device: MemoryDevice,
     /// The inode table.
     inode_table_at: u64,
+    /// Size of an inode in bytes.
+    inode_bytes: u64,
+    /// Inodes of a file and of a directory with contents in words and attribute; none in images of
+    /// other kinds.
+    pub(crate) inline_inodes_at: Vec<u64>,
     /// Inode of a file with attributes in a block.
     attributed_inode_at: u64,
     /// Inode of a file with holes up to triple indirection.
@@ -57,6 +64,8 @@ pub(crate) enum Kind {
     Ext3DirtyJournaled,
     /// An ext4 whose journal has room for fast commits, and whose log holds transactions.
     Ext4FastCommits,
+    /// An ext4 without journal and checksums, with contents within inodes.
+    Ext4Inline,
 }
 
 /// The kinds that the first byte of an input chooses from: those of ext2 and ext3.
@@ -69,7 +78,7 @@ pub(crate) const KINDS: [Kind; 4] = [
 
 /// Returns the image of a kind.
 pub(crate) fn base(kind: Kind) -> &'static Base {
-    const COUNT: usize = KINDS.len() + 1;
+    const COUNT: usize = KINDS.len() + 2;
     static BASES: [OnceLock<Base>; COUNT] = [const { OnceLock::new() }; COUNT];
     BASES[kind as usize].get_or_init(|| Base::make(kind))
 }
@@ -85,13 +94,13 @@ impl Base {
 
     /// Returns the number of a file with attributes and two names, one of them `second name`.
     pub(crate) fn inode_of_file(&self) -> u32 {
-        let index = (self.attributed_inode_at - self.inode_table_at) / INODE_BYTES;
+        let index = (self.attributed_inode_at - self.inode_table_at) / self.inode_bytes;
         u32::try_from(index).expect("few inodes") + 1
     }
 
     /// Returns the offset of an inode.
     pub(crate) fn inode_at(&self, nr: u32) -> u64 {
-        self.inode_table_at + u64::from(nr - 1) * INODE_BYTES
+        self.inode_table_at + u64::from(nr - 1) * self.inode_bytes
     }
 
     /// Returns a copy to be corrupted.
@@ -101,7 +110,7 @@ impl Base {
 }
 
 fn make(kind: Kind) -> ext::Result<Base> {
-    let has_journal = kind != Kind::Ext2;
+    let has_journal = !matches!(kind, Kind::Ext2 | Kind::Ext4Inline);
     let memory = Arc::new(MemoryDevice::new(if has_journal {
         3 << 20
     } else {
@@ -111,15 +120,16 @@ fn make(kind: Kind) -> ext::Result<Base> {
     let options = mkfs::Options {
         file_system: match kind {
             Kind::Ext2 => FileSystemType::Ext2,
-            Kind::Ext4FastCommits => FileSystemType::Ext4,
+            Kind::Ext4FastCommits | Kind::Ext4Inline => FileSystemType::Ext4,
             _ => FileSystemType::Ext3,
         },
         features: match kind {
             Kind::Ext4FastCommits => FeatureEdits::parse("fast_commit")?,
+            Kind::Ext4Inline => FeatureEdits::parse("^has_journal,^metadata_csum,inline_data")?,
             _ => FeatureEdits::default(),
         },
         block_bytes: Some(BLOCK_BYTES as u32),
-        inode_bytes: Some(INODE_BYTES as u16),
+        inode_bytes: Some(inode_bytes(kind) as u16),
         inode_count: Some(256),
         uuid: Some(*b"fuzzed by jext 1"),
         hash_seed: Some(*b"fuzzed by jext 2"),
@@ -140,11 +150,14 @@ fn make(kind: Kind) -> ext::Result<Base> {
     };
     let volume = Volume::open(Arc::clone(&device), None, mount())?;
     fill(&volume)?;
-    let mut base = locate(&volume, &device)?;
+    if kind == Kind::Ext4Inline {
+        fill_inline(&volume)?;
+    }
+    let mut base = locate(&volume, &device, inode_bytes(kind))?;
     volume.close()?;
     base.attribute_blocks_at = vec![attribute_block(&device, base.attributed_inode_at)?];
     base.device = match kind {
-        Kind::Ext2 | Kind::Ext3 => memory.snapshot(),
+        Kind::Ext2 | Kind::Ext3 | Kind::Ext4Inline => memory.snapshot(),
         Kind::Ext3Dirty | Kind::Ext3DirtyJournaled | Kind::Ext4FastCommits => {
             let volume = Volume::open(device, None, mount())?;
             churn(&volume)?;
@@ -154,6 +167,14 @@ fn make(kind: Kind) -> ext::Result<Base> {
         }
     };
     Ok(base)
+}
+
+/// Returns the size of an inode in bytes.
+fn inode_bytes(kind: Kind) -> u64 {
+    match kind {
+        Kind::Ext4Inline => INLINE_INODE_BYTES,
+        _ => INODE_BYTES,
+    }
 }
 
 /// Fills a volume with files of every kind.
@@ -181,6 +202,14 @@ fn fill(volume: &Volume) -> ext::Result<()> {
     }
     let directory = volume.resolve("/d", true)?;
     volume.set_attribute(directory, b"system.posix_acl_default", &LIST, SetMode::Any)
+}
+
+/// Makes a file and a directory with contents in words and attribute.
+fn fill_inline(volume: &Volume) -> ext::Result<()> {
+    volume.create_directory("/within")?;
+    volume.write_file("/within/file", &[b'w'; 100])?;
+    volume.create_directory("/within/another directory")?;
+    volume.write_file("/within/a name for which the words lack room", b"")
 }
 
 /// An access control list in the form of programs: owner, user 1000, group, mask, others.
@@ -220,7 +249,7 @@ fn attribute_block(device: &Arc<dyn BlockDevice>, inode_at: u64) -> ext::Result<
     Ok(u64::from(inode.attribute_block_low.get()) * BLOCK_BYTES)
 }
 
-fn locate(volume: &Volume, device: &Arc<dyn BlockDevice>) -> ext::Result<Base> {
+fn locate(volume: &Volume, device: &Arc<dyn BlockDevice>, inode_bytes: u64) -> ext::Result<Base> {
     let blocks_of = |nr: InodeNr, wants_map: bool| -> ext::Result<Vec<u64>> {
         let mut all = Vec::new();
         for extent in volume.blocks_of(nr)? {
@@ -235,11 +264,14 @@ fn locate(volume: &Volume, device: &Arc<dyn BlockDevice>) -> ext::Result<Base> {
     let (descriptor, _) =
         GroupDescriptor::read_from_prefix(&descriptor).expect("a block holds a descriptor");
     let table = u64::from(descriptor.inode_table_low.get()) * BLOCK_BYTES;
-    let inode_at = |nr: InodeNr| table + u64::from(nr.get() - 1) * INODE_BYTES;
+    let inode_at = |nr: InodeNr| table + u64::from(nr.get() - 1) * inode_bytes;
+    let inline = ["/within/file", "/within"].map(|path| volume.resolve(path, true));
     let has_journal = volume.journal_stats().is_some();
     Ok(Base {
         device: MemoryDevice::new(0),
         inode_table_at: table,
+        inode_bytes,
+        inline_inodes_at: inline.into_iter().flatten().map(inode_at).collect(),
         attributed_inode_at: inode_at(volume.resolve("/file", true)?),
         attribute_blocks_at: Vec::new(),
         sparse_inode_at: inode_at(sparse),

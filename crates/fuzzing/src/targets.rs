@@ -11,7 +11,7 @@ use ext::superblock::Superblock;
 use jbd2::{Location, LogExtent};
 use layout::BlockNr;
 
-use crate::base::{Base, DESCRIPTORS_AT, KINDS, Kind, base};
+use crate::base::{Base, DESCRIPTORS_AT, INLINE_INODE_BYTES, KINDS, Kind, base};
 use crate::edits::{self, apply, put};
 use crate::exercise::{in_world, volume};
 
@@ -58,6 +58,19 @@ pub const TARGETS: &[Target] = &[
         about: "128 bytes in place of an inode, then blocks of its map",
         run: inode,
         seeds: inode_seeds,
+    },
+    Target {
+        name: "inline",
+        about: "twice 256 bytes in place of the inodes of a file and a directory within them",
+        run: inline,
+        seeds: || {
+            let base = base(Kind::Ext4Inline);
+            vec![read(
+                base,
+                &base.inline_inodes_at,
+                INLINE_INODE_BYTES as usize,
+            )]
+        },
     },
     Target {
         name: "directory",
@@ -199,6 +212,16 @@ fn inode(bytes: &[u8]) {
     put(&device, base.sparse_inode_at, inode);
     for (place, block) in base.map_blocks_at.iter().zip(map.chunks(BLOCK_BYTES)) {
         put(&device, *place, block);
+    }
+    use_volume(device);
+}
+
+fn inline(bytes: &[u8]) {
+    let base = base(Kind::Ext4Inline);
+    let device = base.copy();
+    let inodes = bytes.chunks(INLINE_INODE_BYTES as usize);
+    for (place, inode) in base.inline_inodes_at.iter().zip(inodes) {
+        put(&device, *place, inode);
     }
     use_volume(device);
 }

@@ -100,6 +100,8 @@ pub mod index {
     pub const SECURITY: u8 = 6;
     /// `system.`
     pub const SYSTEM: u8 = 7;
+    /// The context of an encrypted inode, which programs do not see.
+    pub const ENCRYPTION: u8 = 9;
 }
 
 /// The largest value in bytes that programs can set.

@@ -168,6 +168,28 @@ impl Features {
         }
     }
 
+    /// Returns the parts of a volume with these features that this project does not read or change,
+    /// one sentence each.
+    pub fn limits(&self) -> Vec<&'static str> {
+        let all = [
+            (
+                self.incompatible.contains(Incompatible::ENCRYPT),
+                "encrypted files are listed and removed, and not read: there are no keys",
+            ),
+            (
+                self.incompatible.contains(Incompatible::CASEFOLD),
+                "directories that ignore case are read and not changed, and names are found only as they are written",
+            ),
+            (
+                self.read_only_compatible
+                    .contains(ReadOnlyCompatible::VERITY),
+                "files with verity are read without verification, and not written",
+            ),
+        ];
+        let present = all.into_iter().filter(|(is_present, _)| *is_present);
+        present.map(|(_, limit)| limit).collect()
+    }
+
     /// Sets or clears bits of one word.
     pub fn set(&mut self, word: Word, bits: u32, on: bool) {
         let bits = if on {

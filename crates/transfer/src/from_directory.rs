@@ -115,7 +115,8 @@ impl DirectorySource {
         file.map(File::from)
     }
 
-    /// Makes a file with data. The data becomes a job unless the file has holes.
+    /// Makes a file with data. The data becomes a job unless the file has holes, or may lie within
+    /// its inode.
     fn make_file<'n>(
         &self,
         node: &'n Node,
@@ -123,6 +124,11 @@ impl DirectorySource {
         jobs: &mut Jobs<'_, 'n>,
     ) -> Result<()> {
         let size = node.size;
+        if sink.may_fit_inode(size) {
+            let file = self.open_data(node)?;
+            sink.node(node)?;
+            return send_parts(&file, size, &mut |item| sink.take(item));
+        }
         // Fewer blocks than bytes need not mean holes: the host may have compressed the file.
         if node.held < size {
             let file = self.open_data(node)?;

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use ext::Volume;
 use ext::volume::{Attributes, FileKind, OpenFlags};
 use layout::InodeNr;
+use layout::inode_flags::InodeFlags;
 
 use super::entered::{Entered, PATH_BYTES_MAX};
 use super::file_data::TOO_SHORT;
@@ -167,6 +168,10 @@ impl Walk<'_> {
             ext::Error::NotFound => Error::InodeNotInUse(nr).into(),
             error => anyhow::Error::from(error),
         })?;
+        // Without a key its names, target and contents are not those of the original.
+        if found.flags.contains(InodeFlags::ENCRYPT) {
+            return Err(ext::Error::NoKey.into());
+        }
         let scope = self.source.scope;
         let mut node = node_of(&found, path);
         if scope.links && found.kind != FileKind::Directory && found.links > 1 {

@@ -90,6 +90,12 @@ impl<'v> ImageSink<'v> {
         self.make(node)
     }
 
+    /// Returns true if contents of this size may lie within their inode (`inline_data`).
+    pub(crate) fn may_fit_inode(&self, size: u64) -> bool {
+        let superblock = self.volume.superblock();
+        superblock.has_inline_data() && size < u64::from(superblock.geometry.inode_bytes)
+    }
+
     /// Creates a regular file with all its blocks, and returns them. The caller writes the data to
     /// the device itself.
     pub(crate) fn laid_out(&mut self, node: &Node) -> Result<Vec<DeviceExtent>> {

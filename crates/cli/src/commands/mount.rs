@@ -93,6 +93,9 @@ const NOT_CONNECTED: i32 = rustix::io::Errno::NOTCONN.raw_os_error();
 fn mount(image: &str, directory: &Path, options: &Options) -> Result<Mount> {
     let (volume, report) = open(image, options)?;
     warn_of_errors(image, &report);
+    for limit in volume.superblock().features.limits() {
+        output::warn(&format!("{image}: {limit}"));
+    }
     if has_replayed(&report) {
         let count = replayed(&report);
         tracing::info!("{image}: replayed {count} of the journal");

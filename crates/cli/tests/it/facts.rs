@@ -117,6 +117,7 @@ const FACTS: &[(&str, &str, Form)] = &[
     ("Checksum type", "checksum_type", TEXT),
     ("Checksum", "checksum", TEXT),
     ("Checksum seed", "checksum_seed", TEXT),
+    ("Character encoding", "encoding", TEXT),
     ("Journal features", "journal_features", Words),
     ("Total journal size", "journal_bytes", Size),
     ("Total journal blocks", "journal_blocks", TEXT),
@@ -386,6 +387,7 @@ fn what_dumpe2fs_tells_of_its_own_images_is_told() {
         ),
         ("cluster.img", "70M", "-t ext4 -O bigalloc -C 16384"),
         ("fast.img", "70M", "-t ext4 -O fast_commit"),
+        ("folded.img", "70M", "-t ext4 -O casefold,encrypt,verity"),
         ("ext3.img", "70M", "-t ext3 -i 8192 -r 1 -e panic -M /home"),
         ("ext2.img", "4M", "-t ext2"),
     ] {

@@ -30,6 +30,7 @@ mod manual;
 mod mount_uses;
 mod mounting;
 mod overwriting;
+mod protected;
 mod ranges;
 mod reading;
 mod recordings;

@@ -283,7 +283,7 @@ fn what_cannot_be_mounted_is_refused_in_one_line() {
     folder.write("empty.img", b"");
     for (name, arguments) in [
         ("xfs.img", "mkfs.xfs -q"),
-        ("encrypted.img", "mke2fs -q -t ext4 -O encrypt"),
+        ("lustre.img", "mke2fs -q -t ext4"),
         ("log.img", "mke2fs -q -b 4096 -O journal_dev"),
         ("foreign.img", "mke2fs -q -b 4096 -O journal_dev"),
     ] {
@@ -300,6 +300,9 @@ fn what_cannot_be_mounted_is_refused_in_one_line() {
             .collect();
         tool::run_well(maker, &words);
     }
+    let mut lustre = folder.read("lustre.img");
+    lustre[1024 + 0x61] |= 0x10;
+    folder.write("lustre.img", &lustre);
     folder.good("mkfs -q -b 4096 -J device=log.img far.img 64M");
     folder.write("a-file", b"");
     for (line, said) in [
@@ -307,7 +310,7 @@ fn what_cannot_be_mounted_is_refused_in_one_line() {
         ("text.img mnt", "holds no ext file system"),
         ("empty.img mnt", "is empty"),
         ("xfs.img mnt", "is an XFS file system"),
-        ("encrypted.img mnt", "encrypt"),
+        ("lustre.img mnt", "dirdata"),
         ("far.img mnt", "journal_path="),
         ("far.img mnt -o journal_path=foreign.img", "UUID"),
         ("absent.img mnt", "absent.img"),

@@ -187,6 +187,7 @@ named! {
     "directory/new-node-from-leaf": "a new node begins at the hash of its first pair, on every level", by "ext/tests/it/ext4/large_directories.rs",
     "directory/scattered-leaf-split": "a full leaf whose names fit one block is compacted, not split", by "ext/tests/it/damage/changes.rs",
     "discard/block-in-use": "no block is discarded that may be allocated", by "ext/tests/it/discard.rs",
+    "encrypted/tail-zeroed": "the last block of an encrypted file is not changed when a truncation is completed", by "ext/tests/it/ext4/encrypted.rs",
     "error/failed-pages-taken-again": "a call writes each dirty page once, and ends when all writes fail", by "ext/tests/it/failures/transient.rs",
     "error/writer-not-stopped": "a writer learns that nothing can be written before memory is used up", by "ext/tests/it/failures/no_room.rs",
     "extents/blocks-behind-end-kept": "blocks that were allocated behind the end of a file are freed with it", by "ext/tests/it/ext4/pitfalls.rs",
@@ -237,4 +238,5 @@ named! {
     "tail/refused-move-forgotten": "a tail that could not move for want of room is moved when a caller needs the space", by "jbd2/tests/it/abort.rs",
     "truncate/evicted-tail-not-zeroed": "what lies behind the end is zeroed before a file grows, also if its page was evicted meanwhile", by "ext/src/file/tests/sparse.rs",
     "truncate/map-block-not-held": "a map block whose pointers are taken away is in memory when their blocks are freed", by "ext/src/file/tests/evicted.rs",
+    "verity/hashes-freed": "a file with verity that is on the orphan list keeps the blocks behind its end", by "ext/tests/it/ext4/verity.rs",
 }

@@ -71,7 +71,9 @@ pub(super) struct Path {
 /// Returns the directory's tree, if it has a usable one.
 pub(super) fn open(core: &Core, directory: &Inode, state: &InodeState) -> Result<Option<Tree>> {
     let is_indexed = state.flags.contains(InodeFlags::INDEX) && core.superblock.has_dir_index();
-    if !is_indexed || state.is_inline() {
+    // Names that are equal but for case have one hash, which needs Unicode.
+    let is_folded = state.flags.contains(InodeFlags::CASEFOLD);
+    if !is_indexed || is_folded || state.is_inline() {
         return Ok(None);
     }
     let Readable { buffer: root, bad } = readable(core, directory, state, FileBlock::new(0))?;

@@ -15,6 +15,7 @@ use core::ops::Range;
 use jbd2::{Buffer, Credits};
 use layout::{Block, BlockNr, FileBlock, InodeNr};
 
+use super::search::Search;
 use super::{Place, Readable, block_form, label, type_byte};
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -55,11 +56,8 @@ pub(super) fn readable(core: &Core, directory: &Inode, state: &InodeState) -> Re
 /// Returns the block, and the first damage. What follows damage in an area is left out.
 fn image(core: &Core, own: InodeNr, bytes: &[u8]) -> (Block, Option<Bad>) {
     let form = block_form(core);
-    let mut raw = [0; PARENT_BYTES];
-    raw.copy_from_slice(&bytes[..PARENT_BYTES]);
-    let parent = InodeNr::new(u32::from_le_bytes(raw));
     let type_byte = type_byte(core, FileKind::Directory);
-    let mut image = entry::first_block(form, own, parent, type_byte);
+    let mut image = entry::first_block(form, own, parent_of(bytes), type_byte);
     let mut bad = None;
     // The last entry so far, and the end of the entries so far.
     let (mut last, mut end) = (DOTDOT, PARENT_BYTES + SHIFT);
@@ -85,6 +83,61 @@ fn image(core: &Core, own: InodeNr, bytes: &[u8]) -> (Block, Option<Bad>) {
     }
     entry::set_length(&mut image, last, form.end() - last);
     (image, bad)
+}
+
+/// Finds a name, as a search of the block would, without the block. What follows damage in an area
+/// is not found.
+pub(super) fn find(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    name: &[u8],
+    search: &mut Search,
+) -> Result<Option<Place>> {
+    let Contents { bytes, .. } = contents::read(core, directory.nr, state)?;
+    let found = find_within(&bytes, directory.nr, name, &mut search.entries);
+    let Some((inode, offset)) = found else {
+        return Ok(None);
+    };
+    let file_block = FileBlock::new(0);
+    match core.check_inode_nr(inode) {
+        Ok(inode) => Ok(Some(Place {
+            inode,
+            file_block,
+            offset,
+        })),
+        Err(why) => Err(Bad { offset, why }.at(core, directory.nr, file_block)),
+    }
+}
+
+/// Returns the inode of a name, and the offset of its entry in the block.
+fn find_within(
+    bytes: &[u8],
+    own: InodeNr,
+    name: &[u8],
+    compared: &mut u64,
+) -> Option<(u32, usize)> {
+    *compared += 1;
+    if name == b"." {
+        return Some((own.get(), 0));
+    }
+    *compared += 1;
+    if name == b".." {
+        return Some((parent_of(bytes).get(), DOTDOT));
+    }
+    areas(bytes.len()).into_iter().find_map(|area| {
+        let sound = entry::entries(&bytes[area.clone()]).map_while(Result::ok);
+        let mut sound = sound.inspect(|_| *compared += 1);
+        let found = sound.find(|entry| entry.inode != 0 && entry.name == name)?;
+        Some((found.inode, area.start + SHIFT + found.offset))
+    })
+}
+
+/// Returns the number of the parent.
+fn parent_of(bytes: &[u8]) -> InodeNr {
+    let mut raw = [0; PARENT_BYTES];
+    raw.copy_from_slice(&bytes[..PARENT_BYTES]);
+    InodeNr::new(u32::from_le_bytes(raw))
 }
 
 /// Returns the contents for a change, for which they have to be sound.

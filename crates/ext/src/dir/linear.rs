@@ -107,6 +107,29 @@ pub(super) fn find_in_block(
         .transpose()
 }
 
+/// Finds the first entry whose name satisfies `is_it`, in all blocks.
+pub(super) fn find_by(
+    core: &Core,
+    directory: &Inode,
+    state: &InodeState,
+    is_it: &dyn Fn(&[u8]) -> bool,
+    search: &mut Search,
+) -> Result<Option<Place>> {
+    for file_block in 0..block_count(core, state) {
+        let file_block = FileBlock::new(file_block);
+        let Readable { buffer, .. } = readable(core, directory, state, file_block)?;
+        let image = buffer.image();
+        for found in entry::entries(&image) {
+            let found = found.map_err(|bad| bad.at(core, directory.nr, file_block))?;
+            search.entries += 1;
+            if found.inode != 0 && is_it(found.name) {
+                return find_in_block(core, directory, state, file_block, found.name, search);
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// Charges a search for blocks that the in-memory index saved.
 fn charge_skipped(directory: &Inode, skipped: Range<u64>) {
     let entries = 0;

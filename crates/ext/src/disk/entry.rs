@@ -246,6 +246,13 @@ pub(crate) fn insert(bytes: &mut [u8], offset: usize, new: NewEntry<'_>) {
     }
 }
 
+/// Returns the name of the entry at an offset of a block that was checked.
+pub(crate) fn name_at(bytes: &[u8], offset: usize) -> &[u8] {
+    entry_at(bytes, offset)
+        .expect("the block was checked when the entry was found")
+        .name
+}
+
 /// Returns the offset of the entry before the one at `offset`, if there is one. Adds the number of
 /// entries before the latter to `walked`.
 pub(crate) fn previous_of(bytes: &[u8], offset: usize, walked: &mut u64) -> Option<usize> {

@@ -10,6 +10,9 @@
 //! | a journal that cannot be replayed, a device that cannot flush | EROFS | ext4 |
 //! | features that can only be read | EROFS | ext4 |
 //! | a volume that another node uses | EBUSY | ext4 |
+//! | names of directories that ignore case | EOPNOTSUPP | POSIX |
+//! | encrypted files and directories | ENOKEY | ext4 |
+//! | contents of files with verity | EPERM | ext4 |
 //! | outcomes that POSIX defines | their number | POSIX |
 
 use std::io::{self, ErrorKind};
@@ -49,6 +52,7 @@ impl Error {
             Self::Unsupported(_)
             | Self::UnmarkedLog { .. }
             | Self::NoJournalDevice
+            | Self::CaseFolded
             | Self::NotClean => Errno::OPNOTSUPP,
             Self::NeedsRecovery { .. } | Self::CannotFlush { .. } | Self::ReadOnly => Errno::ROFS,
             Self::InUse(_) => Errno::BUSY,
@@ -63,7 +67,8 @@ impl Error {
             Self::TooManyLinks => Errno::MLINK,
             Self::NameTooLong => Errno::NAMETOOLONG,
             Self::FileTooLarge => Errno::FBIG,
-            Self::NotPermitted => Errno::PERM,
+            Self::NotPermitted | Self::Verity => Errno::PERM,
+            Self::NoKey => Errno::NOKEY,
             Self::OtherProject => Errno::XDEV,
             Self::TooManySymlinks => Errno::LOOP,
             Self::Invalid(_) => Errno::INVAL,
@@ -116,6 +121,8 @@ mod tests {
             (Error::FileTooLarge, 27, ErrorKind::FileTooLarge),
             (Error::ReadOnly, 30, ErrorKind::ReadOnlyFilesystem),
             (Error::NotPermitted, 1, ErrorKind::PermissionDenied),
+            (Error::Verity, 1, ErrorKind::PermissionDenied),
+            (Error::CaseFolded, 95, ErrorKind::Unsupported),
             (Error::Invalid("that"), 22, ErrorKind::InvalidInput),
             (Error::NoAttribute, 61, ErrorKind::NotFound),
             (Error::AttributeName, 34, ErrorKind::InvalidInput),
@@ -128,7 +135,12 @@ mod tests {
             assert_eq!(number_and_kind(error.clone()), (number, kind), "{error}");
         }
         // The kinds of these errors have no stable name.
-        for (error, number) in [(Error::TooManySymlinks, 40), (Error::BadHandle, 9)] {
+        let unnamed = [
+            (Error::TooManySymlinks, 40),
+            (Error::BadHandle, 9),
+            (Error::NoKey, 126),
+        ];
+        for (error, number) in unnamed {
             let kind = io::Error::from_raw_os_error(number).kind();
             assert_eq!(number_and_kind(error.clone()), (number, kind), "{error}");
         }

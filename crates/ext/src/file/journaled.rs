@@ -26,6 +26,9 @@ pub(crate) fn set_journaled(core: &Core, inode: &Arc<Inode>, on: bool) -> Result
     core.check_writable()?;
     let mut state = inode.state.write();
     state.check_exists()?;
+    if state.flags.contains(InodeFlags::ENCRYPT) {
+        return Err(Error::NoKey);
+    }
     if state.flags.contains(InodeFlags::JOURNAL_DATA) == on {
         return Ok(());
     }

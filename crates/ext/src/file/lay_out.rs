@@ -17,7 +17,7 @@ use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::file::large_file::{hold_for_large_file, note_large_file};
-use crate::file::live::check_live;
+use crate::file::live::check_changeable;
 use crate::file::{Restored, inline};
 use crate::map::FileMap;
 
@@ -38,7 +38,7 @@ pub(crate) fn lay_out(
         return Err(Error::Invalid("the volume is not just being made"));
     }
     let mut state = inode.state.write();
-    check_live(&state)?;
+    check_changeable(&state)?;
     if size > FileMap::of(&state).size_max(core) {
         return Err(Error::FileTooLarge);
     }

@@ -1,15 +1,27 @@
-//! The check that an inode has contents.
+//! The checks that an inode has contents, and that they can be read and changed.
+
+use layout::inode_flags::InodeFlags;
 
 use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 
-/// Checks that the inode still exists and has contents.
+/// Checks that the inode still exists and has contents that can be read: there are no keys here.
 pub(crate) fn check_live(state: &InodeState) -> Result<()> {
     state.check_exists()?;
     match state.kind {
+        FileKind::Regular if state.flags.contains(InodeFlags::ENCRYPT) => Err(Error::NoKey),
         FileKind::Regular => Ok(()),
         FileKind::Directory => Err(Error::IsDirectory),
         _ => Err(Error::Invalid("only a regular file has contents here")),
+    }
+}
+
+/// Checks that the inode still exists and has contents that can be changed.
+pub(crate) fn check_changeable(state: &InodeState) -> Result<()> {
+    check_live(state)?;
+    match state.flags.contains(InodeFlags::VERITY) {
+        true => Err(Error::Verity),
+        false => Ok(()),
     }
 }

@@ -34,7 +34,7 @@ use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::file::buffered::buffered;
-use crate::file::live::check_live;
+use crate::file::live::check_changeable;
 use crate::file::touch::touch;
 use crate::map::{FileMap, Mapped};
 use crate::writeback::memory;
@@ -140,7 +140,7 @@ fn change_within_inode(
         return Ok(false);
     }
     let mut state = inode.state.write();
-    check_live(&state)?;
+    check_changeable(&state)?;
     if !state.is_inline() {
         return Ok(false);
     }
@@ -161,7 +161,7 @@ fn change_within_inode(
 }
 
 fn check(core: &Core, state: &InodeState, range: ByteRange, what: RangeChange) -> Result<()> {
-    check_live(state)?;
+    check_changeable(state)?;
     let only_grows = state.flags.contains(InodeFlags::APPEND) && what != RangeChange::Allocate;
     if only_grows || state.flags.contains(InodeFlags::IMMUTABLE) {
         return Err(Error::NotPermitted);
@@ -184,7 +184,7 @@ fn fill(core: &Core, inode: &Arc<Inode>, range: ByteRange, what: RangeChange) ->
         memory::admit(core)?;
         let written = {
             let mut state = inode.state.write();
-            check_live(&state)?;
+            check_changeable(&state)?;
             let end = range.end.min(at + STEP_BYTES);
             let part = match what {
                 RangeChange::Zero => Part {

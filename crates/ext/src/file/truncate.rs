@@ -27,7 +27,7 @@ use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::file::large_file::{hold_for_large_file, note_large_file};
-use crate::file::live::check_live;
+use crate::file::live::check_changeable;
 use crate::file::tail::{clear_tail, zero_from};
 use crate::map::{FileMap, Mapped};
 use crate::writeback::pages::wait_written;
@@ -51,7 +51,7 @@ pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()>
         && delayed::with_space(core, || set_size_within(core, inode, size))?;
     let is_synchronous = {
         let mut state = inode.state.write();
-        check_live(&state)?;
+        check_changeable(&state)?;
         if size > FileMap::of(&state).size_max(core) {
             return Err(Error::FileTooLarge);
         }
@@ -71,7 +71,7 @@ pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()>
 /// set; otherwise the file has a block map, or cannot have the size.
 fn set_size_within(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<bool> {
     let mut state = inode.state.write();
-    check_live(&state)?;
+    check_changeable(&state)?;
     if !state.is_inline() || size > FileMap::of(&state).size_max(core) {
         return Ok(false);
     }
@@ -148,14 +148,17 @@ pub(super) fn grow(
 pub(crate) fn finish_truncation(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     let mut state = inode.state.write();
     let _table = core.hold_table(inode.nr)?;
-    if !state.has_map(core) {
+    // Blocks beyond the end of a file with verity are its hashes.
+    let has_hashes = state.flags.contains(InodeFlags::VERITY);
+    let is_kept = has_hashes && !rt::mutant!("verity/hashes-freed");
+    if !state.has_map(core) || is_kept {
         return leave_list(core, inode, &mut state);
     }
     let size = state.size;
     shrink(core, inode, &mut state, size)
 }
 
-/// Removes an inode without blocks from the orphan list.
+/// Removes an inode that keeps its blocks from the orphan list.
 fn leave_list(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()> {
     let _held = core.hold_for_names(&[inode.nr])?;
     let mut handle = core.begin(orphan::CREDITS_FINISH)?;
@@ -170,7 +173,10 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
     let block_bytes = u64::from(core.geometry().block_bytes);
     let keep = FileBlock::new(size.div_ceil(block_bytes));
     let last = FileBlock::new(size / block_bytes);
-    let tail = if size.is_multiple_of(block_bytes) {
+    // Zeroes would not be zeroes to a reader with the key.
+    let is_encrypted = state.flags.contains(InodeFlags::ENCRYPT);
+    let is_encrypted = is_encrypted && !rt::mutant!("encrypted/tail-zeroed");
+    let tail = if size.is_multiple_of(block_bytes) || is_encrypted {
         None
     } else {
         load(core, inode, state, last)?

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use layout::inode_flags::InodeFlags;
 
 use super::buffered::buffered;
-use super::live::check_live;
+use super::live::check_changeable;
 use super::{ahead, delayed, direct, inline};
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -75,7 +75,7 @@ fn write_locked(
     options: WriteOptions,
 ) -> Result<(Range<u64>, bool)> {
     let mut state = inode.state.write();
-    check_live(&state)?;
+    check_changeable(&state)?;
     let offset = if options.append { state.size } else { offset };
     let from = clip(core, &state, offset, from)?;
     ahead::settle(inode);

@@ -12,7 +12,7 @@ use layout::{InodeNr, Tid};
 use rt::RwLockWriteGuard;
 
 use super::{
-    check_new_name, check_takes_names, check_takes_subdirectory, delete_if_unused,
+    check_has_key, check_new_name, check_takes_names, check_takes_subdirectory, delete_if_unused,
     gain_subdirectory,
 };
 use crate::cache::fast_changes::NameChange;
@@ -237,6 +237,7 @@ fn check_takes(
     if dir::find(core, directory, state, name)?.is_some() {
         return Err(Error::Exists);
     }
+    check_has_key(state)?;
     match kind {
         FileKind::Directory => check_takes_subdirectory(core, state),
         _ => Ok(()),

@@ -5,7 +5,8 @@ use layout::InodeNr;
 
 use super::create::credits_to_name;
 use super::{
-    check_name_changes, check_new_name, check_project, check_takes_link, check_takes_names,
+    check_has_key, check_name_changes, check_new_name, check_project, check_takes_link,
+    check_takes_names,
 };
 use crate::cache::fast_changes::NameChange;
 use crate::core::Core;
@@ -35,6 +36,7 @@ pub(crate) fn link(core: &Core, nr: InodeNr, parent: InodeNr, name: &[u8]) -> Re
         if dir::find(core, &directory, &parent_state, name)?.is_some() {
             return Err(Error::Exists);
         }
+        check_has_key(&parent_state)?;
         let mut state = inode.state.write();
         check_name_changes(&state)?;
         if state.links == 0 {

@@ -33,8 +33,9 @@ use self::credits::credits_to_rename;
 use super::create::{publish, undo_inode};
 use super::unlink::{drop_directory, drop_link, end_removal, find_child};
 use super::{
-    check_loses_names, check_name_changes, check_new_name, check_old_name, check_project,
-    check_takes_names, check_takes_subdirectory, gain_subdirectory, lose_subdirectory, whiteout,
+    check_has_key, check_loses_names, check_moves, check_name_changes, check_new_name,
+    check_old_name, check_project, check_takes_names, check_takes_subdirectory, gain_subdirectory,
+    lose_subdirectory, whiteout,
 };
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -198,6 +199,8 @@ fn step(
         (Some((nr, _)), _) => Some(core.inode(nr)?),
         (None, _) => None,
     };
+    check_has_key(&directories.source)?;
+    check_has_key(directories.target_ref())?;
     if !holds_rename_lock && moved.kind == FileKind::Directory {
         return Ok(Outcome::Again);
     }
@@ -318,6 +321,9 @@ fn replace(
     }
     let is_directory = state.kind == FileKind::Directory;
     let changes_parent = is_directory && !directories.is_same();
+    if changes_parent {
+        check_moves(&state)?;
+    }
     let mut held = hold(core, source, target, directories, &[Some(moved), existing])?;
     if changes_parent {
         held.push(dir::hold_parent(core, moved, &state)?);
@@ -462,6 +468,10 @@ fn exchange(
     check_name_changes(&other)?;
     check_project(directories.target_ref(), &state)?;
     check_project(directories.source(), &other)?;
+    if !directories.is_same() {
+        check_moves(&state)?;
+        check_moves(&other)?;
+    }
     let (kind, other_kind) = (state.kind, other.kind);
     check_gain(core, directories, kind, other_kind)?;
     let inodes = [Some(moved), Some(existing)];

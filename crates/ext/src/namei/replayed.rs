@@ -16,6 +16,7 @@
 use std::sync::Arc;
 
 use layout::InodeNr;
+use layout::inode_flags::InodeFlags;
 use layout::time::InodeTime;
 
 use super::{
@@ -106,6 +107,7 @@ pub(crate) fn leave(
     };
     let (found, times) = {
         let state = directory.state.read();
+        check_names(parent, &state)?;
         let found = dir::find(core, &directory, &state, name)?;
         (found, (state.mtime, state.ctime))
     };
@@ -140,6 +142,7 @@ fn change(core: &Core, named: Named<'_>, change: Change<'_>) -> Result<bool> {
         return Ok(false);
     };
     let mut state = directory.state.write();
+    check_names(parent, &state)?;
     let mut handle = core.begin(jbd2::Credits::default())?;
     let has_changed = change(&mut handle, &directory, &mut state)?;
     if has_changed {
@@ -150,6 +153,20 @@ fn change(core: &Core, named: Named<'_>, change: Change<'_>) -> Result<bool> {
     }
     handle.finish()?;
     Ok(has_changed)
+}
+
+/// Checks that the names of a directory can be changed.
+///
+/// # Errors
+/// - [`Error::CaseFolded`]: Linux logs changes of such directories.
+fn check_names(nr: InodeNr, state: &InodeState) -> Result<()> {
+    if state.flags.contains(InodeFlags::CASEFOLD) {
+        return Err(Error::CaseFolded);
+    }
+    match state.flags.contains(InodeFlags::ENCRYPT) {
+        true => Err(contradiction(nr, "an entry lies in an encrypted directory")),
+        false => Ok(()),
+    }
 }
 
 /// Returns a directory; none if there is no such inode.

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use layout::{Block, FileBlock, InodeNr};
+use layout::inode_flags::InodeFlags;
+use layout::{Block, FileBlock, InodeNr, encryption};
 
 use super::create::make;
 use crate::cache::inode::Inode;
@@ -77,13 +78,30 @@ fn store_slow(
     handle.replace(&buffer, block.into_arc())
 }
 
-/// Returns the target of a symbolic link.
+/// Returns the target of a symbolic link; of an encrypted one, in the form of names without a key.
 pub(crate) fn read_link(core: &Core, nr: InodeNr) -> Result<Vec<u8>> {
     let inode = core.inode(nr)?;
     let state = inode.state.read();
     if state.kind != FileKind::Symlink {
         return Err(Error::Invalid("not a symbolic link"));
     }
+    let contents = contents_of(core, &inode, &state)?;
+    if !state.flags.contains(InodeFlags::ENCRYPT) {
+        return Ok(contents);
+    }
+    match encryption::symlink_target(&contents) {
+        Some(target) => Ok(encryption::no_key_name(0, 0, target)),
+        None => Err(core.damaged(Corrupt::Inode {
+            inode: nr,
+            field: "length of the encrypted target",
+            value: state.size,
+        })),
+    }
+}
+
+/// Returns the contents of a symbolic link.
+fn contents_of(core: &Core, inode: &Inode, state: &InodeState) -> Result<Vec<u8>> {
+    let nr = inode.nr;
     let corrupt = || {
         core.damaged(Corrupt::Inode {
             inode: nr,
@@ -95,7 +113,7 @@ pub(crate) fn read_link(core: &Core, nr: InodeNr) -> Result<Vec<u8>> {
         return Err(corrupt());
     };
     if state.is_inline() {
-        let mut target = contents::read(core, nr, &state)?.bytes;
+        let mut target = contents::read(core, nr, state)?.bytes;
         if length == 0 || length > target.len() {
             return Err(corrupt());
         }
@@ -118,7 +136,7 @@ pub(crate) fn read_link(core: &Core, nr: InodeNr) -> Result<Vec<u8>> {
     if length == 0 || length > core.block_bytes() {
         return Err(corrupt());
     }
-    match FileMap::of(&state).find(core, &inode, &state, FileBlock::new(0), 1)? {
+    match FileMap::of(state).find(core, inode, state, FileBlock::new(0), 1)? {
         Mapped::Run(run) => {
             let read = core.buffers.get(run.first, Kind::Contents.of_volume());
             let buffer = read.map_err(|refused| refused.into_error(|_| corrupt()))?;

@@ -130,12 +130,14 @@ impl Volume {
     /// - [`Error::NotFound`] if the inode does not exist.
     /// - [`Error::NotPermitted`] if the inode is immutable or append-only.
     /// - [`Error::IsDirectory`], [`Error::Invalid`] and [`Error::FileTooLarge`] for a size that it
-    ///   cannot have.
+    ///   cannot have; [`Error::NoKey`] and [`Error::Verity`] if its contents do not change.
+    /// - [`Error::CaseFolded`] if the flag CASEFOLD would change.
     pub fn set_attributes(&self, nr: InodeNr, change: &SetAttributes) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         self.core.check_writable()?;
         let inode = self.core.inode(nr)?;
         check_changeable(&inode.state.read(), change)?;
+        check_folding(&inode.state.read(), change)?;
         if let Some(size) = change.size {
             crate::file::truncate(&self.core, &inode, size)?;
         }
@@ -241,6 +243,15 @@ fn set_extents(core: &Core, inode: &std::sync::Arc<Inode>, flags: InodeFlags) ->
     }
 }
 
+/// Checks that a directory does not start or stop to ignore case.
+fn check_folding(state: &InodeState, change: &SetAttributes) -> Result<()> {
+    let folds = |flags: InodeFlags| flags.contains(InodeFlags::CASEFOLD);
+    match change.flags {
+        Some(flags) if folds(flags) != folds(state.flags) => Err(Error::CaseFolded),
+        _ => Ok(()),
+    }
+}
+
 fn check_changeable(state: &InodeState, change: &SetAttributes) -> Result<()> {
     let clears = change.flags.is_some();
     let frozen = if change.are_times_of_writes() || change.is_touch() {
@@ -303,6 +314,15 @@ fn apply(state: &mut InodeState, change: &SetAttributes) {
     state.ctime = change.ctime.map_or(present, resolve);
 }
 
+/// Returns the size that a program sees: that of what it reads, for an encrypted symbolic link.
+fn shown_size(state: &InodeState) -> u64 {
+    let is_encrypted = state.flags.contains(InodeFlags::ENCRYPT);
+    match state.kind {
+        FileKind::Symlink if is_encrypted => layout::encryption::symlink_length(state.size),
+        _ => state.size,
+    }
+}
+
 /// Converts a state into attributes.
 pub(crate) fn describe(core: &Core, inode: &Inode, state: &InodeState) -> Attributes {
     let has_extra = core.geometry().has_extra_times();
@@ -319,7 +339,7 @@ pub(crate) fn describe(core: &Core, inode: &Inode, state: &InodeState) -> Attrib
         permissions: state.permissions,
         uid: state.uid,
         gid: state.gid,
-        size: state.size,
+        size: shown_size(state),
         sectors: state.sectors + delayed,
         links: u32::from(state.links),
         atime: state.atime.storable(has_extra),

@@ -131,7 +131,8 @@ impl Volume {
     /// - [`Error::NotFound`] if the inode does not exist.
     /// - [`Error::IsDirectory`] for a directory with write access.
     /// - [`Error::NotPermitted`] if the inode is immutable, or append-only and `flags` do not
-    ///   append.
+    ///   append; [`Error::Verity`] for a file with verity, with write access.
+    /// - [`Error::NoKey`] for an encrypted file.
     pub fn open_inode(&self, nr: InodeNr, flags: OpenFlags) -> Result<FileId> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inode(nr)?;
@@ -164,10 +165,16 @@ impl Volume {
             state.check_exists()?;
             (state.kind, state.flags, state.size)
         };
+        if kind == FileKind::Regular && inode_flags.contains(InodeFlags::ENCRYPT) {
+            return Err(Error::NoKey);
+        }
         if flags.write || flags.truncate {
             self.core.check_writable()?;
             if kind == FileKind::Directory {
                 return Err(Error::IsDirectory);
+            }
+            if inode_flags.contains(InodeFlags::VERITY) {
+                return Err(Error::Verity);
             }
             if inode_flags.contains(InodeFlags::IMMUTABLE) {
                 return Err(Error::NotPermitted);

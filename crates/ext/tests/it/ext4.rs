@@ -2,8 +2,10 @@
 //! and `debugfs`; logs that the kernel left; checksums that do not match. And images that are
 //! written.
 
+mod case_folded;
 mod clusters;
 mod damaged;
+mod encrypted;
 mod inline_data;
 mod large_directories;
 mod large_volumes;
@@ -18,6 +20,7 @@ mod pitfalls;
 mod sequences;
 mod trees;
 mod tuned;
+mod verity;
 mod written;
 
 use std::path::Path;

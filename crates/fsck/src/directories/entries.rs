@@ -1,5 +1,6 @@
 //! Checks of one directory entry: its offset, name, inode and type.
 
+use layout::encryption;
 use layout::feature::Incompatible;
 use layout::group::GroupFlags;
 use layout::mode::FileType;
@@ -66,17 +67,49 @@ pub(super) fn check(
         return false;
     }
     check_group(state, block, entry);
-    if entry.name.iter().any(|byte| matches!(byte, 0 | b'/')) {
-        state.problem(ProblemKind::EntryName, block.place_of(entry));
-    }
+    check_name(state, block, entry, position);
     if state.inodes[entry.inode].usage != Usage::Lost {
         check_file_type(state, block, entry);
     }
     if position > 1 {
+        check_policy(state, block, entry);
         check_parent(state, block, entry);
     }
     state.inodes[entry.inode].references += 1;
     true
+}
+
+/// Checks the bytes of a name; ciphertext has any, and is not short.
+fn check_name(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>, position: u32) {
+    let kind = if state.directories[block.directory].is_encrypted && position > 1 {
+        let is_short = entry.name.len() < encryption::NAME_BYTES_MIN;
+        is_short.then_some(ProblemKind::EncryptedNameTooShort)
+    } else {
+        let is_wrong = entry.name.iter().any(|byte| matches!(byte, 0 | b'/'));
+        is_wrong.then_some(ProblemKind::EntryName)
+    };
+    if let Some(kind) = kind {
+        state.problem(kind, block.place_of(entry));
+    }
+}
+
+/// Checks that an inode with contents or names has the policy of its encrypted directory.
+fn check_policy(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
+    let Some(own) = state.policies.of(block.inode) else {
+        return;
+    };
+    let types = [FileType::Regular, FileType::Directory, FileType::Symlink];
+    let code = state.inodes[entry.inode].file_type;
+    if !types.iter().any(|file_type| file_type.raw() == code) {
+        return;
+    }
+    let kind = match state.policies.of(entry.inode) {
+        None => ProblemKind::EntryOfPlainInode,
+        Some(other) if own != other => ProblemKind::EntryOfOtherPolicy,
+        _ => return,
+    };
+    let inode = entry.inode.into();
+    state.report.add_found(kind, block.place_of(entry), inode);
 }
 
 /// Checks that the group of an entry's inode does not mark the inode as never used.

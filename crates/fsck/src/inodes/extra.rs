@@ -3,6 +3,7 @@
 
 use layout::attribute::{self, BlockHeader};
 use layout::checksum::metadata;
+use layout::encryption;
 use layout::feature::Compatible;
 use layout::inode::EXTRA_SIZE;
 use zerocopy::FromBytes;
@@ -57,6 +58,15 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64, Error
 
 /// Returns the value of the attribute with contents of the inode, if the attributes are valid.
 pub(super) fn contents<'s>(state: &State<'_>, slot: &Slot<'s>) -> Option<&'s [u8]> {
+    value_within(state, slot, (attribute::index::SYSTEM, b"data"))
+}
+
+/// Returns the value of an attribute within the inode, if the attributes are valid.
+fn value_within<'s>(
+    state: &State<'_>,
+    slot: &Slot<'s>,
+    (index, name): (u8, &[u8]),
+) -> Option<&'s [u8]> {
     let (size, _) = U16::ref_from_prefix(slot.rest).ok()?;
     let size = usize::from(size.get());
     if size < 4 {
@@ -67,7 +77,31 @@ pub(super) fn contents<'s>(state: &State<'_>, slot: &Slot<'s>) -> Option<&'s [u8
         return None;
     }
     attributes::read(entries, 0, state.has_ea_inode())?;
-    attributes::value_within(entries, attribute::index::SYSTEM, b"data")
+    attributes::value_of((entries, 0), index, name)
+}
+
+/// Returns the context of an encrypted inode: the value of an attribute within the inode or in its
+/// block.
+pub(super) fn context(state: &mut State<'_>, slot: &Slot<'_>) -> Result<Option<Vec<u8>>, Error> {
+    let name = (attribute::index::ENCRYPTION, encryption::ATTRIBUTE_SUFFIX);
+    if let Some(value) = value_within(state, slot, name) {
+        return Ok(Some(value.to_vec()));
+    }
+    let block = slot.raw.attribute_block(state.is_64bit());
+    if block == 0 || !state.geometry.contains(block) {
+        return Ok(None);
+    }
+    let bytes = state.block(block)?;
+    let header = BlockHeader::read_from_prefix(&bytes).ok();
+    if header.is_none_or(|(header, _)| header.magic.get() != attribute::MAGIC) {
+        return Ok(None);
+    }
+    let entries = &bytes[HEADER_SIZE..];
+    if attributes::read(entries, HEADER_SIZE, state.has_ea_inode()).is_none() {
+        return Ok(None);
+    }
+    let value = attributes::value_of((entries, HEADER_SIZE), name.0, name.1);
+    Ok(value.map(<[u8]>::to_vec))
 }
 
 /// Checks the attribute block. Returns the number of blocks that it adds to the inode's.

@@ -1,5 +1,6 @@
 //! The fields of an inode in use.
 
+use layout::encryption;
 use layout::feature::{Compatible, ReadOnlyCompatible};
 use layout::inode::{DIRECT_BLOCKS, Inode, InodeFlags, MAP_WORDS};
 use layout::mode::FileType;
@@ -14,10 +15,6 @@ use crate::problem::Location;
 use crate::state::State;
 use crate::visit::Mapped;
 
-/// Flags of features that this checker does not support.
-const FOREIGN_FLAGS: InodeFlags = InodeFlags::AFS_DIRECTORY
-    .union(InodeFlags::CASEFOLD)
-    .union(InodeFlags::ENCRYPT);
 /// Flags that forbid changes.
 const FORBIDDING_FLAGS: InodeFlags = InodeFlags::IMMUTABLE.union(InodeFlags::APPEND);
 /// Maximum size of a file without the feature `large_file`, in bytes.
@@ -63,7 +60,7 @@ pub(super) fn is_fast_symlink(raw: &Inode) -> bool {
 fn check_flags(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
     let place = || Location::inode(slot.number);
     let flags = slot.raw.flags();
-    let mut foreign = flags & FOREIGN_FLAGS;
+    let mut foreign = flags & InodeFlags::AFS_DIRECTORY;
     let is_directory = file_type == FileType::Directory;
     let has_index = state.features.compatible.contains(Compatible::DIR_INDEX);
     if flags.contains(InodeFlags::INDEX) && is_directory && !has_index {
@@ -74,6 +71,12 @@ fn check_flags(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
     }
     if !state.has_inline_data() {
         foreign |= flags & InodeFlags::INLINE_DATA;
+    }
+    if !state.has_folding() {
+        foreign |= flags & InodeFlags::CASEFOLD;
+    }
+    if flags.contains(InodeFlags::CASEFOLD) && !is_directory {
+        state.problem(ProblemKind::FoldedNotDirectory, place());
     }
     if !foreign.is_empty() {
         let kind = ProblemKind::FlagOfMissingFeature;
@@ -169,8 +172,10 @@ fn is_symlink_good(state: &mut State<'_>, raw: &Inode) -> Result<bool, Error> {
         return Ok(false);
     }
     let has_tree = raw.flags().contains(InodeFlags::EXTENTS);
+    let is_encrypted = raw.flags().contains(InodeFlags::ENCRYPT);
     if is_fast_symlink(raw) {
-        return Ok(!has_tree && has_length(raw.map_words.as_bytes(), size));
+        let words = raw.map_words.as_bytes();
+        return Ok(!has_tree && has_length(words, size, is_encrypted));
     }
     let words = raw.map();
     let block = if has_tree {
@@ -182,13 +187,18 @@ fn is_symlink_good(state: &mut State<'_>, raw: &Inode) -> Result<bool, Error> {
     let block = block.filter(|block| state.geometry.contains(*block));
     match block {
         Some(block) if size < state.geometry.block_bytes => {
-            Ok(has_length(&state.block(block)?, size))
+            Ok(has_length(&state.block(block)?, size, is_encrypted))
         }
         _ => Ok(false),
     }
 }
 
-fn has_length(bytes: &[u8], length: usize) -> bool {
+/// True if a target has a length. An encrypted one may have any bytes, after its own length.
+fn has_length(bytes: &[u8], length: usize, is_encrypted: bool) -> bool {
+    if is_encrypted {
+        let target = encryption::symlink_target(bytes);
+        return target.is_some_and(|target| target.len() + size_of::<u16>() == length);
+    }
     bytes.iter().position(|byte| *byte == 0) == Some(length)
 }
 
@@ -270,7 +280,9 @@ pub(super) fn check_sizes(
             } else {
                 mapped.last
             };
-            if last.is_some_and(|last| size < last * block_bytes) {
+            // Those behind the end of a file with verity are its hashes.
+            let has_hashes = slot.raw.flags().contains(InodeFlags::VERITY);
+            if !has_hashes && last.is_some_and(|last| size < last * block_bytes) {
                 let kind = ProblemKind::FileSizeTooSmall;
                 let expected = end * block_bytes;
                 state.report.add_differing(kind, place(), size, expected);

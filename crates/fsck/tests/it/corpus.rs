@@ -140,7 +140,11 @@ fn we_agree_with_e2fsck_on_every_recipe() {
     let bases: BTreeMap<String, Vec<u8>> = bases.into_iter().collect();
     let folder = TempDir::new().unwrap();
     for (name, image) in &bases {
-        assert_eq!(ours(image), BTreeSet::new(), "base {name}");
+        let kinds = ours(image);
+        assert!(
+            kinds.iter().all(|kind| is_note(kind)),
+            "base {name}: {kinds:?}"
+        );
         let path = folder.path().join(name);
         std::fs::write(&path, image).unwrap();
         assert_eq!(tools::e2fsck(&path).0, 0, "base {name}");

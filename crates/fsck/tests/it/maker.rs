@@ -53,7 +53,12 @@ pub(crate) fn make_base(base: &Base) -> Vec<u8> {
     run_well("mke2fs", &arguments);
     let mut script = Vec::new();
     for step in &base.steps {
-        if let Some(repeated) = step.strip_prefix('%') {
+        if is_edit(step) {
+            if !script.is_empty() {
+                debugfs(&path, &std::mem::take(&mut script));
+            }
+            edit(&path, &[step]);
+        } else if let Some(repeated) = step.strip_prefix('%') {
             let (count, command) = repeated.split_once(' ').unwrap();
             let count: u32 = count.parse().unwrap();
             script.extend((0..count).map(|index| command.replace("%d", &index.to_string())));
@@ -75,6 +80,18 @@ fn is_edit(step: &str) -> bool {
     step.starts_with("poke ") || step.starts_with("seal ")
 }
 
+/// Makes edits of an image.
+fn edit(path: &Path, edits: &[&String]) {
+    let mut image = Bytes::new(std::fs::read(path).unwrap());
+    for step in edits {
+        match step.split_once(' ').unwrap() {
+            ("poke", edit) => image.poke(edit),
+            (_, place) => image.seal(place),
+        }
+    }
+    std::fs::write(path, image.bytes).unwrap();
+}
+
 /// Creates a damaged image at a path.
 pub(crate) fn make(bases: &BTreeMap<String, Vec<u8>>, recipe: &Recipe, path: &Path) {
     let base = bases.get(&recipe.base).expect("the recipe's base is there");
@@ -83,14 +100,11 @@ pub(crate) fn make(bases: &BTreeMap<String, Vec<u8>>, recipe: &Recipe, path: &Pa
     let mut steps = recipe.steps.iter().peekable();
     while let Some(first) = steps.peek() {
         if is_edit(first) {
-            let mut image = Bytes::new(std::fs::read(path).unwrap());
+            let mut edits = Vec::new();
             while let Some(step) = steps.next_if(|step| is_edit(step)) {
-                match step.split_once(' ').unwrap() {
-                    ("poke", edit) => image.poke(edit),
-                    (_, place) => image.seal(place),
-                }
+                edits.push(step);
             }
-            std::fs::write(path, image.bytes).unwrap();
+            edit(path, &edits);
         } else {
             let mut script = Vec::new();
             while let Some(step) = steps.next_if(|step| !is_edit(step)) {

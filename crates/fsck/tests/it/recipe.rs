@@ -48,6 +48,7 @@ const FILES_OF_EXT4: [&str; 13] = [
     include_str!("../corpus/ext4-values.txt"),
     include_str!("../corpus/ext4-inline.txt"),
     include_str!("../corpus/ext4-clusters.txt"),
+    include_str!("../corpus/ext4-protected.txt"),
 ];
 
 /// Returns the lines that are neither comments nor empty.

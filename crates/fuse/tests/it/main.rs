@@ -18,6 +18,7 @@ mod names;
 mod panics;
 mod privileges;
 mod programs;
+mod protected;
 mod ranges;
 mod seeking;
 mod sharing;

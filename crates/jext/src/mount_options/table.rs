@@ -70,7 +70,7 @@ rows! {
     NoEffect ["debug" "warn_on_error" "nowarn_on_error"] "messages go to standard error, or to `--log`";
     NoEffect ["noquota" "usrjquota=" "grpjquota="] "owners are counted by the feature `quota`, and limits are not enforced";
     NoEffect ["dax=never" "dax=inode"] "there is a page cache";
-    NoEffect ["inlinecrypt"] "encryption is not supported, and volumes with it are refused";
+    NoEffect ["inlinecrypt"] "nothing is encrypted or decrypted";
     NoEffect ["lazytime" "nolazytime" "mand" "nomand" "iversion" "noiversion" "silent" "loud"] "of mount(8)";
     NoEffect ["oldalloc" "orlov" "bh" "nobh" "mblk_io_submit" "nomblk_io_submit" "i_version" "prefetch_block_bitmaps"] "removed from Linux, which ignores them";
     NoEffect ["reservation" "noreservation" "check=TEXT" "nocheck" "journal=N"] "of ext2 and ext3; Linux ignores them";

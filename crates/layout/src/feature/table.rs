@@ -134,8 +134,8 @@ features! {
     Incompatible METADATA_CSUM_SEED "metadata_csum_seed": Written, ALL_USES, ALL, "ext/tests/it/ext4/sequences.rs", "";
     Incompatible LARGE_DIR "large_dir": Written, MADE_SET, NO_VIEW, "ext/tests/it/ext4/large_directories.rs", "";
     Incompatible INLINE_DATA "inline_data": Written, MADE_SET, NO_VIEW, "ext/tests/it/ext4/inline_data.rs", "set on volumes with inodes of 256 bytes or more";
-    Incompatible ENCRYPT "encrypt": Refused, NONE, ALL, "ext/tests/it/features.rs", "encryption is not supported";
-    Incompatible CASEFOLD "casefold": Refused, NONE, E2FSCK, "ext/tests/it/features.rs", "Unicode is not supported; the kernel of the tests lacks CONFIG_UNICODE";
+    Incompatible ENCRYPT "encrypt": Written, CHECKED, ALL, "ext/tests/it/ext4/encrypted.rs", "without keys: names in the form of Linux, no contents, nothing is encrypted";
+    Incompatible CASEFOLD "casefold": Written, CHECKED, E2FSCK, "ext/tests/it/ext4/case_folded.rs", "names of directories that ignore case are read and not changed; the kernel of the tests lacks CONFIG_UNICODE";
     ReadOnlyCompatible SPARSE_SUPER "sparse_super": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/sequences.rs", "";
     ReadOnlyCompatible LARGE_FILE "large_file": Written, ALL_USES, ALL, "ext/src/file/tests/sparse.rs", "";
     ReadOnlyCompatible BTREE_DIR "FEATURE_R2": ReadOnly, NONE, LINUX_AND_VIEW, "ext/tests/it/features.rs", "B-tree directories, which nothing ever wrote; e2fsck refuses it";
@@ -151,7 +151,7 @@ features! {
     ReadOnlyCompatible READ_ONLY "read-only": ReadOnly, NONE, READERS_AND_E2FSCK, "ext/tests/it/features.rs", "the volume asks not to be written";
     ReadOnlyCompatible PROJECT "project": Written, ALL_USES, READERS_AND_E2FSCK, "ext/tests/it/quotas.rs", "the kernel of the tests lacks CONFIG_QUOTA and only reads";
     ReadOnlyCompatible SHARED_BLOCKS "shared_blocks": ReadOnly, NONE, READERS_AND_E2FSCK, "ext/tests/it/features.rs", "of Android: files share blocks that a write would change in all";
-    ReadOnlyCompatible VERITY "verity": ReadOnly, NONE, ALL, "ext/tests/it/features.rs", "verified files are read without verification";
+    ReadOnlyCompatible VERITY "verity": Written, CHECKED, ALL, "ext/tests/it/ext4/verity.rs", "verified files are read without verification and not written; the kernel of the tests lacks CONFIG_FS_VERITY";
     ReadOnlyCompatible ORPHAN_PRESENT "orphan_present": Written, CHECKED, ALL, "ext/tests/it/ext4/orphan_file.rs", "";
 }
 

@@ -3,6 +3,7 @@
 use core::mem::offset_of;
 
 use layout::directory::{EntryHeader, EntryTail};
+use layout::encryption::{ContextV1, ContextV2};
 use layout::group::{GroupDescriptor, GroupDescriptor64};
 use layout::inode::{Inode, InodeExtra};
 use layout::journal::{BlockTail, CommitBlock, Header, JournalSuperblock, RevokeHeader};
@@ -449,5 +450,27 @@ fn fast_commits() {
     check!(fast_commit::Tail as T {
         fc_tid tid: 0,
         fc_crc checksum: 4,
+    });
+}
+
+#[test]
+fn encryption() {
+    check!(ContextV1 as T {
+        version version: 0x00,
+        contents_encryption_mode contents_mode: 0x01,
+        filenames_encryption_mode names_mode: 0x02,
+        flags flags: 0x03,
+        master_key_descriptor key: 0x04,
+        nonce nonce: 0x0C,
+    });
+    check!(ContextV2 as T {
+        version version: 0x00,
+        contents_encryption_mode contents_mode: 0x01,
+        filenames_encryption_mode names_mode: 0x02,
+        flags flags: 0x03,
+        log2_data_unit_size unit_log2: 0x04,
+        __reserved reserved: 0x05,
+        master_key_identifier key: 0x08,
+        nonce nonce: 0x18,
     });
 }

@@ -17,6 +17,8 @@ const HASHES: &[&str] = &[
     "tea_unsigned",
     "siphash",
 ];
+/// Names of character sets, by number.
+const ENCODINGS: &[&str] = &["ascii", "utf8-12.1"];
 /// Names of creator operating systems, by number.
 const SYSTEMS: &[&str] = &["Linux", "GNU/Hurd", "Masix", "FreeBSD", "Lites"];
 const FLAGS: &[(MiscFlags, &str)] = &[
@@ -32,6 +34,7 @@ pub(super) fn facts(raw: &Superblock) -> Vec<Fact> {
     facts.extend(times(raw));
     facts.extend(inodes(raw));
     facts.extend(checksums(raw, features));
+    facts.extend(limits(raw, features));
     facts.extend(errors(raw));
     facts.extend(special_inodes(raw, features));
     facts
@@ -259,6 +262,20 @@ fn checksums(raw: &Superblock, features: Features) -> Vec<Fact> {
             "Checksum seed",
             hex(raw.checksum_seed.get()),
         ));
+    }
+    facts
+}
+
+/// Returns the character set of names, and what is not read or changed here.
+fn limits(raw: &Superblock, features: Features) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    if features.incompatible.contains(Incompatible::CASEFOLD) {
+        let encoding = known(ENCODINGS, raw.encoding.get().into());
+        facts.push(fact("encoding", "Character encoding", encoding));
+    }
+    let limits = features.limits();
+    if !limits.is_empty() {
+        facts.push(fact("limits", "Limits", limits.join("; ")));
     }
     facts
 }

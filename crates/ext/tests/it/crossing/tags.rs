@@ -335,3 +335,35 @@ fn contradictions_are_errors() {
         assert!(error.to_string().contains(expected), "{error}: {expected}");
     }
 }
+
+/// Names of a directory that ignores case, and of an encrypted one, are not replayed: the first
+/// need Unicode, and Linux logs none of the second.
+#[test]
+fn names_that_cannot_be_replayed_are_refused() {
+    for (feature, flag) in [
+        ("casefold", InodeFlags::CASEFOLD),
+        ("encrypt", InodeFlags::ENCRYPT),
+    ] {
+        let flags = InodeFlags::EXTENTS | flag;
+        let tags = [
+            inode_with(FREE, 0o40_755, 1024, (2, 2), flags),
+            name(TagType::Create, 12, FREE, "special"),
+            name(TagType::Link, FREE, FILE, "x"),
+        ];
+        let image = dirty(feature);
+        add(&image, &tags);
+        // The log stays, and so does the reason.
+        for _ in 0..2 {
+            let opened = Volume::open(image.device(), None, MountOptions::default());
+            match opened.map(drop).expect_err(feature) {
+                Error::CaseFolded => assert_eq!(feature, "casefold"),
+                error => assert!(error.to_string().contains("encrypted directory"), "{error}"),
+            }
+        }
+        add(&image, &tags[..2]);
+        let volume = Volume::open(image.device(), None, MountOptions::default());
+        let volume = volume.unwrap_or_else(|error| panic!("{feature}: {error}"));
+        assert!(volume.resolve("/d/special", false).is_ok());
+        volume.close().expect("close");
+    }
+}
