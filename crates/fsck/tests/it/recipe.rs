@@ -34,7 +34,7 @@ const FILES: [&str; 7] = [
     include_str!("../corpus/htree.txt"),
     include_str!("../corpus/journal.txt"),
 ];
-const FILES_OF_EXT4: [&str; 13] = [
+const FILES_OF_EXT4: [&str; 14] = [
     include_str!("../corpus/ext4-superblock.txt"),
     include_str!("../corpus/ext4-groups.txt"),
     include_str!("../corpus/ext4-bitmaps.txt"),
