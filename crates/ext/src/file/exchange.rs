@@ -246,8 +246,11 @@ pub(crate) fn defragment(
             allocated => allocated?,
         }
     }
-    let (_, extents_after) = parts_of(core, spare, spare_state)?;
-    if extents_after >= extents_before {
+    // The blocks of the other file are all unwritten, so that parts beside each other are one.
+    let pairs = parts.windows(2);
+    let joined = pairs.filter(|pair| pair[0].first + pair[0].count == pair[1].first);
+    let (_, extents) = parts_of(core, spare, spare_state)?;
+    if extents + joined.count() as u64 >= extents_before {
         return Ok(same);
     }
     for part in &parts {
@@ -256,6 +259,7 @@ pub(crate) fn defragment(
     for part in &parts {
         both.exchange(core, [part.first; 2], part.count, false)?;
     }
+    let (_, extents_after) = parts_of(core, inode, &both.states[0])?;
     Ok(Defragmented {
         extents_before,
         extents_after,
