@@ -102,6 +102,7 @@ fn a_forced_write_costs_one_flush() {
         counts[15]
     };
     let device = FileDevice::open(attached.path(), &OpenOptions::direct()).expect("it opens");
+    let device: Arc<dyn BlockDevice> = Arc::new(device);
     let before = flushes();
     for number in 0..10 {
         let write = Request::Write {
