@@ -13,6 +13,8 @@ use super::*;
 use crate::disks::SUPERBLOCK;
 use layout::Block;
 use layout::group::GroupDescriptor;
+use layout::superblock::Superblock;
+use zerocopy::FromBytes;
 
 use crate::image::BLOCK_BYTES;
 use crate::setting::CELLS;

@@ -70,7 +70,7 @@ fn work(device: Arc<dyn BlockDevice>, seed: u64) {
         }
         let path = format!("{directory}/{number}");
         volume.write_file(&path, &[number as u8; 700]).unwrap();
-        if (u64::from(number) + seed) % 3 == 0 {
+        if (u64::from(number) + seed).is_multiple_of(3) {
             rt::sleep(Nanos::from_micros(150 + 40 * seed));
         }
     }
