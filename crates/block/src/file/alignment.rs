@@ -1,9 +1,9 @@
-//! Direct I/O: its alignment, and the files whose forced writes cost more than a flush.
+//! The alignment of direct I/O.
 
 use std::os::fd::AsFd;
 
 use layout::SectorNr;
-use rustix::fs::{AtFlags, FileType, StatxFlags};
+use rustix::fs::{AtFlags, StatxFlags};
 
 use super::backing::Alignment;
 
@@ -29,11 +29,4 @@ pub(super) fn direct_alignment(file: &impl AsFd) -> Alignment {
         memory: unit as usize,
         offset: u64::from(unit),
     }
-}
-
-/// Returns true for a block device. A direct write with `RWF_DSYNC` on one is a write with forced
-/// unit access, which most devices do by a flush of their own, and a flush of the kernel.
-pub(super) fn is_block_device(file: &impl AsFd) -> bool {
-    let stat = rustix::fs::fstat(file);
-    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_block_device())
 }

@@ -17,7 +17,6 @@ use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::ioctl::{Opcode, Setter, opcode};
 
-use super::alignment::is_block_device;
 use super::guard;
 use super::plan::{Operation, ReadPart};
 use crate::error::DeviceError;
@@ -67,7 +66,7 @@ impl Backing {
         is_guarded: bool,
     ) -> Self {
         Self {
-            has_forced_writes: AtomicBool::new(direct.is_none() || !is_block_device(&file)),
+            has_forced_writes: AtomicBool::new(direct.is_none() || !guard::is_block_device(&file)),
             file,
             name,
             direct,

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FileType, FlockOperation};
 use rustix::io::Errno;
 
 use super::ranges;
@@ -167,6 +167,13 @@ pub(super) fn lock(file: &OwnedFd, name: &str, is_read_only: bool) -> Result<(),
 pub(super) fn unlock(file: &OwnedFd) {
     ranges::unlock(file);
     let _ = rustix::fs::flock(file, FlockOperation::Unlock);
+}
+
+/// Returns true for a block device. A direct write with `RWF_DSYNC` on one is a write with forced
+/// unit access, which most devices do by a flush of their own, and a flush of the kernel.
+pub(super) fn is_block_device(file: &OwnedFd) -> bool {
+    let stat = rustix::fs::fstat(file);
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_block_device())
 }
 
 #[cfg(test)]
