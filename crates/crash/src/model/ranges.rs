@@ -208,7 +208,8 @@ impl Tree {
             .find(path)
             .and_then(|id| self.sectors(id))
             .map_or(0, <[_]>::len);
-        let freed = (BLOCK_SECTORS..=count).step_by(BLOCK_SECTORS);
+        // The times change first.
+        let freed = (0..=count).step_by(BLOCK_SECTORS);
         let freed = freed.filter_map(|freed| {
             part(&|sectors| sectors[from..from + freed].fill(Sector::default()))
         });

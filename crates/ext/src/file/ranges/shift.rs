@@ -10,7 +10,7 @@
 //! | collapse | frees the range, from its start on | the start of the range reads as zeroes |
 //! | collapse | moves the rest, from the first leaf on | a hole lies behind what has moved |
 //! | collapse | sets the size, with the last leaf | it is complete |
-//! | insert | sets the size, with the first leaf | the file is longer |
+//! | insert | sets the size | the file is longer, and ends with zeroes |
 //! | insert | moves the rest, from the last leaf on | a hole lies before what has moved |
 //!
 //! The pages from the range on are written and dropped before, so that none of them has a block
