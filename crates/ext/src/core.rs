@@ -61,8 +61,8 @@ pub(crate) struct Core {
     pub(crate) attribute_blocks: Mutex<SharedBlocks>,
     /// The lock held across a rename that moves a directory, and nothing else. // [rename]
     pub(crate) rename: Mutex<()>,
-    /// The lock held while an inode table is zeroed, and while an inode takes a block of a table for
-    /// the first time. // [table zeroing]
+    /// The lock held while an inode table is zeroed, and while an inode takes a block of a table
+    /// for the first time. // [table zeroing]
     pub(crate) table_zeroing: Mutex<TableZeroing>,
     /// The orphan list; the lock is held while the list on disk changes. // [orphan]
     pub(crate) orphans: Mutex<OrphanList>,

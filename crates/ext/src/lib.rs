@@ -28,8 +28,8 @@
 //! # Lock order
 //!
 //! Locks are taken in this order: rename, inode (parent before child, then by number), journal
-//! handle, table zeroing, attribute blocks, group, then the leaves folio and buffer. A leaf is held for memory
-//! work only: never across I/O, the start of a handle or another lock.
+//! handle, table zeroing, attribute blocks, group, then the leaves folio and buffer. A leaf is held
+//! for memory work only: never across I/O, the start of a handle or another lock.
 
 pub(crate) mod alloc;
 pub(crate) mod awaited;

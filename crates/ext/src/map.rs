@@ -9,6 +9,7 @@
 //! - Changes need the inode lock exclusively and a transaction; look-ups need it shared.
 //! - Callers get the credits for mapping and unmapping from the map, and assume no depth.
 
+mod built;
 mod extents;
 mod indirect;
 mod moves;
@@ -20,7 +21,6 @@ use layout::extent::Extent;
 use layout::inode_flags::InodeFlags;
 use layout::{BlockNr, FileBlock, InodeNr};
 
-use crate::alloc::BlockRequest;
 use crate::cache::inode::Inode;
 use crate::cache::space::zones::Holder;
 use crate::core::Core;
@@ -31,6 +31,7 @@ use crate::disk::run::Run;
 use crate::disk::words::Words;
 use crate::error::{Corrupt, Error, Result};
 
+pub(crate) use built::MapBlocks;
 pub(crate) use moves::{allocate_nodes, no_extents, tree_blocks};
 
 /// A part of a file's block map.
@@ -494,54 +495,6 @@ impl FileMap {
             Self::Indirect | Self::Inline => indirect::CREDITS_FREE,
             Self::Extents { depth } => extents::credits_to_free(depth),
         }
-    }
-}
-
-/// The blocks of a map that is built: those that the inode has for it, and new ones.
-#[derive(Debug)]
-pub(crate) struct MapBlocks {
-    owner: InodeNr,
-    spare: Vec<BlockNr>,
-    taken: Vec<BlockNr>,
-    is_narrow: bool,
-}
-
-impl MapBlocks {
-    /// Starts with the blocks that an inode has for its map.
-    pub(crate) fn new(owner: InodeNr, spare: Vec<BlockNr>) -> Self {
-        let taken = Vec::new();
-        Self {
-            owner,
-            spare,
-            taken,
-            is_narrow: false,
-        }
-    }
-
-    /// Returns the next block: one of the inode, or a new one.
-    fn take(&mut self, core: &Core, handle: &mut Handle<'_>) -> Result<BlockNr> {
-        let block = match self.spare.pop() {
-            Some(block) => block,
-            None => {
-                let behind = self.taken.last().map(|last| *last + 1);
-                let request = BlockRequest {
-                    owner: self.owner,
-                    goal: behind.unwrap_or_else(|| core.block_goal(self.owner, false)),
-                    count_max: 1,
-                    place: None,
-                    window: None,
-                    is_narrow: self.is_narrow,
-                };
-                core.allocate_blocks(handle, &request)?.first
-            }
-        };
-        self.taken.push(block);
-        Ok(block)
-    }
-
-    /// Returns the blocks that the map has.
-    pub(crate) fn into_taken(self) -> Vec<BlockNr> {
-        self.taken
     }
 }
 

@@ -22,7 +22,7 @@
 //! | `host_space=metadata`, `none`, `all` | space of a sparse image to allocate at open (ours) |
 //! | `stripe=0` | blocks in a stripe of an array, in place of the superblock's |
 //! | `bsddf`, `minixdf` | the size without the blocks of metadata, or with them |
-//! | `init_itable=10`, `init_itable`, `noinit_itable` | zero unused inode tables in the background |
+//! | `init_itable=10`, `noinit_itable` | zero unused inode tables in the background, or not |
 //! | `force` | use a device that cannot flush (ours) |
 //! | `resuid=0`, `resgid=0` | the user and group with access to the reserved blocks, besides root |
 //! | `journal_path=DEV` | the external journal |
@@ -143,8 +143,8 @@ impl ParsedOptions {
         Ok(())
     }
 
-    /// Sets the `init_itable` that holds if neither a list nor the superblock has one, as for mounts
-    /// by the kernel.
+    /// Sets the `init_itable` that holds if neither a list nor the superblock has one, as for
+    /// mounts by the kernel.
     pub fn init_tables_by_default(&mut self) {
         if !self.given.contains(&"init_itable") {
             self.options.init_tables = Some(INIT_TABLES_FACTOR);

@@ -27,14 +27,21 @@ impl Core {
             .map(|group| group.nr)
     }
 
-    /// Zeroes the unused part of a group's inode table, and marks the group.
+    /// Zeroes the unused part of a group's inode table, and marks the group. The inode bitmap must
+    /// have none of its inodes.
     pub(crate) fn zero_table(&self, group: GroupNr) -> Result<()> {
         self.check_writable()?;
         let geometry = self.geometry();
         let group = self.space.group(group);
         let block_bytes = u64::from(geometry.block_bytes);
         let offset = |block: BlockNr| block.get() * block_bytes;
+        let is_used = !group.lacks_inode_bitmap.load(Ordering::Relaxed);
+        let bitmap = is_used.then(|| self.inode_bitmap(group)).transpose()?;
         let zeroing = self.table_zeroing.lock();
+        if let Some(bitmap) = bitmap {
+            let known = group.inodes(&mut group.maps.lock(), &bitmap).map(drop);
+            known.map_err(|damage| self.damaged(damage))?;
+        }
         let used = u64::from(group.used_inodes()) * u64::from(geometry.inode_bytes);
         let first = group.inode_table + used.div_ceil(block_bytes);
         let end = group.inode_table + u64::from(geometry.inode_table_blocks());
@@ -66,5 +73,5 @@ impl Core {
 }
 
 fn lacks_zeroes(group: &Group) -> bool {
-    group.lacks_zeroes.load(Ordering::Relaxed)
+    group.damage.is_none() && group.lacks_zeroes.load(Ordering::Relaxed)
 }

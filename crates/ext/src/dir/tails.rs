@@ -7,15 +7,16 @@
 use jbd2::Credits;
 use layout::FileBlock;
 use layout::directory::EntryTail;
+use layout::inode_flags::InodeFlags;
 
 use super::leaf::{self, Hashed};
-use super::{block, block_count, block_form, future_hash, htree, linear};
+use super::{block, block_count, block_form, drop_unusable_index, future_hash, htree, linear};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::entry::{self, NewEntry};
 use crate::disk::inode::InodeState;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::map::FileMap;
 
 /// Returns the credits for [`reserve_tail`]: those of an entry that is added.
@@ -52,6 +53,9 @@ fn reserve(
     state: &mut InodeState,
     file_block: FileBlock,
 ) -> Result<()> {
+    if state.flags.contains(InodeFlags::CASEFOLD) {
+        return Err(Error::CaseFolded);
+    }
     let form = block_form(core);
     let buffer = block(core, directory, state, file_block)?;
     let bad = |bad: entry::Bad| bad.at(core, directory.nr, file_block);
@@ -63,6 +67,7 @@ fn reserve(
         }
         return htree::split_whole(core, handle, directory, state, &tree, file_block, entries);
     }
+    drop_unusable_index(core, directory, state)?;
     let mut entries = leaf::hashed(&buffer.image(), &|_| (0, 0)).map_err(bad)?;
     if let Some(packed) = leaf::compacted(form, &entries) {
         return handle.replace(&buffer, packed.into_arc());

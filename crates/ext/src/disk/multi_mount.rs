@@ -59,7 +59,7 @@ impl Place {
         }
         let (geometry, raw) = (&superblock.geometry, &superblock.raw);
         let block = BlockNr::new(raw.mmp_block.get());
-        if !geometry.contains(block) || block == geometry.first_data_block {
+        if !geometry.contains(block) || block == geometry.superblock_place().0 {
             let why = "it is no block that can hold it";
             return Err(Corrupt::MultiMount { block, why }.into());
         }

@@ -22,7 +22,7 @@ use crate::core::Core;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::file::live::check_live;
+use crate::file::live::check_changeable;
 use crate::file::truncate::finish_cut;
 use crate::file::{ahead, delayed, direct, inline};
 use crate::map::{Exchanged, FileMap, Mapped, Visited, no_extents};
@@ -78,8 +78,13 @@ impl<'i> Both<'i> {
 
     /// Checks that the files can exchange blocks.
     fn check(&self, core: &Core) -> Result<()> {
+        if core.geometry().cluster_blocks() > 1 {
+            return Err(Error::Unsupported(
+                "blocks among clusters (bigalloc) are not exchanged".to_owned(),
+            ));
+        }
         for state in &self.states {
-            check_live(state)?;
+            check_changeable(state)?;
             let fixed = InodeFlags::IMMUTABLE | InodeFlags::APPEND;
             if state.flags.intersects(fixed) {
                 return Err(Error::NotPermitted);
@@ -112,19 +117,18 @@ impl<'i> Both<'i> {
         Ok(())
     }
 
-    /// Exchanges blocks, and drops the pages that had them. `renews` is true to note a change of
-    /// the contents.
+    /// Exchanges blocks from the first `done` on, which it raises, and drops the pages that had
+    /// them. `renews` is true to note a change of the contents.
     fn exchange(
         &mut self,
         core: &Core,
         starts: [FileBlock; 2],
-        count: u64,
+        (count, done): (u64, &mut u64),
         renews: bool,
     ) -> Result<()> {
-        let mut done = 0;
-        while done < count {
-            let at = starts.map(|start| start + done);
-            done += self.exchange_first(core, at, count - done, renews)?;
+        while *done < count {
+            let at = starts.map(|start| start + *done);
+            *done += self.exchange_first(core, at, count - *done, renews)?;
         }
         Ok(())
     }
@@ -192,6 +196,8 @@ pub(crate) fn exchange(
     if what.length == 0 || blocks.iter().any(|at| !at.is_multiple_of(block_bytes)) {
         return Err(Error::Invalid("whole blocks are exchanged, at least one"));
     }
+    // A repetition for want of space goes on behind what is exchanged already.
+    let mut done = 0;
     delayed::with_space(core, || {
         let mut both = Both::lock(first, second);
         both.check(core)?;
@@ -203,7 +209,7 @@ pub(crate) fn exchange(
         }
         both.settle(core)?;
         let starts = what.starts.map(|start| FileBlock::new(start / block_bytes));
-        both.exchange(core, starts, what.length / block_bytes, true)
+        both.exchange(core, starts, (what.length / block_bytes, &mut done), true)
     })?;
     for inode in [first, second] {
         let state = inode.state.read();
@@ -257,7 +263,7 @@ pub(crate) fn defragment(
         copy(core, [inode, spare], &mut both.states, *part)?;
     }
     for part in &parts {
-        both.exchange(core, [part.first; 2], part.count, false)?;
+        both.exchange(core, [part.first; 2], (part.count, &mut 0), false)?;
     }
     let (_, extents_after) = parts_of(core, inode, &both.states[0])?;
     Ok(Defragmented {

@@ -57,6 +57,11 @@ fn migrate(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()
     if FileMap::of(state) != FileMap::Indirect {
         return Ok(());
     }
+    if core.geometry().cluster_blocks() > 1 {
+        return Err(Error::Unsupported(
+            "a block map among clusters (bigalloc) is damage: e2fsck -f repairs it".to_owned(),
+        ));
+    }
     let _table = core.hold_table(inode.nr)?;
     finish_cut(core, inode, state)?;
     let found = Found::of(core, inode, state)?;

@@ -32,7 +32,7 @@ mod quota;
 use std::sync::Arc;
 
 use block::BlockDevice;
-use layout::feature::{Compatible, Incompatible};
+use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible};
 use layout::inode::BASE_SIZE;
 use layout::superblock as disk;
 use layout::{InodeNr, checksum};
@@ -292,7 +292,9 @@ fn check(
             format!("features that cannot be tuned: {features}; tune2fs tunes such a volume");
         return Err(Error::Unsupported(text));
     }
-    let has_orphans = superblock.raw.first_orphan.get() != 0;
+    let marks = superblock.features.read_only_compatible;
+    let has_orphans = superblock.raw.first_orphan.get() != 0
+        || marks.contains(ReadOnlyCompatible::ORPHAN_PRESENT);
     if superblock.needs_recovery || !superblock.is_clean() || has_orphans {
         return Err(Error::NotClean);
     }

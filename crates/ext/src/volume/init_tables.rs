@@ -16,6 +16,10 @@ const NAME: &str = "jext-init-tables";
 /// Starts the daemon if a group needs it. It pauses `factor` times as long as a group has taken,
 /// and ends with the last group, or with the first error.
 pub(super) fn start(core: &Arc<Core>, factor: u32) -> Option<(Arc<Wake>, JoinHandle<()>)> {
+    // After a crash without a journal, descriptors may be older than bitmaps and tables.
+    if core.journal.is_none() && !core.superblock.was_valid {
+        return None;
+    }
     let mut group = core.next_unzeroed(GroupNr::new(0))?;
     let wake = Arc::new(Wake::default());
     let (daemon_wake, weak) = (Arc::clone(&wake), Arc::downgrade(core));

@@ -1,6 +1,6 @@
 //! The writer daemon: writes old dirty pages and metadata in the background. With `writers=submit`,
-//! two more daemons write above the background limit. One zeroes inode tables if it is asked for. A panic in one of them makes the volume
-//! read-only.
+//! two more daemons write above the background limit. Another one zeroes inode tables. A panic in
+//! one of them makes the volume read-only.
 
 use std::sync::Arc;
 

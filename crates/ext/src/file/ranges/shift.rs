@@ -31,7 +31,7 @@ use crate::disk::inode::{InodeState, now};
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::file::large_file::{hold_for_large_file, note_large_file};
-use crate::file::live::check_live;
+use crate::file::live::check_changeable;
 use crate::file::truncate::finish_cut;
 use crate::file::{ahead, delayed, direct, inline};
 use crate::map::{FileMap, Mapped, Shift, no_extents};
@@ -112,15 +112,19 @@ pub(super) fn insert(core: &Core, inode: &Arc<Inode>, range: ByteRange) -> Resul
 
 /// Checks a range of a file, and returns its blocks.
 fn check(core: &Core, state: &InodeState, range: ByteRange) -> Result<core::ops::Range<u64>> {
-    check_live(state)?;
+    check_changeable(state)?;
     let can_have_extents = state.is_inline() && core.superblock.has_extents();
     if !can_have_extents && !FileMap::of(state).has_unwritten() {
         return Err(no_extents());
     }
     let block_bytes = u64::from(core.geometry().block_bytes);
-    let is_whole = |at: u64| at.is_multiple_of(block_bytes);
+    // Blocks keep their places within their clusters.
+    let unit = block_bytes * u64::from(core.geometry().cluster_blocks());
+    let is_whole = |at: u64| at.is_multiple_of(unit);
     if !is_whole(range.start) || !is_whole(range.end) {
-        return Err(Error::Invalid("a range that moves others has whole blocks"));
+        return Err(Error::Invalid(
+            "a range that moves others has whole blocks, or clusters",
+        ));
     }
     Ok(range.start / block_bytes..range.end / block_bytes)
 }

@@ -218,7 +218,7 @@ impl Conversion {
         let without_index = files::convert(&core, self, &mut writer)?;
         tables::convert(device, &before, self, &without_index)?;
         groups::convert(&core, &before, self, &mut writer)?;
-        writer.finish()?;
+        writer.flush()?;
         superblock.features = superblock.raw.features();
         superblock.checksums = self.to;
         Ok(())

@@ -11,7 +11,7 @@ use crate::core::handle::Handle;
 use crate::disk::metadata::Kind;
 use crate::disk::words::Words;
 use crate::error::Result;
-use crate::map::MapBlocks;
+use crate::map::built::MapBlocks;
 
 /// The bytes of an entry.
 type Entry = [u8; ENTRY_SIZE];

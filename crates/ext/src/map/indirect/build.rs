@@ -10,7 +10,7 @@ use crate::core::handle::Handle;
 use crate::disk::metadata::{Kind, Label};
 use crate::disk::words::Words;
 use crate::error::{Error, Result};
-use crate::map::MapBlocks;
+use crate::map::built::MapBlocks;
 
 /// Builds the map of an inode; see [`build_map`](crate::map::build_map).
 pub(in crate::map) fn build(

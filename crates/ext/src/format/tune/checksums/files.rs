@@ -31,6 +31,8 @@ struct FileBlocks {
     directory: Vec<(FileBlock, BlockNr)>,
     /// True if the directory has an index.
     has_index: bool,
+    /// True if the directory ignores case: the order of its names is not known here.
+    is_folded: bool,
     /// Blocks of the orphan file.
     orphans: Vec<BlockNr>,
     attributes: Option<BlockNr>,
@@ -49,6 +51,7 @@ impl FileBlocks {
             nodes: Vec::new(),
             directory: Vec::new(),
             has_index: flags.contains(InodeFlags::INDEX) && core.superblock.has_dir_index(),
+            is_folded: flags.contains(InodeFlags::CASEFOLD),
             orphans: Vec::new(),
             attributes: (attributes != 0).then_some(BlockNr::new(attributes)),
         };
@@ -125,6 +128,11 @@ pub(super) fn check(core: &Core, conversion: &Conversion) -> Result<BTreeSet<Dir
             && seen.insert(block)
         {
             hold(core, block, Kind::Attributes.of_volume(), nr)?;
+        }
+        if needs_tails && file.is_folded {
+            return Err(Error::Unsupported(format!(
+                "directory {nr} ignores case, so that its names cannot be moved to make room: tune2fs -O metadata_csum"
+            )));
         }
         if needs_tails && !file.directory.is_empty() {
             let roles = file.roles(core, &none)?;

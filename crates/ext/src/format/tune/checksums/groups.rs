@@ -27,7 +27,7 @@ pub(super) fn check(device: &Arc<dyn BlockDevice>, superblock: &Superblock) -> R
         let raw = GroupDescriptor::decode(bytes);
         let read = |block| device.read_block(geometry.byte_offset(block), geometry.block_bytes);
         if !raw.uninit.block_bitmap {
-            let sum = checksums.of_bitmap(&read(raw.block_bitmap)?, geometry.blocks_per_group);
+            let sum = checksums.of_bitmap(&read(raw.block_bitmap)?, geometry.clusters_per_group());
             if sum.is_some_and(|sum| !raw.sums.has_blocks(sum)) {
                 return Err(Corrupt::Checksum(Sealed::BlockBitmap { group }).into());
             }
@@ -58,8 +58,11 @@ pub(super) fn convert(
         let block: &mut Block = Arc::make_mut(&mut blocks[index as usize]);
         convert_group(core, conversion, group, &mut block[offset..end], writer)?;
     }
+    // Descriptors declare structures as initialised, which have to be there first.
+    writer.flush()?;
     for group in geometry.groups() {
-        let first = geometry.first_block_of(group) + u64::from(geometry.has_super(group));
+        let before = geometry.boot_blocks(group) + u32::from(geometry.has_super(group));
+        let first = geometry.first_block_of(group) + u64::from(before);
         for (nth, index) in (0..).zip(geometry.descriptor_blocks_in(group)) {
             writer.put(first + nth, Arc::clone(&blocks[index as usize]))?;
         }
@@ -101,7 +104,7 @@ fn convert_group(
         blocks: sum(
             raw.uninit.block_bitmap,
             raw.block_bitmap,
-            geometry.blocks_per_group,
+            geometry.clusters_per_group(),
         )?,
         inodes: sum(
             raw.uninit.inode_bitmap,

@@ -13,7 +13,7 @@ const HELD_BYTES: usize = 16 << 20;
 /// Number of blocks in one request.
 const RUN_BLOCKS: usize = 256;
 
-/// Blocks on their way to the device. Nothing is durable before [`Writer::finish`].
+/// Blocks on their way to the device. Nothing is durable before [`Writer::flush`].
 pub(super) struct Writer<'d> {
     device: &'d Arc<dyn BlockDevice>,
     block_bytes: u32,
@@ -69,8 +69,8 @@ impl<'d> Writer<'d> {
         Ok(self.device.write_blocks(offset, core::mem::take(run))?)
     }
 
-    /// Writes what is left, and makes all of it durable.
-    pub(super) fn finish(mut self) -> Result<()> {
+    /// Writes what is held back, and makes all of it durable.
+    pub(super) fn flush(&mut self) -> Result<()> {
         self.write_held()?;
         Ok(self.device.flush()?)
     }
