@@ -47,11 +47,26 @@ pub enum Examination {
 /// - U7 if the volume cannot be used.
 pub fn recover(disks: &Disks, data: DataMode, examination: Examination) -> Result<Checked, Broken> {
     let devices = disks.devices();
-    let (home, log) = (devices.home_device(), devices.log_device());
-    if disks.needs_recovery() && is_released(&home) == Some(true) {
+    let is_released = is_released(&devices.home_device());
+    if disks.needs_recovery() && is_released == Some(true) {
         let what = "it needs recovery, and multiple mount protection says that no node uses it";
         return Err(Broken::new(Rule::U2, what));
     }
+    recover_failed(disks, data, examination)
+}
+
+/// Recovers disks that a failed recovery has left, as [`recover`]: that has released a volume which
+/// still needs recovery.
+///
+/// # Errors
+/// Those of [`recover`].
+pub fn recover_failed(
+    disks: &Disks,
+    data: DataMode,
+    examination: Examination,
+) -> Result<Checked, Broken> {
+    let devices = disks.devices();
+    let (home, log) = (devices.home_device(), devices.log_device());
     let recovered = recover_on(Arc::clone(&home), log.clone(), &devices, data, examination)?;
     check(&*home, log.as_deref())?;
     if is_released(&home) == Some(false) {

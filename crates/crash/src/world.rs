@@ -3,12 +3,16 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use rt::WallTime;
+use rt::{Nanos, WallTime};
 
 use crate::setting::{PCT_DEPTH, Schedule};
 
 /// Number of scheduling steps after which a world with a broken engine is stopped.
 const MUTANT_STEPS_MAX: u64 = 50_000_000;
+
+/// Limit of virtual time: a century. A world recovers thousands of volumes, and waits for other
+/// nodes before each that has multiple mount protection.
+const TIME_MAX: Nanos = Nanos::from_secs(100 * 365 * 86_400);
 
 /// Returns the configuration of a world that starts at a time, with a rule of the engine broken or
 /// none.
@@ -22,6 +26,7 @@ pub fn world(schedule: Schedule, seconds: i64, mutant: Option<&'static str>) -> 
         epoch: WallTime { seconds, nanos: 0 },
         // A broken engine may loop.
         step_count_max: mutant.map_or(config.step_count_max, |_| MUTANT_STEPS_MAX),
+        time_max: TIME_MAX,
         mutant,
         ..config
     }

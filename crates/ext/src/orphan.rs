@@ -127,13 +127,6 @@ fn set_next(
     table: &Arc<Buffer>,
     next: u32,
 ) -> Result<()> {
-    if rt::mutant!("orphan/link-not-sealed") {
-        let (_, offset) = core.inode_location(nr)?;
-        let mut block = handle.write(table)?;
-        let (base, _) = Base::mut_from_prefix(&mut block[offset..]).expect("an inode has its base");
-        base.deletion_time.set(next);
-        return Ok(());
-    }
     core.change_in_table(handle, nr, table, |bytes| {
         let (base, _) = Base::mut_from_prefix(bytes).expect("an inode has at least its base");
         base.deletion_time.set(next);

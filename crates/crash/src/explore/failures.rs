@@ -16,7 +16,7 @@ use crate::judge;
 use crate::oracle::Recovered;
 use crate::protocol::LogMap;
 use crate::recording::Recording;
-use crate::recover::{Examination, recover, recover_on};
+use crate::recover::{Examination, recover_failed, recover_on};
 use crate::rule::{Broken, Rule};
 use crate::suspect::{Suspect, suspects};
 
@@ -174,7 +174,7 @@ impl Explorer<'_> {
         if hides_record && self.watcher.has_gone_on() {
             return Ok(());
         }
-        let mut again = recover(&devices.disks(disks), data, Examination::Read)?;
+        let mut again = recover_failed(&devices.disks(disks), data, Examination::Read)?;
         // Transactions committed while a volume is opened come after the recovered ones.
         again.recovered.last = last.unwrap_or(again.recovered.last);
         if hides_record && again.recovered.last.next() == wanted.last {

@@ -122,7 +122,6 @@ mutants! {
     Crash "needs-recovery/not-set": "an open volume needs recovery",
     Laps "needs-recovery/not-set-after-replay": "a volume that was replayed needs recovery again while it is open",
     Crash "orphan/deleted-file-not-listed": "a file without names is on the orphan list until it is deleted",
-    Crash of Quota "orphan/link-not-sealed": "an inode that leads to the next one on the list of orphans is sealed",
     Crash "orphan/not-finished-at-open": "recovery finishes what the orphan list names",
     Crash of Ext4 "orphan/slot-not-cleared": "an inode that is deleted leaves its slot of the orphan file",
     Races "orphan/truncated-file-not-listed": "a file that is being truncated is on the orphan list",

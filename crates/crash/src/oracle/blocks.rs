@@ -10,6 +10,7 @@ use crate::history::{History, LaneBounds};
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
 use crate::model::{NodeId, Sector, Tree};
 use crate::observe::{Contents, Seen};
+use crate::op::Op;
 use crate::rule::{Broken, Rule};
 use crate::tag::{Tag, number_of, place_of};
 
@@ -83,6 +84,11 @@ impl Oracle<'_> {
             let Some((from, _)) = history.range_of(number) else {
                 continue;
             };
+            // Blocks that move have other places than the write gave them.
+            let later = &history.ops[number + 1..];
+            if later.iter().any(Op::moves_blocks) {
+                continue;
+            }
             let before = versions.get(from..index).into_iter().flatten();
             let mut before = (from..).zip(before);
             let older = before.find(|(sector, other)| match other {

@@ -27,7 +27,6 @@ fn cells() -> Vec<Cell> {
         CELLS_INLINE[0],
         CELLS_INLINE[4],
         CELLS_CLUSTERED[0],
-        CELLS_CLUSTERED[4],
         CELLS_QUOTA[0],
     ];
     [&CELLS[..], &CELLS_EXT4, &more].concat()
@@ -120,13 +119,13 @@ fn fast_commits() {
 fn quotas_and_multiple_mount_protection() {
     for cells in [&CELLS_QUOTA[..], &CELLS_MULTI_MOUNT] {
         for (kind, count) in [
-            (Kind::Exhaustive { length: 1 }, 90),
-            (Kind::Exhaustive { length: 2 }, 30),
-            (Kind::Exhaustive { length: 3 }, 16),
-            (Kind::Stress, 12),
-            (Kind::Tight, 6),
-            (Kind::Reuse, 3),
-            (Kind::Races, 3),
+            (Kind::Exhaustive { length: 1 }, 12),
+            (Kind::Exhaustive { length: 2 }, 4),
+            (Kind::Exhaustive { length: 3 }, 2),
+            (Kind::Stress, 2),
+            (Kind::Tight, 1),
+            (Kind::Reuse, 1),
+            (Kind::Races, 1),
         ] {
             run_in(cells, kind, 19, Some(count));
         }

@@ -287,11 +287,19 @@ fn an_aged_volume_is_no_more_fragmented_than_with_windows() {
 
 #[test]
 fn volumes_without_extents_keep_windows() {
+    // In a simulated world, so that both runs commit and write back at the same moments.
     let of = |profile| {
-        let sizes = (64 * MIB, 128 * MIB);
-        aged(FileSystemType::Ext3, profile, 9, sizes, |engine, load| {
-            engine.extents(load)
-        })
+        let found = std::sync::Arc::new(rt::Mutex::new(None));
+        let inside = std::sync::Arc::clone(&found);
+        let work = move || {
+            let sizes = (64 * MIB, 128 * MIB);
+            let extents = aged(FileSystemType::Ext3, profile, 9, sizes, |engine, load| {
+                engine.extents(load)
+            });
+            *inside.lock() = Some(extents);
+        };
+        sim::run(sim::Config::fair(1), work).unwrap_or_else(|error| panic!("{error}"));
+        found.lock().take().expect("the run has ended")
     };
     let default = of(AllocationProfile::default());
     assert!(default == of(AllocationProfile::Modern));

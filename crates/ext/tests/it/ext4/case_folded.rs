@@ -3,6 +3,7 @@
 //! directories, e2fsck indexes and checks them.
 
 use ext::options::DataMode;
+use ext::tune::{Changes, apply, free_feature};
 use ext::volume::{
     Entry, FileKind, InodeFlags, NewInode, OpenFlags, RenameMode, SetAttributes, SetMode,
 };
@@ -246,4 +247,19 @@ fn no_directory_starts_or_stops_to_ignore_case() {
     assert_eq!(attributes.kind, FileKind::Directory);
     volume.close().unwrap();
     oracle::assert_fsck_clean(&image, "after the flags");
+}
+
+/// Checksums need room in directory blocks, for which names would have to move.
+#[test]
+fn checksums_are_not_turned_on() {
+    let image = folded(1024, FORMATS[2].1);
+    let before = std::fs::read(&image.path).unwrap();
+    let changes = Changes {
+        features: vec![free_feature("metadata_csum").unwrap()],
+        ..Changes::default()
+    };
+    let error = apply(&image.device(), None, &changes).expect_err("refused");
+    assert!(error.to_string().contains("ignores case"), "{error}");
+    let after = std::fs::read(&image.path).unwrap();
+    assert!(before == after, "the image has changed");
 }

@@ -467,3 +467,33 @@ fn impossible_clusters_are_refused() {
     let volume = open(&memory).unwrap();
     assert_eq!(volume.superblock().geometry.cluster_blocks(), 16);
 }
+
+/// Blocks keep their places within their clusters: ranges that move others are whole clusters, and
+/// files exchange no blocks.
+#[test]
+fn ranges_move_by_whole_clusters() {
+    let image = made(1024, 4096, 16);
+    let volume = open_on(&image);
+    let mut contents: Vec<u8> = (0..40_000_u32).map(|at| (at / 1000) as u8).collect();
+    for path in ["/one", "/other"] {
+        volume.write_file(path, &contents).unwrap();
+    }
+    let [one, other] = ["/one", "/other"].map(|path| volume.resolve(path, true).unwrap());
+    for what in [RangeChange::Collapse, RangeChange::Insert] {
+        let changed = volume.change_range(one, 1024, 1024, what, false);
+        assert!(matches!(changed, Err(Error::Invalid(_))), "{changed:?}");
+    }
+    let exchanged = volume.exchange_range([one, other], [0; 2], 4096);
+    assert!(
+        matches!(exchanged, Err(Error::Unsupported(_))),
+        "{exchanged:?}"
+    );
+    let moved = volume.defragment("/one");
+    assert!(matches!(moved, Err(Error::Unsupported(_))), "{moved:?}");
+    let what = RangeChange::Collapse;
+    volume.change_range(one, 4096, 4096, what, false).unwrap();
+    contents.drain(4096..8192);
+    assert_eq!(volume.read_file("/one").unwrap(), contents);
+    volume.close().unwrap();
+    oracle::assert_fsck_clean(&image, "after the move");
+}

@@ -102,6 +102,8 @@ fn try_all_writes(volume: &Volume, nr: InodeNr) {
         RangeChange::Allocate,
         RangeChange::PunchHole,
         RangeChange::Zero,
+        RangeChange::Collapse,
+        RangeChange::Insert,
     ] {
         for keeps in [false, true] {
             let changed = volume.change_range(nr, 0, 10_000, what, keeps);
@@ -110,6 +112,11 @@ fn try_all_writes(volume: &Volume, nr: InodeNr) {
     }
     let created = volume.create_file("/sealed", &NewInode::default());
     is_refused("create over it", created);
+    volume.write_file("/other", &[9; 4096]).unwrap();
+    let other = volume.resolve("/other", true).unwrap();
+    let exchanged = volume.exchange_range([nr, other], [0; 2], 4096);
+    is_refused("exchange", exchanged);
+    volume.remove_file("/other").unwrap();
 }
 
 #[test]
