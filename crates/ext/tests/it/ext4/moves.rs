@@ -160,7 +160,7 @@ fn a_file_is_defragmented() {
         let times = volume.attributes(nr).unwrap();
         let done = volume.defragment("/file").unwrap();
         assert!(done.extents_after < done.extents_before, "{more}: {done:?}");
-        assert!(done.extents_after < 10, "{more}: {done:?}");
+        assert!(done.extents_after <= 10, "{more}: {done:?}");
         assert!(volume.read_file("/file").unwrap() == bytes, "{more}");
         assert_eq!(volume.attributes(nr).unwrap().mtime, times.mtime);
         assert_eq!(volume.attributes(nr).unwrap().sectors, times.sectors);

@@ -23,12 +23,18 @@ impl Script<'_> {
         }
     }
 
+    /// Returns the unit in which blocks move, in bytes: a cluster.
+    fn moved_bytes(&self) -> u64 {
+        let clusters = self.volume.superblock().geometry.cluster_blocks();
+        u64::from(self.block_bytes) * u64::from(clusters)
+    }
+
     fn size_of(&self, nr: InodeNr) -> u64 {
         self.model.get(nr).contents.len() as u64
     }
 
     fn collapse(&mut self, nr: InodeNr) {
-        let (size, block) = (self.size_of(nr), u64::from(self.block_bytes));
+        let (size, block) = (self.size_of(nr), self.moved_bytes());
         let from = self.random.below(size / block + 1) * block;
         let length = (1 + self.random.below(BLOCKS_MAX)) * block;
         let what = RangeChange::Collapse;
@@ -51,7 +57,7 @@ impl Script<'_> {
     }
 
     fn insert(&mut self, nr: InodeNr) {
-        let (size, block) = (self.size_of(nr), u64::from(self.block_bytes));
+        let (size, block) = (self.size_of(nr), self.moved_bytes());
         let from = self.random.below(size / block + 1) * block;
         let length = (1 + self.random.below(BLOCKS_MAX)) * block;
         if size + length > SIZE_MAX {
