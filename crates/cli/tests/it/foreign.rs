@@ -129,12 +129,18 @@ fn ext4_is_written_and_other_features_are_refused_by_name() {
     assert!(folder.good("info ext4.img").contains("extent"));
     assert!(folder.good("fsck ext4.img").contains("clean"));
     // The feature dirdata, which no program of e2fsprogs sets.
-    let mut bytes = folder.read("ext4.img");
+    image(&folder, "other.img", 64 * MIB, &[]);
+    let path = folder.path().join("other.img").display().to_string();
+    tool::run_well(
+        "mke2fs",
+        &["-q", "-t", "ext4", "-O", "^metadata_csum", &path],
+    );
+    let mut bytes = folder.read("other.img");
     bytes[1024 + 0x61] |= 0x10;
-    folder.write("ext4.img", &bytes);
-    let error = folder.bad("tune -L other ext4.img");
+    folder.write("other.img", &bytes);
+    let error = folder.bad("tune -L other other.img");
     assert!(error.contains("dirdata"), "{error}");
-    let output = folder.command("fsck ext4.img").output().unwrap();
+    let output = folder.command("fsck other.img").output().unwrap();
     let said = tool::said(&output);
     assert_eq!(output.status.code(), Some(8), "{said}");
     assert!(said.contains("dirdata"), "{said}");

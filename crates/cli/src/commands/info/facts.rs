@@ -357,7 +357,6 @@ fn special_inodes(raw: &Superblock, features: Features) -> Vec<Fact> {
             "Snapshot's inode",
             raw.snapshot_inode.get(),
         ),
-        number("encoding", "Encoding of names", raw.encoding.get()),
         has_mmp.then(|| fact("mmp_block", "MMP block", raw.mmp_block.get())),
         has_mmp.then(|| {
             let interval = raw.mmp_update_interval.get();
