@@ -235,7 +235,10 @@ pub fn node_of(found: &Attributes, path: Vec<u8>) -> Node {
         identity: Some((0, found.inode.get().into())),
         links: found.links.into(),
         size: found.size,
-        held: found.size.min(found.sectors * 512),
+        held: match found.flags.contains(InodeFlags::INLINE_DATA) {
+            true => found.size,
+            false => found.size.min(found.sectors * 512),
+        },
         device: found.device.unwrap_or_default(),
         ..Node::plain_directory(path)
     }
@@ -243,6 +246,16 @@ pub fn node_of(found: &Attributes, path: Vec<u8>) -> Node {
 
 /// Returns the data parts of a file as (offset, length), in ascending order; no two are adjacent.
 fn data_parts(volume: &Volume, nr: InodeNr, size: u64) -> Result<Vec<(u64, u64)>> {
+    if volume
+        .attributes(nr)?
+        .flags
+        .contains(InodeFlags::INLINE_DATA)
+    {
+        return Ok(match size {
+            0 => Vec::new(),
+            size => vec![(0, size)],
+        });
+    }
     let block_bytes = u64::from(volume.superblock().geometry.block_bytes);
     let mut runs: Vec<(u64, u64)> = volume
         .blocks_of(nr)?
