@@ -42,7 +42,7 @@ fn errors_have_their_line() {
     );
     check(
         "fs.type = \"ext5\"",
-        "test.toml:9: fs.type: expected \"ext2\" or \"ext3\", found \"ext5\"",
+        "test.toml:9: fs.type: expected \"ext2\", \"ext3\" or \"ext4\", found \"ext5\"",
     );
     check(
         "[fs]\ntype = 1",

@@ -216,7 +216,9 @@ fn tune2fs_does_the_same() {
         tool::run_well("mke2fs", &arguments);
         let made = folder.read("disk.img");
         tool::run("tune2fs", &["-f", "-O", change, &image]);
-        let expected = features(&folder);
+        // Without checksums of all metadata tune2fs leaves those of descriptors; here none stay.
+        let mut expected = features(&folder);
+        expected.retain(|name| change != "^metadata_csum" || name != "uninit_bg");
         folder.write("disk.img", &made);
         folder.good(&format!("tune -O {change} disk.img"));
         folder.check("disk.img");
