@@ -23,6 +23,7 @@ use crate::disk::inode::{InodeState, now};
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::file::live::check_changeable;
+use crate::file::ranges::sync_if_synchronous;
 use crate::file::truncate::finish_cut;
 use crate::file::{ahead, delayed, direct, inline};
 use crate::map::{Exchanged, FileMap, Mapped, Visited, no_extents};
@@ -211,15 +212,8 @@ pub(crate) fn exchange(
         let starts = what.starts.map(|start| FileBlock::new(start / block_bytes));
         both.exchange(core, starts, (what.length / block_bytes, &mut done), true)
     })?;
-    for inode in [first, second] {
-        let state = inode.state.read();
-        let is_synchronous = core.options.sync || state.flags.contains(InodeFlags::SYNC);
-        drop(state);
-        if is_synchronous {
-            delayed::sync(core, inode, false)?;
-        }
-    }
-    Ok(())
+    sync_if_synchronous(core, first)?;
+    sync_if_synchronous(core, second)
 }
 
 /// Gives a file fewer extents, if the blocks of `spare`, an empty file without a name, can be

@@ -118,7 +118,8 @@ pub(crate) fn change_range(
     sync_if_synchronous(core, inode)
 }
 
-fn sync_if_synchronous(core: &Core, inode: &Arc<Inode>) -> Result<()> {
+/// Makes a file durable if its changes are to be so when a call returns.
+pub(super) fn sync_if_synchronous(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     let state = inode.state.read();
     let is_synchronous = core.options.sync || state.flags.contains(InodeFlags::SYNC);
     drop(state);

@@ -22,8 +22,9 @@ impl Volume {
     /// # Errors
     /// - [`Error::Invalid`] for parts that are not whole blocks, or not within the files, and for
     ///   parts of one file.
-    /// - [`Error::Unsupported`] for a file without extents, or whose data is journaled.
-    /// - [`Error::NotPermitted`] for an immutable or append-only file.
+    /// - [`Error::Unsupported`] for a file without extents, or whose data is journaled, and on a
+    ///   volume with `bigalloc`.
+    /// - [`Error::NotPermitted`] for an immutable or append-only file, [`Error::Verity`].
     /// - [`Error::NoSpace`] if an extent is cut and the volume has no block for its tree.
     pub fn exchange_range(
         &self,
@@ -45,8 +46,9 @@ impl Volume {
     /// contents and times stay, and after a crash they do as well.
     ///
     /// # Errors
-    /// - [`Error::Unsupported`] for a file without extents, or whose data is journaled.
-    /// - [`Error::NotPermitted`] for an immutable or append-only file.
+    /// - [`Error::Unsupported`] for a file without extents, or whose data is journaled, and on a
+    ///   volume with `bigalloc`.
+    /// - [`Error::NotPermitted`] for an immutable or append-only file, [`Error::Verity`].
     /// - Errors of [`Volume::with_inode_at`] and [`Volume::create`].
     pub fn defragment(&self, path: &(impl AsPath + ?Sized)) -> Result<Defragmented> {
         rt::charge(rt::Cost::Syscall);
