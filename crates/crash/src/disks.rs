@@ -351,6 +351,18 @@ impl Disks {
         self.home.hash() ^ log.rotate_left(1)
     }
 
+    /// Returns true if the contents are those of `before`. The block of multiple mount protection,
+    /// which is written before anything is read, does not count.
+    pub(crate) fn are_as(&self, before: &Self) -> bool {
+        let mut same = self.clone();
+        let protection = superblock(before.home.block(SUPERBLOCK)).mmp_block.get();
+        if protection != 0 {
+            let block = Arc::clone(before.home.block(protection));
+            same.home.set_block(protection, block);
+        }
+        same.hash() == before.hash()
+    }
+
     /// Copies the contents to separate memory, for another thread.
     #[must_use]
     pub fn unshared(&self) -> Self {

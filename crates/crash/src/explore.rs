@@ -34,12 +34,13 @@ use crate::findings::{Found, Tally};
 use crate::history::{Bounds, History};
 use crate::image::Image;
 use crate::leftover::Held;
+use crate::mode::Structures;
 use crate::oracle::Oracle;
 use crate::protocol::Watcher;
 use crate::recording::{Mark, Recording};
 use crate::recover::{Checked, Examination, check_closed, recover};
 use crate::rule::{Broken, Rule};
-use crate::setting::Schedule;
+use crate::setting::{Cell, Schedule};
 use crate::timetable::RECOVERED_AT;
 use crate::unjournaled;
 use crate::world::{Shared, world};
@@ -407,20 +408,24 @@ impl<'r> Explorer<'r> {
     }
 
     /// Recovers the same image twice more, within one second because superblocks record seconds.
-    /// The results must not differ.
+    /// The results must not differ. With multiple mount protection each recovery waits for longer
+    /// than that, and only what is recovered is compared.
     fn repeat(&mut self, disks: &Disks) -> Result<(), Broken> {
         self.tally.repeated += 1;
         self.tally.rules.note(Rule::U8);
-        let data = self.recording.workload.setting.cell.data;
+        let Cell {
+            data, structures, ..
+        } = self.recording.workload.setting.cell;
+        let waits = structures == Structures::MultiMount;
         loop {
             let began = rt::wall().seconds;
             let first = recover(disks, data, Examination::Read)?;
             let second = recover(disks, data, Examination::Read)?;
-            if rt::wall().seconds > began {
+            if !waits && rt::wall().seconds > began {
                 continue;
             }
-            let is_same =
-                first.recovered == second.recovered && first.after.hash() == second.after.hash();
+            let is_same = first.recovered == second.recovered
+                && (waits || first.after.hash() == second.after.hash());
             return if is_same {
                 Ok(())
             } else {

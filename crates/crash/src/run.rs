@@ -14,6 +14,7 @@ use sim::Failure;
 
 use crate::disks::{Disks, mount_options};
 use crate::fault::{each, strikes};
+use crate::mode::Structures;
 use crate::recording::Recording;
 use crate::run_error::RunError;
 use crate::setting::{Schedule, Setting};
@@ -22,6 +23,10 @@ use crate::workload::Workload;
 use crate::world::world;
 
 pub(crate) use client::{EVERYTHING, run as perform, transactions};
+
+/// Seconds before the operations at which a volume is opened that another node may use. More than
+/// multiple mount protection waits for.
+const PROTECTION_SECONDS: i64 = 60;
 
 /// Runs the operations before the recording, on a volume that is opened and closed for them, or cut
 /// off after a sync.
@@ -79,8 +84,10 @@ pub fn record_on(
     wrap: impl Fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> + 'static,
 ) -> Result<Recording, RunError> {
     let begin = workload.prepared.iter().max().copied().unwrap_or(0);
-    let epoch = seconds_of(begin) - 1;
     let setting = workload.setting;
+    // A volume that was not closed is waited for, where it may be in use.
+    let waits = setting.is_dirty && setting.cell.structures == Structures::MultiMount;
+    let epoch = seconds_of(begin) - if waits { PROTECTION_SECONDS } else { 1 };
     let config = world(setting.schedule, epoch, setting.mutant);
     let (workload, prepared) = (workload.clone(), prepared.clone());
     let run = sim::run(config, move || {

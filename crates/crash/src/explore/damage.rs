@@ -223,7 +223,7 @@ impl Explorer<'_> {
                 let _ = volume.close();
                 Ok(false)
             }
-            Err(_) if devices.disks(&harm.disks).hash() == harm.disks.hash() => Ok(true),
+            Err(_) if devices.disks(&harm.disks).are_as(&harm.disks) => Ok(true),
             Err(error) => Err(Broken::new(
                 Rule::E6,
                 format!("the volume was refused ({error}), but not before it was written to"),

@@ -162,7 +162,7 @@ impl Explorer<'_> {
                 last = report.last_committed;
                 drop(volume.close());
             }
-            Err(error) if self.is_read_of_log(fault) && left.hash() != disks.hash() => {
+            Err(error) if self.is_read_of_log(fault) && !left.are_as(disks) => {
                 let what = format!("the log cannot be read ({error}), and something was written");
                 return Err(Broken::new(Rule::E6, what));
             }
