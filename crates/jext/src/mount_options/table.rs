@@ -82,7 +82,7 @@ rows! {
     Refused ["quota" "usrquota" "grpquota" "prjquota" "usrjquota=TEXT" "grpjquota=TEXT" "jqfmt=TEXT"] "limits are not enforced; owners are counted by the feature `quota`";
     Refused ["dax" "dax=always"] "there is a page cache";
     Refused ["max_dir_size_kb=N"] "directories have no limit of their own";
-    Refused ["debug_want_extra_isize=N"] "new inodes have the size that the superblock wants";
+    Refused ["debug_want_extra_isize=N"] "new inodes have 32 bytes of extra fields: all there are";
     Refused ["test_dummy_encryption" "test_dummy_encryption=TEXT"] "encryption is not supported";
     Refused ["fc_debug_force" "fc_debug_max_replay=N"] "fast commits are made wherever tags describe the changes, and replayed as a whole";
 }

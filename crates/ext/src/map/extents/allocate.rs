@@ -419,6 +419,11 @@ fn write_into(
     };
     let (change, nodes) = match nodes {
         Err(Error::NoSpace) => {
+            // A block of a cluster that stayed may have been journaled data before, in the log or on
+            // its way home: zeroes written past the log would not last.
+            if core.geometry().cluster_log > 0 && state.has_buffered_blocks(core) {
+                return Err(Error::NoSpace);
+            }
             let size = state.size;
             let (change, blocks) = without_split(core, inode, size, &site, whole, part)?;
             if !rt::mutant!("fast-commit/converted-sides-not-noted") {
