@@ -37,6 +37,16 @@ pub(crate) struct Handle<'c> {
     is_described: bool,
 }
 
+impl Core {
+    /// Makes a transaction durable; without a journal there is none.
+    pub(crate) fn commit(&self, tid: Option<Tid>) -> Result<()> {
+        if let (Some(journal), Some(tid)) = (&self.journal, tid) {
+            journal.commit(tid)?;
+        }
+        Ok(())
+    }
+}
+
 impl<'c> Handle<'c> {
     /// Starts a handle; callers use [`Core::begin`].
     pub(crate) fn begin(core: &'c Core, credits: Credits) -> Result<Self> {

@@ -12,8 +12,8 @@
 use std::sync::Arc;
 
 use jbd2::Credits;
-use layout::FileBlock;
 use layout::inode_flags::InodeFlags;
+use layout::{FileBlock, Tid};
 use rt::RwLockWriteGuard;
 
 use crate::cache::file_pages::Which;
@@ -24,6 +24,7 @@ use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::file::live::check_changeable;
 use crate::file::ranges::sync_if_synchronous;
+use crate::file::tail::clear_tail;
 use crate::file::truncate::finish_cut;
 use crate::file::{ahead, delayed, direct, inline};
 use crate::map::{Exchanged, FileMap, Mapped, Visited, no_extents};
@@ -56,6 +57,8 @@ pub struct Defragmented {
 struct Both<'i> {
     files: [&'i Arc<Inode>; 2],
     states: [RwLockWriteGuard<'i, InodeState>; 2],
+    /// The transaction of the last exchange.
+    last: Option<Tid>,
 }
 
 impl<'i> Both<'i> {
@@ -74,6 +77,7 @@ impl<'i> Both<'i> {
         Self {
             files: [first, second],
             states,
+            last: None,
         }
     }
 
@@ -109,6 +113,10 @@ impl<'i> Both<'i> {
             finish_cut(core, inode, state)?;
             ahead::settle(inode);
             delayed::allocate(core, inode, state)?;
+            // What lies behind the end of this file would lie within the other one.
+            if !rt::mutant!("exchange/tail-not-cleared") {
+                clear_tail(core, inode, state)?;
+            }
             let written = write_file(core, inode, Which::All);
             written.map_err(|cause| Error::DataLost {
                 inode: inode.nr,
@@ -176,7 +184,7 @@ impl<'i> Both<'i> {
                 file.state.store(core, &mut handle, file.inode.nr, true)?;
             }
         }
-        handle.finish()?;
+        self.last = handle.finish()?.or(self.last);
         swapped
     }
 }
@@ -210,7 +218,14 @@ pub(crate) fn exchange(
         }
         both.settle(core)?;
         let starts = what.starts.map(|start| FileBlock::new(start / block_bytes));
-        both.exchange(core, starts, (what.length / block_bytes, &mut done), true)
+        let count = what.length / block_bytes;
+        let exchanged = both.exchange(core, starts, (count, &mut done), true);
+        // Data that is written to one file from now on, in place and before a commit, must not
+        // show in the other one.
+        if !rt::mutant!("exchange/not-committed") {
+            core.commit(both.last)?;
+        }
+        exchanged
     })?;
     sync_if_synchronous(core, first)?;
     sync_if_synchronous(core, second)

@@ -61,9 +61,5 @@ pub(crate) fn set_journaled(core: &Core, inode: &Arc<Inode>, on: bool) -> Result
     state.flags.set(InodeFlags::JOURNAL_DATA, on);
     state.ctime = now();
     state.store(core, &mut handle, inode.nr, true)?;
-    let tid = handle.finish()?;
-    if let (Some(journal), Some(tid)) = (&core.journal, tid) {
-        journal.commit(tid)?;
-    }
-    Ok(())
+    core.commit(handle.finish()?)
 }

@@ -72,7 +72,7 @@ fn migrate(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()
     let node_count = tree_blocks(core, found.extents.len());
     let mut handle = core.begin(found.credits(core, node_count)?)?;
     let goal = core.block_goal(inode.nr, true);
-    let nodes = match allocate_nodes(core, &mut handle, inode, goal, node_count) {
+    let nodes = match allocate_nodes(core, &mut handle, inode, state, goal, node_count) {
         Ok(nodes) => nodes,
         Err(error) => {
             handle.finish()?;

@@ -112,8 +112,9 @@ pub(crate) fn allocate_nodes(
     core: &Core,
     handle: &mut Handle<'_>,
     inode: &Inode,
+    state: &InodeState,
     goal: BlockNr,
     count: usize,
 ) -> Result<Vec<BlockNr>> {
-    extents::allocate_nodes(core, handle, inode, goal, count)
+    extents::allocate_nodes(core, handle, inode, state, goal, count)
 }

@@ -6,6 +6,7 @@ mod case_folded;
 mod clusters;
 mod damaged;
 mod encrypted;
+mod exchanges;
 mod inline_data;
 mod large_directories;
 mod large_volumes;

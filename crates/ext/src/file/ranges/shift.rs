@@ -157,6 +157,16 @@ fn freed_max(core: &Core, state: &InodeState) -> u32 {
     }
 }
 
+/// Returns the credits for freeing an extent.
+fn credits_to_free(core: &Core, state: &InodeState, run: Run) -> Credits {
+    // Data that was never journaled needs no revoke.
+    let revoked = match state.has_buffered_blocks(core) {
+        true => run.count,
+        false => 0,
+    };
+    FileMap::of(state).credits_to_unmap(revoked)
+}
+
 /// Returns the credits for freeing a range.
 fn freed_in(
     core: &Core,
@@ -171,7 +181,7 @@ fn freed_in(
         let most = (blocks.end - at).min(freed_max(core, state).into());
         let count = match map.find(core, inode, state, FileBlock::new(at), most as u32)? {
             Mapped::Run(run) | Mapped::Unwritten(run) => {
-                credits = credits.plus(map.credits_to_unmap(run.count));
+                credits = credits.plus(credits_to_free(core, state, run));
                 run.count.into()
             }
             Mapped::Hole(count) => count,
@@ -279,7 +289,7 @@ impl<'c, 's> Mover<'c, 's> {
                     continue;
                 }
             };
-            self.make_room(map.credits_to_unmap(run.count))?;
+            self.make_room(credits_to_free(core, self.state, run))?;
             self.unmap(from, run)?;
             at += u64::from(run.count);
         }
@@ -331,7 +341,9 @@ impl<'c, 's> Mover<'c, 's> {
         }))
     }
 
-    /// Stores the inode. After an error it stores what has been done.
+    /// Stores the inode. After an error it stores what has been done. What has moved is durable
+    /// then: data that is written from now on, in place and before a commit, must not show where
+    /// its blocks were.
     fn finish(mut self, done: Result<()>) -> Result<()> {
         let is_size_stored = self.state.size == self.stored.size;
         let is_unchanged = done.is_err() && self.state.is_stored() && is_size_stored;
@@ -342,7 +354,10 @@ impl<'c, 's> Mover<'c, 's> {
             self.state
                 .store(self.core, &mut self.handle, self.inode.nr, true)?;
         }
-        self.handle.finish()?;
+        let tid = self.handle.finish()?;
+        if !is_unchanged && !rt::mutant!("ranges/move-not-committed") {
+            self.core.commit(tid)?;
+        }
         done
     }
 }

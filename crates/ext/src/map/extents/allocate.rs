@@ -124,14 +124,22 @@ pub(in crate::map) fn mark_unwritten(
         ..part
     });
     let change = change.ok_or(Error::FileTooLarge)?;
-    let nodes = allocate_nodes(core, handle, inode, site.node_goal(run), change.new_count)?;
+    let nodes = allocate_nodes(
+        core,
+        handle,
+        inode,
+        state,
+        site.node_goal(run),
+        change.new_count,
+    )?;
+    let draft = Draft::new(core, site, change, nodes)?;
     if state.has_buffered_blocks(core) {
         // An image in the log must not come back over data that is written later.
         for step in 0..u64::from(part.count) {
             handle.forget(part.first + step)?;
         }
     }
-    Draft::new(site, change, nodes).write(core, handle, inode, state)
+    draft.write(core, handle, inode, state)
 }
 
 /// Maps `count` blocks from `from` on, which is beyond the end of a directory: one by one, all or
@@ -222,7 +230,7 @@ pub(in crate::map) fn free_first(
     }
     let change = site.path.replace_from(0, None);
     let change = change.expect("a leaf without extents fits");
-    Draft::new(site, change, Vec::new()).write(core, handle, inode, state)
+    Draft::new(core, site, change, Vec::new())?.write(core, handle, inode, state)
 }
 
 /// Returns the path to a block of the file, and what the tree has there.
@@ -300,7 +308,7 @@ fn allocate(
         return Err(Error::FileTooLarge);
     }
     let (data, new) = blocks_for(core, handle, inode, state, &site, (hole, wanted))?;
-    let (draft, data, new) = match insertion(core, handle, inode, site, hole, (data, new)) {
+    let (draft, data, new) = match insertion(core, handle, inode, state, site, hole, (data, new)) {
         Ok(planned) => planned,
         Err(error) => {
             if new.count > 0 {
@@ -369,6 +377,7 @@ fn insertion(
     core: &Core,
     handle: &mut Handle<'_>,
     inode: &Inode,
+    state: &InodeState,
     site: Site,
     hole: Hole,
     (data, new): (Run, Run),
@@ -377,8 +386,8 @@ fn insertion(
     let count = change.new_count;
     let geometry = core.geometry();
     let mut clusters = geometry.clusters_of(new);
-    match allocate_nodes(core, handle, inode, site.node_goal(data), count) {
-        Ok(nodes) => return Ok((Draft::new(site, change, nodes), data, new)),
+    match allocate_nodes(core, handle, inode, state, site.node_goal(data), count) {
+        Ok(nodes) => return Ok((Draft::new(core, site, change, nodes)?, data, new)),
         Err(Error::NoSpace) if clusters.count as usize > count => {}
         Err(error) => return Err(error),
     }
@@ -393,7 +402,7 @@ fn insertion(
     let change = change.filter(|change| change.new_count == count);
     let change = change.ok_or(Error::NoSpace)?;
     let nodes = (0..count as u64).map(|nth| geometry.first_block_in(clusters.end() + nth));
-    Ok((Draft::new(site, change, nodes.collect()), less, kept))
+    Ok((Draft::new(core, site, change, nodes.collect())?, less, kept))
 }
 
 /// Converts a part of an unwritten extent that will be written.
@@ -413,9 +422,8 @@ fn write_into(
     let goal = site.node_goal(part.run());
     let nodes = match site.rewrite(written(part)) {
         None => Err(Error::NoSpace),
-        Some(change) => {
-            allocate_nodes(core, handle, inode, goal, change.new_count).map(|nodes| (change, nodes))
-        }
+        Some(change) => allocate_nodes(core, handle, inode, state, goal, change.new_count)
+            .map(|nodes| (change, nodes)),
     };
     let (change, nodes) = match nodes {
         Err(Error::NoSpace) => {
@@ -434,7 +442,7 @@ fn write_into(
         }
         nodes => nodes?,
     };
-    Draft::new(site, change, nodes).write(core, handle, inode, state)
+    Draft::new(core, site, change, nodes)?.write(core, handle, inode, state)
 }
 
 /// Returns a conversion that includes the part and needs no node, and the blocks that it converts,

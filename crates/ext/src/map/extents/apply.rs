@@ -16,28 +16,39 @@ use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
+use crate::disk::inode::table::fits_sectors;
 use crate::disk::run::Run;
 use crate::disk::words::Words;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-/// A change with all that it needs, so that writing it cannot fail for lack of space or of a block
-/// that is read.
+/// A change with all that it needs, so that writing it cannot fail for lack of space, damage or a
+/// block that is read.
 pub(super) struct Draft {
     pub(super) change: Change,
     /// The buffers of the nodes on the path.
     pub(super) buffers: Vec<Arc<Buffer>>,
     /// The blocks of the new nodes.
     pub(super) nodes: Vec<BlockNr>,
+    /// The bitmaps of the nodes that are freed.
+    _held: Vec<Arc<Buffer>>,
 }
 
 /// Allocates the blocks of new nodes: all or none.
+///
+/// # Errors
+/// - [`Error::NoSpace`], also if the inode cannot count as many sectors.
 pub(in crate::map) fn allocate_nodes(
     core: &Core,
     handle: &mut Handle<'_>,
     inode: &Inode,
+    state: &InodeState,
     goal: BlockNr,
     count: usize,
 ) -> Result<Vec<BlockNr>> {
+    let sectors = state.sectors + count as u64 * core.sectors_per_cluster();
+    if count > 0 && !fits_sectors(&core.superblock, sectors) {
+        return Err(Error::NoSpace);
+    }
     let mut nodes = Vec::with_capacity(count);
     let mut goal = goal;
     while nodes.len() < count {
@@ -74,15 +85,38 @@ pub(super) fn free_nodes(core: &Core, handle: &mut Handle<'_>, nodes: &[BlockNr]
     })
 }
 
+/// Checks that nodes can be freed. Returns their bitmaps, which the caller holds until then.
+pub(super) fn hold_bitmaps(core: &Core, nodes: &[BlockNr]) -> Result<Vec<Arc<Buffer>>> {
+    let mut held = Vec::new();
+    for block in nodes {
+        let node = Run {
+            first: *block,
+            count: 1,
+        };
+        held.extend(core.check_parts(node)?);
+    }
+    Ok(held)
+}
+
 impl Draft {
-    /// Creates the draft of a change of a path.
-    pub(super) fn new(site: Site, change: Change, nodes: Vec<BlockNr>) -> Self {
+    /// Creates the draft of a change of a path. A change that frees nodes has no new ones.
+    ///
+    /// # Errors
+    /// - Damage and read errors of the bitmaps of freed nodes.
+    pub(super) fn new(
+        core: &Core,
+        site: Site,
+        change: Change,
+        nodes: Vec<BlockNr>,
+    ) -> Result<Self> {
         assert_eq!(change.new_count, nodes.len(), "each new node has a block");
-        Self {
+        let held = hold_bitmaps(core, &change.freed)?;
+        Ok(Self {
             change,
             buffers: site.buffers,
             nodes,
-        }
+            _held: held,
+        })
     }
 
     /// Writes the nodes and frees those that are empty, with a revoke each. Changes `state` (words,

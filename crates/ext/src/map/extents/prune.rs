@@ -10,7 +10,7 @@
 use jbd2::Credits;
 use layout::{BlockNr, FileBlock};
 
-use super::apply::Draft;
+use super::apply::{Draft, hold_bitmaps};
 use super::path::Site;
 use super::tree::Piece;
 use super::unmap::free_data;
@@ -111,13 +111,19 @@ impl Pruner<'_, '_> {
     fn prune(&mut self) -> Result<()> {
         loop {
             let site = self.tree().locate(u64::MAX)?;
+            // Once the extents are free, so must be the nodes above them.
+            let nodes: Vec<BlockNr> = site.path.blocks().collect();
+            let _held = match rt::mutant!("extents/node-not-checked-before-data-freed") {
+                true => Vec::new(),
+                false => hold_bitmaps(self.core, &nodes)?,
+            };
             let pieces: Vec<Piece> = site.path.leaf().pieces().collect();
             if pieces.last().is_none_or(|last| last.end() <= self.from) {
                 let Some(change) = site.path.shortened() else {
                     return Ok(());
                 };
                 if self.has_room()? {
-                    let draft = Draft::new(site, change, Vec::new());
+                    let draft = Draft::new(self.core, site, change, Vec::new())?;
                     return draft.write(self.core, self.handle, self.inode, self.state);
                 }
                 self.restart()?;
@@ -135,7 +141,7 @@ impl Pruner<'_, '_> {
             if cut.kept < pieces.len() {
                 let change = site.path.replace_from(cut.kept, cut.part);
                 let change = change.expect("a leaf with fewer extents fits");
-                let draft = Draft::new(site, change, Vec::new());
+                let draft = Draft::new(self.core, site, change, Vec::new())?;
                 draft.write(self.core, self.handle, self.inode, self.state)?;
             }
             freed?;

@@ -53,8 +53,8 @@ pub(in crate::map) fn cut(
         count: 0,
     };
     let goal = site.node_goal(before.map_or(none, |piece| piece.run()));
-    let nodes = allocate_nodes(core, handle, inode, goal, change.new_count)?;
-    Draft::new(site, change, nodes).write(core, handle, inode, state)
+    let nodes = allocate_nodes(core, handle, inode, state, goal, change.new_count)?;
+    Draft::new(core, site, change, nodes)?.write(core, handle, inode, state)
 }
 
 /// Moves the extents of the leaf on the path to `at`. Returns the place of the next leaf; none
@@ -82,7 +82,7 @@ pub(in crate::map) fn shift_leaf(
     };
     *inode.map.lock() = MapCache::default();
     if !change.writes.is_empty() {
-        Draft::new(site, change, Vec::new()).write(core, handle, inode, state)?;
+        Draft::new(core, site, change, Vec::new())?.write(core, handle, inode, state)?;
     }
     Ok(next.map(FileBlock::new))
 }

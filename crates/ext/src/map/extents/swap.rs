@@ -74,7 +74,8 @@ impl Side {
 /// the states, which the caller stores.
 ///
 /// # Errors
-/// - [`Error::NoSpace`] if a tree has no room for another extent; nothing has changed then.
+/// - [`Error::NoSpace`] if a tree has no room for another extent. Nothing has changed after any
+///   error.
 pub(in crate::map) fn swap(
     core: &Core,
     handle: &mut Handle<'_>,
@@ -106,12 +107,35 @@ pub(in crate::map) fn swap(
         return Err(Error::FileTooLarge);
     }
     let (goal_one, goal_other) = (one.goal(core), other.goal(core));
-    let nodes_one = allocate_nodes(core, handle, first.inode, goal_one, change_one.new_count)?;
+    let nodes_one = allocate_nodes(
+        core,
+        handle,
+        first.inode,
+        first.state,
+        goal_one,
+        change_one.new_count,
+    )?;
     let more = change_other.new_count;
-    let nodes_other = match allocate_nodes(core, handle, second.inode, goal_other, more) {
+    let nodes_other = allocate_nodes(core, handle, second.inode, second.state, goal_other, more);
+    let nodes_other = match nodes_other {
         Ok(nodes) => nodes,
         Err(error) => {
             free_nodes(core, handle, &nodes_one)?;
+            return Err(error);
+        }
+    };
+    // One of the trees may free nodes, and then has no new ones.
+    let new = [nodes_one.clone(), nodes_other.clone()].concat();
+    let drafts = Draft::new(core, one.site, change_one, nodes_one).and_then(|draft_one| {
+        Ok((
+            draft_one,
+            Draft::new(core, other.site, change_other, nodes_other)?,
+        ))
+    });
+    let (draft_one, draft_other) = match drafts {
+        Ok(drafts) => drafts,
+        Err(error) => {
+            free_nodes(core, handle, &new)?;
             return Err(error);
         }
     };
@@ -120,9 +144,7 @@ pub(in crate::map) fn swap(
     for file in [&*first, &*second] {
         *file.inode.map.lock() = MapCache::default();
     }
-    let draft = Draft::new(one.site, change_one, nodes_one);
-    draft.write(core, handle, first.inode, first.state)?;
-    let draft = Draft::new(other.site, change_other, nodes_other);
-    draft.write(core, handle, second.inode, second.state)?;
+    draft_one.write(core, handle, first.inode, first.state)?;
+    draft_other.write(core, handle, second.inode, second.state)?;
     Ok(count)
 }

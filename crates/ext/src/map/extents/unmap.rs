@@ -79,7 +79,14 @@ pub(in crate::map) fn prepare_unmap(
     let change = site.path.rewrite(from.get()..end, None);
     let change = change.ok_or(Error::NoSpace)?;
     let freed = tree.freed(hole(from, run), false)?;
-    let nodes = allocate_nodes(core, handle, inode, site.node_goal(run), change.new_count)?;
+    let nodes = allocate_nodes(
+        core,
+        handle,
+        inode,
+        state,
+        site.node_goal(run),
+        change.new_count,
+    )?;
     Ok((nodes, freed))
 }
 
@@ -112,19 +119,13 @@ pub(in crate::map) fn unmap(
     };
     let change = site.path.rewrite(from.get()..end, None);
     let change = change.expect("the depth was checked when the nodes were allocated");
-    for block in &change.freed {
-        let node = Run {
-            first: *block,
-            count: 1,
-        };
-        core.check_parts(node)?;
-    }
+    let draft = Draft::new(core, site, change, spare)?;
     free_data(core, handle, (run, freed), state.has_buffered_blocks(core))?;
     let sectors = u64::from(freed.count) * core.sectors_per_block();
     let claims = state.claims(handle);
     claims.sectors = claims.sectors.saturating_sub(sectors);
     *inode.map.lock() = MapCache::default();
-    Draft::new(site, change, spare).write(core, handle, inode, state)
+    draft.write(core, handle, inode, state)
 }
 
 /// Frees blocks of a file, with the clusters that are free without them.
