@@ -184,6 +184,7 @@ problem_kinds! {
     523 EncryptedNameTooShort Error "entry of an encrypted directory has a name that is too short"
     524 EntryOfPlainInode Error "entry of an encrypted directory leads to an inode that is not encrypted"
     525 EntryOfOtherPolicy Error "entry of an encrypted directory leads to an inode with another policy"
+    526 DotNotTerminated Error "name \".\" or \"..\" is not followed by a zero byte"
 
     601 HtreeRoot Error "root of the hash tree cannot be right"
     602 HtreeHashVersion Error "hash tree has an unknown hash"
