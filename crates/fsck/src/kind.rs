@@ -131,6 +131,7 @@ problem_kinds! {
     343 EncryptionContextMissing Error "encrypted inode lacks the attribute with its context"
     344 EncryptionContextInvalid Error "context of an encrypted inode cannot be right"
     345 ClustersWithoutExtents Error "inode maps single blocks, which bigalloc excludes"
+    346 TimesBefore1970 Note "times beyond the year 2310 are likely times before 1970 in an old form"
 
     401 BlockOutOfRange Error "map names a block that no file can have"
     402 BlockClaimedTwice Error "block belongs to more than one file, or twice to one"
