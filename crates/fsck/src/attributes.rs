@@ -111,6 +111,27 @@ pub(crate) fn value_of<'e>(
     None
 }
 
+/// True if every value that does not lie in an inode of its own ends within the area of an inode,
+/// also if it is empty. The attributes are valid.
+pub(crate) fn are_values_within(entries: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some(rest) = entries.get(at..).filter(|rest| !rest.starts_with(&[0; 4])) {
+        let Ok((entry, _)) = Entry::ref_from_prefix(rest) else {
+            return true;
+        };
+        let (start, size) = (
+            entry.value_offset.get().into(),
+            entry.value_size.get() as usize,
+        );
+        let end = usize::saturating_add(start, size);
+        if entry.value_inode.get() == 0 && end > entries.len() {
+            return false;
+        }
+        at += (size_of::<Entry>() + usize::from(entry.name_length)).next_multiple_of(4);
+    }
+    true
+}
+
 /// True if a hash matches a name and a value, with name bytes as unsigned or, as some machines
 /// wrote it, as signed. Within an inode the hash may be missing.
 fn is_hash_good(hash: u32, name: &[u8], value: &[u8], may_be_missing: bool) -> bool {

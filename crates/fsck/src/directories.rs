@@ -8,9 +8,10 @@ mod inline;
 mod names;
 mod sealed;
 
+use layout::directory::HEADER_SIZE;
 use layout::mode::FileType;
 
-use crate::entry::entry_at;
+use crate::entry::{Entry, entry_at};
 use crate::error::Error;
 use crate::htree::{self, Hashing, Tree};
 use crate::inode_states::Usage;
@@ -20,6 +21,9 @@ use crate::reserved_inodes::ROOT;
 use crate::state::{Directory, State};
 use entries::Block;
 use names::Names;
+
+/// Number of bytes for a hash after the name in an encrypted directory that ignores case.
+const HASH_BYTES: usize = 8;
 
 /// Reads all directories.
 pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
@@ -123,9 +127,13 @@ fn check_block(
     names.clear();
     let seed = state.raw.hash_seed();
     let (mut low, mut high) = (u32::MAX, 0);
+    let directory = state.directories[block.directory];
+    let has_hashes = directory.is_encrypted && directory.is_folded;
     let mut offset = 0;
     while offset < block.bytes.len() {
-        let Some(entry) = entry_at(block.bytes, offset) else {
+        let needs_hash = has_hashes && position > 1;
+        let entry = entry_at(block.bytes, offset);
+        let Some(entry) = entry.filter(|entry| !needs_hash || has_room_for_hash(entry)) else {
             let mut place = block.place();
             place.entry = Some(offset as u32);
             state.problem(ProblemKind::DirectoryCorrupt, place);
@@ -143,4 +151,10 @@ fn check_block(
     }
     names.report(state, block);
     hashing.map(|_| (low, high))
+}
+
+/// True if an entry has room for a hash after its name. Unused ones, too, have it.
+fn has_room_for_hash(entry: &Entry<'_>) -> bool {
+    let name = HEADER_SIZE + entry.name.len().max(1);
+    entry.record_length >= name.next_multiple_of(4) + HASH_BYTES
 }

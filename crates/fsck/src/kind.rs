@@ -131,6 +131,7 @@ problem_kinds! {
     343 EncryptionContextMissing Error "encrypted inode lacks the attribute with its context"
     344 EncryptionContextInvalid Error "context of an encrypted inode cannot be right"
     345 ClustersWithoutExtents Error "inode maps single blocks, which bigalloc excludes"
+    346 TimesBefore1970 Note "times beyond the year 2310 are likely times before 1970 in an old form"
 
     401 BlockOutOfRange Error "map names a block that no file can have"
     402 BlockClaimedTwice Error "block belongs to more than one file, or twice to one"
@@ -184,6 +185,7 @@ problem_kinds! {
     523 EncryptedNameTooShort Error "entry of an encrypted directory has a name that is too short"
     524 EntryOfPlainInode Error "entry of an encrypted directory leads to an inode that is not encrypted"
     525 EntryOfOtherPolicy Error "entry of an encrypted directory leads to an inode with another policy"
+    526 DotNotTerminated Error "name \".\" or \"..\" is not followed by a zero byte"
 
     601 HtreeRoot Error "root of the hash tree cannot be right"
     602 HtreeHashVersion Error "hash tree has an unknown hash"

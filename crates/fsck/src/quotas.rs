@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::inodes;
 use crate::kind::ProblemKind;
 use crate::map::{self, Root};
+use crate::owners::Held;
 use crate::problem::Location;
 use crate::state::State;
 
@@ -44,17 +45,29 @@ fn compare(state: &mut State<'_>, kind: QuotaKind, found: &[Entry], place: &Loca
     let mut counts = std::mem::take(state.owners.of(kind));
     for entry in found {
         let counted = counts.remove(&entry.id.get()).unwrap_or_default();
-        if (entry.space.get(), entry.inodes.get()) != counted {
-            let space = (entry.space.get(), counted.0);
-            let kind = ProblemKind::QuotaUsageWrong;
-            let place = place.clone();
-            state.report.add_differing(kind, place, space.0, space.1);
-        }
+        compare_owner(
+            state,
+            place,
+            (entry.space.get(), entry.inodes.get()),
+            &counted,
+        );
     }
-    for (space, _) in counts.into_values() {
-        let (kind, place) = (ProblemKind::QuotaUsageWrong, place.clone());
-        state.report.add_differing(kind, place, 0, space);
+    for counted in counts.into_values() {
+        compare_owner(state, place, (0, 0), &counted);
     }
+}
+
+/// Reports an owner whose counts differ, with the space or, if that is right, with the inodes.
+fn compare_owner(state: &mut State<'_>, place: &Location, found: (u64, u64), counted: &Held) {
+    if counted.is_counted_as(found) {
+        return;
+    }
+    let (found, expected) = match found {
+        (space, inodes) if space == counted.space => (inodes, counted.inodes),
+        (space, _) => (space, counted.space),
+    };
+    let (kind, place) = (ProblemKind::QuotaUsageWrong, place.clone());
+    state.report.add_differing(kind, place, found, expected);
 }
 
 /// Returns the bytes of a quota file, unless it cannot be one.

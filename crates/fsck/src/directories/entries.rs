@@ -1,5 +1,6 @@
 //! Checks of one directory entry: its offset, name, inode and type.
 
+use layout::directory::HEADER_SIZE;
 use layout::encryption;
 use layout::feature::Incompatible;
 use layout::group::GroupFlags;
@@ -160,6 +161,8 @@ fn judge(state: &State<'_>, entry: &Entry<'_>, position: u32) -> (Option<Problem
 fn check_dot(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
     if entry.inode == 0 || entry.name != b"." {
         state.problem(ProblemKind::DotMissing, block.place_of(entry));
+    } else if !is_terminated(block, entry) {
+        state.problem(ProblemKind::DotNotTerminated, block.place_of(entry));
     }
     if entry.inode != block.inode {
         let (found, expected) = (entry.inode.into(), block.inode.into());
@@ -178,9 +181,18 @@ fn check_dot(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
 fn check_dotdot(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
     if entry.inode == 0 || entry.name != b".." {
         state.problem(ProblemKind::DotDotMissing, block.place_of(entry));
+    } else if !is_terminated(block, entry) {
+        // As in e2fsck, the entry then leads to no parent.
+        state.problem(ProblemKind::DotNotTerminated, block.place_of(entry));
     } else {
         state.directories[block.directory].dotdot = entry.inode;
     }
+}
+
+/// True if a zero byte follows the name.
+fn is_terminated(block: &Block<'_>, entry: &Entry<'_>) -> bool {
+    let end = entry.offset + HEADER_SIZE + entry.name.len();
+    block.bytes.get(end).is_none_or(|byte| *byte == 0)
 }
 
 fn check_file_type(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {

@@ -5,7 +5,7 @@ use layout::attribute::{self, BlockHeader};
 use layout::checksum::metadata;
 use layout::encryption;
 use layout::feature::Compatible;
-use layout::inode::EXTRA_SIZE;
+use layout::inode::{EXTRA_SIZE, InodeExtra};
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U16;
 
@@ -20,6 +20,10 @@ use crate::state::{AttributeBlock, State};
 
 /// Offset of the first attribute of a block in bytes.
 const HEADER_SIZE: usize = size_of::<BlockHeader>();
+/// Size of the magic number before the attributes within an inode.
+const MAGIC_BYTES: usize = 4;
+/// Bits of the epoch in the extra part of a time.
+const EPOCH_MASK: u32 = 3;
 
 /// Checks the size of the extra part and the attributes after it. Returns the number of blocks that
 /// the inode counts for their values.
@@ -28,11 +32,9 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64, Error
         return Ok(0);
     };
     let size = usize::from(size.get());
-    if size == 0 {
-        return Ok(0);
-    }
     let place = || Location::inode(slot.number);
-    if size < 4 || size > slot.rest.len() || !size.is_multiple_of(4) {
+    let is_possible = size >= 4 && size <= slot.rest.len() && size.is_multiple_of(4);
+    if size != 0 && !is_possible {
         let kind = ProblemKind::ExtraSizeInvalid;
         let expected = EXTRA_SIZE as u64;
         state
@@ -40,13 +42,13 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64, Error
             .add_differing(kind, place(), size as u64, expected);
         return Ok(0);
     }
-    let rest = &slot.rest[size..];
-    let Some((head, entries)) = rest.split_at_checked(4) else {
+    // As in e2fsck, which looks at no times if there is no room for attributes.
+    if slot.rest.len() > size + MAGIC_BYTES && has_misencoded_time(slot) {
+        state.problem(ProblemKind::TimesBefore1970, place());
+    }
+    let Some(entries) = entries_within(slot) else {
         return Ok(0);
     };
-    if head != attribute::MAGIC.to_le_bytes() {
-        return Ok(0);
-    }
     match attributes::read(entries, 0, state.has_ea_inode()) {
         Some(named) => values::check(state, slot, (Area::Inode, &named)),
         None => {
@@ -56,9 +58,28 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64, Error
     }
 }
 
-/// Returns the value of the attribute with contents of the inode, if the attributes are valid.
+/// True if a time before 1970 is encoded as Linux did before 3.14: in the last epoch.
+fn has_misencoded_time(slot: &Slot<'_>) -> bool {
+    let Ok((extra, _)) = InodeExtra::ref_from_prefix(slot.rest) else {
+        return false;
+    };
+    let times = [
+        (slot.raw.access_time, extra.access_time_extra),
+        (slot.raw.change_time, extra.change_time_extra),
+        (slot.raw.modification_time, extra.modification_time_extra),
+        (extra.creation_time, extra.creation_time_extra),
+    ];
+    let mut times = times.iter();
+    times.any(|(time, extra)| time.get() >> 31 == 1 && extra.get() & EPOCH_MASK == EPOCH_MASK)
+}
+
+/// Returns the value of the attribute with contents of the inode, if the attributes are valid. As
+/// in e2fsck, which looks for it in another way than it checks attributes, the places of empty
+/// values count.
 pub(super) fn contents<'s>(state: &State<'_>, slot: &Slot<'s>) -> Option<&'s [u8]> {
-    value_within(state, slot, (attribute::index::SYSTEM, b"data"))
+    let entries = entries_within(slot)?;
+    let value = value_within(state, slot, (attribute::index::SYSTEM, b"data"))?;
+    attributes::are_values_within(entries).then_some(value)
 }
 
 /// Returns the value of an attribute within the inode, if the attributes are valid.
@@ -67,17 +88,20 @@ fn value_within<'s>(
     slot: &Slot<'s>,
     (index, name): (u8, &[u8]),
 ) -> Option<&'s [u8]> {
+    let entries = entries_within(slot)?;
+    attributes::read(entries, 0, state.has_ea_inode())?;
+    attributes::value_of((entries, 0), index, name)
+}
+
+/// Returns the area of attributes within the inode from the first entry on, if there is one.
+fn entries_within<'s>(slot: &Slot<'s>) -> Option<&'s [u8]> {
     let (size, _) = U16::ref_from_prefix(slot.rest).ok()?;
     let size = usize::from(size.get());
     if size < 4 {
         return None;
     }
     let (head, entries) = slot.rest.get(size..)?.split_at_checked(4)?;
-    if head != attribute::MAGIC.to_le_bytes() {
-        return None;
-    }
-    attributes::read(entries, 0, state.has_ea_inode())?;
-    attributes::value_of((entries, 0), index, name)
+    (head == attribute::MAGIC.to_le_bytes()).then_some(entries)
 }
 
 /// Returns the context of an encrypted inode: the value of an attribute within the inode or in its

@@ -1,9 +1,11 @@
 //! The share of an inode in the counts of its owners (`quota`).
 
 use layout::inode::InodeExtra;
+use layout::mode::FileType;
 use zerocopy::FromBytes;
 
-use super::Slot;
+use super::{Slot, inline};
+use crate::owners::Held;
 use crate::state::State;
 
 /// `i_extra_isize` of an inode that has a project.
@@ -21,5 +23,12 @@ pub(super) fn count(state: &mut State<'_>, slot: &Slot<'_>, clusters: u64) {
     let project = project.map_or(0, |(extra, _)| extra.project.get());
     let space = (clusters << state.geometry.cluster_log) * state.geometry.block_bytes as u64;
     let owners = [slot.raw.uid(), slot.raw.gid(), project];
-    state.owners.add(owners, space);
+    let is_symlink = FileType::from_mode(slot.raw.mode.get()) == FileType::Symlink;
+    let is_inline_symlink = is_symlink && inline::is_inline(state, slot.raw);
+    let held = Held {
+        space,
+        inodes: 1,
+        inline_symlinks: is_inline_symlink.into(),
+    };
+    state.owners.add(owners, held);
 }

@@ -185,6 +185,40 @@ fn a_directory_of_more_directories_than_are_counted() {
     assert!(report.statistics.directories as usize > MANY_DIRECTORIES);
 }
 
+/// Symbolic links within their inodes, which Linux counts in quotas and e2fsck does not.
+#[test]
+fn quotas_with_and_without_symbolic_links_within_their_inodes() {
+    const INODES: u64 = 5 * 1024 + 40;
+    let folder = TempDir::new().unwrap();
+    let tree = folder.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    symlink("long/".repeat(17), tree.join("link")).unwrap();
+    let features = "quota,project,inline_data,^has_journal";
+    let tree = tree.to_str().unwrap();
+    let path = image(&folder, 8, &["-b", "1024", "-O", features, "-d", tree]);
+    let repair = ["-fy", path.to_str().unwrap()];
+    testkit::tool::run("e2fsck", &repair);
+    clean(&path, "counted by e2fsck");
+    let listed = run_well("debugfs", &["-R", "blocks <3>", path.to_str().unwrap()]);
+    let first: u64 = listed.split_whitespace().next().unwrap().parse().unwrap();
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let mut count = [0; 8];
+    file.read_exact_at(&mut count, first * 1024 + INODES)
+        .unwrap();
+    assert_eq!(u64::from_le_bytes(count), 2);
+    for (inodes, expected) in [(1, 1), (2, 0), (3, 0), (4, 1)] {
+        file.write_all_at(&u64::to_le_bytes(inodes), first * 1024 + INODES)
+            .unwrap();
+        let device = FileDevice::open(&path, &OpenOptions::default()).unwrap();
+        let report = fsck::check(&device, None, &Options::default()).unwrap();
+        assert_eq!(report.problems.len(), expected, "{inodes} inodes");
+        for problem in report.problems {
+            let differing = (problem.found, problem.expected);
+            assert_eq!(differing, (Some(inodes), Some(3)), "{inodes} inodes");
+        }
+    }
+}
+
 /// Blocks above 2^32: the upper halves of descriptors, of block counts and of extents. The volume
 /// lies in memory, because files of other file systems do not become that large.
 #[test]

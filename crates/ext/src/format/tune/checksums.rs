@@ -6,6 +6,7 @@
 //! | `metadata_csum` | none, `uninit_bg` | index blocks get the room of their tails back |
 //! | none | `metadata_csum`, `uninit_bg` | groups get flags: all of them are initialised |
 //! | `metadata_csum`, `uninit_bg` | none | what the flags left uninitialised is made, and they go |
+//! | `metadata_csum`, `uninit_bg` | either | inode tables are zeroed, bitmaps stay uninitialised |
 //!
 //! Checksums that nothing reads any more stay where they are: in inodes, and as unused entries at
 //! the ends of directory blocks. Those of the orphan file become zero, as e2fsck expects.
@@ -17,7 +18,8 @@
 //! 2. Directory blocks without room for a tail get it, as ordinary changes of an open volume.
 //! 3. The superblock says that the volume is not valid, so that a crash from here on leaves one
 //!    that has to be checked: e2fsck computes the checksums that are wrong.
-//! 4. Structures are written in place, the descriptors last.
+//! 4. Structures are written in place, the descriptors last. Before them the unused parts of inode
+//!    tables are zeroed: a checker that finds the checksum of a descriptor wrong ignores its flags.
 //! 5. The superblock with its new features says that the volume is valid.
 //!
 //! An indexed directory whose index has a full block loses the index: the block has no room for a

@@ -80,11 +80,17 @@ fn convert_group(
     let mut raw = GroupDescriptor::decode(bytes);
     let Conversion { from, to, .. } = conversion;
     let had_flags = from.has_group_flags();
+    if had_flags {
+        // After a crash the checksum of the descriptor may be wrong. A checker then reads the whole
+        // table, in which inodes of an earlier volume may lie.
+        zero_table(core, group, &raw, writer)?;
+        raw.uninit.table = false;
+    }
     if !had_flags {
         // Nothing was left uninitialised.
         raw.uninit = Uninit::default();
     } else if !to.has_group_flags() {
-        initialise(core, group, &raw, bytes, writer)?;
+        make_bitmaps(core, group, &raw, writer)?;
         raw.uninit = Uninit::default();
     }
     raw.uninit.store(bytes);
@@ -119,12 +125,11 @@ fn convert_group(
     Ok(())
 }
 
-/// Writes what a group's flags leave uninitialised.
-fn initialise(
+/// Writes the bitmaps that a group's flags leave uninitialised.
+fn make_bitmaps(
     core: &Core,
     nr: GroupNr,
     raw: &GroupDescriptor,
-    bytes: &[u8],
     writer: &mut Writer<'_>,
 ) -> Result<()> {
     let (geometry, group) = (core.geometry(), core.space.group(nr));
@@ -137,10 +142,20 @@ fn initialise(
         let bitmap = group.first_inode_bitmap(block_bytes);
         writer.put(raw.inode_bitmap, bitmap.into_arc())?;
     }
-    let flags = layout::group::GroupDescriptor64::read(bytes).flags();
-    if flags.contains(GroupFlags::INODE_ZEROED) {
+    Ok(())
+}
+
+/// Zeroes the part of a group's inode table that was never used, unless it is zeroed.
+fn zero_table(
+    core: &Core,
+    nr: GroupNr,
+    raw: &GroupDescriptor,
+    writer: &mut Writer<'_>,
+) -> Result<()> {
+    if !raw.uninit.table {
         return Ok(());
     }
+    let (geometry, group) = (core.geometry(), core.space.group(nr));
     let per_block = geometry.block_bytes / u32::from(geometry.inode_bytes);
     let used = group.used_inodes();
     let part = used % per_block * u32::from(geometry.inode_bytes);
@@ -152,7 +167,7 @@ fn initialise(
         writer.put(block, image)?;
         first += 1;
     }
-    let zeroes = Block::zeroed(block_bytes).into_arc();
+    let zeroes = Block::zeroed(geometry.block_bytes as usize).into_arc();
     for nth in first..geometry.inode_table_blocks() {
         writer.put(raw.inode_table + u64::from(nth), Arc::clone(&zeroes))?;
     }
