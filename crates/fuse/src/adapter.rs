@@ -589,8 +589,8 @@ impl Filesystem for Adapter {
         self.get_attribute(node, name, size, reply);
     }
 
-    fn listxattr(&self, _request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        self.list_attributes(node, size, reply);
+    fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        self.list_attributes(request, node, size, reply);
     }
 
     fn removexattr(&self, request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
