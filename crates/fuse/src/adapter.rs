@@ -548,7 +548,7 @@ impl Filesystem for Adapter {
         _source_handle: FileHandle,
         source_offset: u64,
         target: INodeNo,
-        _target_handle: FileHandle,
+        target_handle: FileHandle,
         target_offset: u64,
         length: u64,
         _flags: CopyFileRangeFlags,
@@ -556,9 +556,8 @@ impl Filesystem for Adapter {
     ) {
         let done = self.copy_range(
             request,
-            source,
-            source_offset,
-            target,
+            (source, source_offset),
+            (target, target_handle),
             target_offset,
             length,
         );

@@ -20,6 +20,8 @@ use crate::writeback::memory;
 pub(crate) struct WriteOptions {
     /// True to write at the end, whatever the offset is.
     pub(crate) append: bool,
+    /// True if an append-only file is written at its end or beyond, or not at all.
+    pub(crate) bounded: bool,
     /// True for O_SYNC: durable with all metadata when the call returns.
     pub(crate) sync: bool,
     /// True for O_DSYNC: durable with all metadata needed to read it back.
@@ -77,6 +79,10 @@ fn write_locked(
     let mut state = inode.state.write();
     check_changeable(&state)?;
     let offset = if options.append { state.size } else { offset };
+    let is_append_only = state.flags.contains(InodeFlags::APPEND);
+    if options.bounded && is_append_only && offset < state.size {
+        return Err(Error::NotPermitted);
+    }
     let from = clip(core, &state, offset, from)?;
     ahead::settle(inode);
     let range = offset..offset + from.len() as u64;
