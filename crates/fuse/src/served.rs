@@ -414,7 +414,8 @@ impl Served {
         self.volume.time_granularity()
     }
 
-    /// Allocates, frees or zeroes a range of a file.
+    /// Allocates, frees or zeroes a range of a file. After an error the file has its size: the
+    /// kernel does not ask for another one.
     pub(crate) fn change_range(
         &self,
         node: InodeNr,
@@ -424,7 +425,10 @@ impl Served {
         keeps_size: bool,
     ) -> Result<()> {
         let volume = &self.volume;
-        self.patient(|| volume.change_range(node, offset, length, what, keeps_size))
+        self.patient(|| match keeps_size {
+            true => volume.change_range(node, offset, length, what, true),
+            false => volume.change_range_or_cut(node, offset, length, what),
+        })
     }
 
     /// Returns the first data byte from an offset on; `None` if there is none before the end.

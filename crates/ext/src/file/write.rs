@@ -89,6 +89,7 @@ fn write_locked(
     let is_synchronous = core.options.sync || state.flags.contains(InodeFlags::SYNC);
     if state.is_inline() {
         if inline::write(core, inode, &mut state, offset, from)? {
+            inode.note_written(range.end);
             return Ok((range, is_synchronous));
         }
         inline::move_out(core, inode, &mut state)?;
@@ -99,7 +100,9 @@ fn write_locked(
     } else {
         buffered(core, inode, &mut state, offset, from)?
     };
-    Ok((offset..offset + written as u64, is_synchronous))
+    let range = offset..offset + written as u64;
+    inode.note_written(range.end);
+    Ok((range, is_synchronous))
 }
 
 /// Returns the part of a write below the largest size.

@@ -305,4 +305,24 @@ impl Volume {
         let range = ByteRange { start: offset, end };
         file::change_range(&self.core, &inode, range, what, keeps_size)
     }
+
+    /// Like [`Volume::change_range`], without keeping the size; after an error the file has the
+    /// size it had, or ends with what was written meanwhile. The blocks that were allocated within
+    /// it stay. The caller makes no other call meanwhile that sets the size.
+    ///
+    /// # Errors
+    /// Fails as [`Volume::change_range`].
+    pub fn change_range_or_cut(
+        &self,
+        nr: InodeNr,
+        offset: u64,
+        length: u64,
+        what: RangeChange,
+    ) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        let inode = self.core.inode(nr)?;
+        let end = offset.checked_add(length).ok_or(Error::FileTooLarge)?;
+        let range = ByteRange { start: offset, end };
+        file::change_range_or_cut(&self.core, &inode, range, what)
+    }
 }

@@ -1,6 +1,9 @@
-//! Writes by number to inodes that are immutable or append-only, by the source of the write.
+//! Writes by number to inodes that are immutable or append-only, by the source of the write; and
+//! allocations that find no space.
 
-use ext::volume::{Durability, FileId, InodeFlags, NewInode, OpenFlags, SetAttributes, Writer};
+use ext::volume::{
+    Durability, FileId, InodeFlags, NewInode, OpenFlags, RangeChange, SetAttributes, Writer,
+};
 use ext::{Error, Result, Volume};
 use layout::InodeNr;
 
@@ -81,4 +84,38 @@ fn the_source_of_a_write_decides() {
     check("immutable without writers", [None, None], &end, "");
     volume.close().expect("close");
     assert_fsck_clean(&image, "flags");
+}
+
+/// After the error, the file has its size, its contents, and no other blocks.
+#[test]
+fn an_allocation_that_fails_is_cut() {
+    for cell in cell::all() {
+        let image = Image::by_mke2fs(cell, IMAGE_BYTES);
+        let volume = image.open(&cell);
+        let bytes = vec![7; 30_001];
+        volume.write_file("/file", &bytes).expect("write");
+        let nr = volume.resolve("/file", true).expect("it is there");
+        volume.sync().expect("sync");
+        let before = volume.attributes(nr).expect("attributes");
+        let all = 2 * IMAGE_BYTES;
+        for what in [RangeChange::Allocate, RangeChange::Zero] {
+            let changed = volume.change_range_or_cut(nr, before.size, all, what);
+            assert!(
+                matches!(changed, Err(Error::NoSpace)),
+                "{cell}: {changed:?}"
+            );
+            let after = volume.attributes(nr).expect("attributes");
+            let facts = (after.size, after.sectors);
+            assert_eq!(facts, (before.size, before.sectors), "{cell}: {what:?}");
+            assert!(volume.read_file("/file").expect("read") == bytes, "{cell}");
+        }
+        // An allocation that is made stays.
+        let end = before.size + 10_000;
+        volume
+            .change_range_or_cut(nr, before.size, 10_000, RangeChange::Allocate)
+            .expect("allocate");
+        assert_eq!(volume.attributes(nr).expect("attributes").size, end);
+        volume.close().expect("close");
+        assert_fsck_clean(&image, &format!("{cell}"));
+    }
 }

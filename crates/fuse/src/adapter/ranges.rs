@@ -18,14 +18,15 @@ impl Adapter {
         length: u64,
         mode: i32,
     ) -> Result<(), Errno> {
-        self.guard_for(request, "fallocate", || {
+        let done = self.guard_for(request, "fallocate", || {
             let (what, keeps_size) = range_change(mode).ok_or(Errno::EOPNOTSUPP)?;
             let node = inode(node)?;
             self.contents_change(request, node)?;
             Ok(self
                 .fs
                 .change_range(node, offset, length, what, keeps_size)?)
-        })
+        });
+        self.changed_node(node, done)
     }
 
     /// Copies a range. Returns the number of bytes copied.
