@@ -79,7 +79,7 @@ pub(crate) use live::check_live;
 pub(crate) use migrate::use_extents;
 pub(crate) use orphans::{clean_up, finish_left};
 pub use ranges::RangeChange;
-pub(crate) use ranges::{ByteRange, change_range};
+pub(crate) use ranges::{ByteRange, change_range, change_range_or_cut};
 pub(crate) use read::{read, read_direct};
 pub use restored::Restored;
 pub(crate) use seek::{Sought, seek};

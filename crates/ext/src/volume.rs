@@ -47,7 +47,7 @@ pub use files::{FileId, OpenFlags};
 pub use layout::device::DeviceNumber;
 pub use layout::inode_flags::InodeFlags;
 pub use layout::time::InodeTime;
-pub use nodes::Durability;
+pub use nodes::{Durability, Writer};
 pub use open_file::File;
 pub use path::AsPath;
 pub use quota::{Quota, QuotaKind, QuotaLimits};

@@ -548,7 +548,7 @@ impl Filesystem for Adapter {
         _source_handle: FileHandle,
         source_offset: u64,
         target: INodeNo,
-        _target_handle: FileHandle,
+        target_handle: FileHandle,
         target_offset: u64,
         length: u64,
         _flags: CopyFileRangeFlags,
@@ -556,9 +556,8 @@ impl Filesystem for Adapter {
     ) {
         let done = self.copy_range(
             request,
-            source,
-            source_offset,
-            target,
+            (source, source_offset),
+            (target, target_handle),
             target_offset,
             length,
         );
@@ -589,8 +588,8 @@ impl Filesystem for Adapter {
         self.get_attribute(node, name, size, reply);
     }
 
-    fn listxattr(&self, _request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        self.list_attributes(node, size, reply);
+    fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        self.list_attributes(request, node, size, reply);
     }
 
     fn removexattr(&self, request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {

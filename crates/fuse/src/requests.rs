@@ -8,7 +8,7 @@ pub(crate) struct Opened {
     /// Handle of the open file.
     pub(crate) handle: Handle,
     /// True if the kernel must not cache writes: each has to be durable when it returns (`chattr
-    /// +S`), or little space is left.
+    /// +S`), the file is append-only, or little space is left.
     pub(crate) writes_through: bool,
 }
 
@@ -30,6 +30,8 @@ pub(crate) struct Copy {
     pub(crate) source_offset: u64,
     /// Target file.
     pub(crate) target: InodeNr,
+    /// Handle of the open target.
+    pub(crate) target_handle: Handle,
     /// Offset in the target.
     pub(crate) target_offset: u64,
     /// Length in bytes.

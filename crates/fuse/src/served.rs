@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ext::volume::{
     Attributes, DeviceNumber, Durability, Entry, FileId, FileKind, InodeFlags, NewInode, OpenFlags,
-    RangeChange, RenameMode, SetAttributes, SetMode, Usage,
+    RangeChange, RenameMode, SetAttributes, SetMode, Usage, Writer,
 };
 use ext::{Error, Result, Volume};
 use layout::InodeNr;
@@ -261,14 +261,16 @@ impl Served {
                 writes_through: false,
             });
         }
-        let handle = Handle(self.volume.open_inode(node, flags)?.get());
+        let file = self.volume.open_inode(node, flags)?;
         let is_synchronous = || -> Result<bool> {
             let flags = self.volume.attributes(node)?.flags;
             Ok(flags.contains(InodeFlags::SYNC))
         };
-        let writes_through = flags.write && (self.is_low() || is_synchronous()?);
+        // From its cache the kernel writes whole pages, so that an append would be an overwrite.
+        let writes_through =
+            flags.write && (self.is_low() || self.volume.only_appends(file) || is_synchronous()?);
         Ok(Opened {
-            handle,
+            handle: Handle(file.get()),
             writes_through,
         })
     }
@@ -338,9 +340,26 @@ impl Served {
         from: &[u8],
         is_direct: bool,
         durability: Durability,
+        writer: Writer,
     ) -> Result<usize> {
         let volume = &self.volume;
-        self.patient(|| volume.write_node(node, offset, from, is_direct, durability))
+        self.patient(|| volume.write_node(node, offset, from, is_direct, durability, writer))
+    }
+
+    /// Returns the writer with a handle.
+    pub(crate) fn writer(&self, handle: Handle) -> Writer {
+        match self.is_lazy {
+            true => Writer::Unknown,
+            false => Writer::File(FileId::from_raw(handle.0)),
+        }
+    }
+
+    /// Returns the kernel's cache as a writer.
+    pub(crate) fn cache(&self) -> Writer {
+        match self.is_lazy {
+            true => Writer::Unknown,
+            false => Writer::Cache,
+        }
     }
 
     /// Makes a file durable, and reports earlier failed writes to the open file.
@@ -395,7 +414,8 @@ impl Served {
         self.volume.time_granularity()
     }
 
-    /// Allocates, frees or zeroes a range of a file.
+    /// Allocates, frees or zeroes a range of a file. After an error the file has its size: the
+    /// kernel does not ask for another one.
     pub(crate) fn change_range(
         &self,
         node: InodeNr,
@@ -405,7 +425,10 @@ impl Served {
         keeps_size: bool,
     ) -> Result<()> {
         let volume = &self.volume;
-        self.patient(|| volume.change_range(node, offset, length, what, keeps_size))
+        self.patient(|| match keeps_size {
+            true => volume.change_range(node, offset, length, what, true),
+            false => volume.change_range_or_cut(node, offset, length, what),
+        })
     }
 
     /// Returns the first data byte from an offset on; `None` if there is none before the end.
@@ -426,21 +449,28 @@ impl Served {
         self.is_lazy || self.volume.is_open_for_writing(node)
     }
 
-    /// Copies within the file system. Returns the number of bytes.
+    /// Copies within the file system. Returns the number of bytes. An error after the first of them
+    /// is left to the next call.
     pub(crate) fn copy(&self, copy: Copy) -> Result<u64> {
+        let writer = self.writer(copy.target_handle);
         let mut bytes = vec![0; copy.length.min(COPY_BYTES) as usize];
         let mut done = 0;
         while done < copy.length {
             let wanted = (copy.length - done).min(COPY_BYTES) as usize;
             let from = copy.source_offset + done;
-            let count = self.read(copy.source, from, &mut bytes[..wanted], false)?;
             let to = copy.target_offset + done;
-            let written = match count {
-                0 => 0,
-                _ => self.write(copy.target, to, &bytes[..count], false, Durability::Later)?,
-            };
-            done += written as u64;
-            if written < wanted {
+            let copied = self
+                .read(copy.source, from, &mut bytes[..wanted], false)
+                .and_then(|count| match &bytes[..count] {
+                    [] => Ok(0),
+                    bytes => self.write(copy.target, to, bytes, false, Durability::Later, writer),
+                });
+            match copied {
+                Ok(written) => done += written as u64,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+            if copied.is_ok_and(|written| written < wanted) {
                 break;
             }
         }

@@ -1,7 +1,7 @@
 //! An inode in memory: its decoded state under one lock, its pages, and cached facts.
 
 use layout::{BlockNr, InodeNr};
-use rt::atomic::AtomicU32;
+use rt::atomic::{AtomicU32, AtomicU64, Ordering};
 use rt::{Mutex, RwLock};
 
 use super::file_pages::FilePages;
@@ -25,6 +25,9 @@ pub(crate) struct Inode {
     pub(crate) window: Mutex<Window>,
     /// Result of the last look-up in the block map. // leaf
     pub(crate) map: Mutex<MapCache>,
+    /// The largest end of a write since the start of the last allocation that may grow the file;
+    /// changes under the exclusive inode lock.
+    pub(crate) written_end: AtomicU64,
     /// Number of pins: open files, and look-ups that have not been forgotten.
     pub(crate) pins: AtomicU32,
     /// Names of a linear directory in memory. // leaf
@@ -59,6 +62,11 @@ impl Inode {
         }
     }
 
+    /// Notes the end of a write, under the exclusive inode lock.
+    pub(crate) fn note_written(&self, end: u64) {
+        self.written_end.fetch_max(end, Ordering::Relaxed);
+    }
+
     /// Creates an inode that is not yet stored.
     pub(crate) fn new(nr: InodeNr, state: InodeState) -> Self {
         let kind = state.kind;
@@ -71,6 +79,7 @@ impl Inode {
             pages: FilePages::new(),
             window: Mutex::new(Window::default()),
             map: Mutex::new(MapCache::default()),
+            written_end: AtomicU64::new(0),
             pins: AtomicU32::new(0),
             names_index: Mutex::default(),
         }

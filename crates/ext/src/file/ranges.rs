@@ -25,8 +25,9 @@ use std::sync::Arc;
 
 use layout::FileBlock;
 use layout::inode_flags::InodeFlags;
+use rt::atomic::Ordering;
 
-use super::truncate::{finish_cut, grow};
+use super::truncate::{cut_to_written, finish_cut, grow};
 use super::{delayed, inline};
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -116,6 +117,30 @@ pub(crate) fn change_range(
         fill(core, inode, range, what)?;
     }
     sync_if_synchronous(core, inode)
+}
+
+/// Changes a range, which may lie beyond the end of the file. After an error the file has the size
+/// it had, or ends with what was written meanwhile.
+///
+/// The calls for one inode do not overlap, neither with each other nor with others that set its
+/// size.
+pub(crate) fn change_range_or_cut(
+    core: &Core,
+    inode: &Arc<Inode>,
+    range: ByteRange,
+    what: RangeChange,
+) -> Result<()> {
+    {
+        let state = inode.state.write();
+        inode.written_end.store(state.size, Ordering::Relaxed);
+    }
+    let changed = change_range(core, inode, range, what, false);
+    if changed.is_err()
+        && let Err(error) = cut_to_written(core, inode)
+    {
+        tracing::warn!(inode = %inode.nr, %error, "a failed allocation has left a larger file");
+    }
+    changed
 }
 
 /// Makes a file durable if its changes are to be so when a call returns.

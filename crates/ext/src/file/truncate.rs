@@ -15,6 +15,7 @@ use std::sync::Arc;
 use jbd2::Credits;
 use layout::FileBlock;
 use layout::inode_flags::InodeFlags;
+use rt::atomic::Ordering;
 
 use super::read::load;
 use super::{ahead, delayed, inline};
@@ -107,6 +108,18 @@ pub(super) fn finish_cut(core: &Core, inode: &Arc<Inode>, state: &mut InodeState
     }
     let size = state.size;
     shrink(core, inode, state, size)
+}
+
+/// Cuts a file to its size at the start of an allocation, or to what was written since.
+pub(super) fn cut_to_written(core: &Core, inode: &Arc<Inode>) -> Result<()> {
+    let mut state = inode.state.write();
+    let size = inode.written_end.load(Ordering::Relaxed);
+    if state.size <= size {
+        return Ok(());
+    }
+    ahead::settle(inode);
+    let _table = core.hold_table(inode.nr)?;
+    shrink(core, inode, &mut state, size)
 }
 
 /// Frees the blocks that were preallocated beyond the end.

@@ -20,6 +20,8 @@ use crate::writeback::memory;
 pub(crate) struct WriteOptions {
     /// True to write at the end, whatever the offset is.
     pub(crate) append: bool,
+    /// True if an append-only file is written at its end or beyond, or not at all.
+    pub(crate) bounded: bool,
     /// True for O_SYNC: durable with all metadata when the call returns.
     pub(crate) sync: bool,
     /// True for O_DSYNC: durable with all metadata needed to read it back.
@@ -77,12 +79,17 @@ fn write_locked(
     let mut state = inode.state.write();
     check_changeable(&state)?;
     let offset = if options.append { state.size } else { offset };
+    let is_append_only = state.flags.contains(InodeFlags::APPEND);
+    if options.bounded && is_append_only && offset < state.size {
+        return Err(Error::NotPermitted);
+    }
     let from = clip(core, &state, offset, from)?;
     ahead::settle(inode);
     let range = offset..offset + from.len() as u64;
     let is_synchronous = core.options.sync || state.flags.contains(InodeFlags::SYNC);
     if state.is_inline() {
         if inline::write(core, inode, &mut state, offset, from)? {
+            inode.note_written(range.end);
             return Ok((range, is_synchronous));
         }
         inline::move_out(core, inode, &mut state)?;
@@ -93,7 +100,9 @@ fn write_locked(
     } else {
         buffered(core, inode, &mut state, offset, from)?
     };
-    Ok((offset..offset + written as u64, is_synchronous))
+    let range = offset..offset + written as u64;
+    inode.note_written(range.end);
+    Ok((range, is_synchronous))
 }
 
 /// Returns the part of a write below the largest size.

@@ -136,7 +136,9 @@ impl Volume {
         rt::charge(rt::Cost::Syscall);
         self.core.check_writable()?;
         let inode = self.core.inode(nr)?;
-        check_changeable(&inode.state.read(), change)?;
+        // The times of what was written before the inode became immutable.
+        let is_late = change.are_times_of_writes() && self.is_open_for_writing(nr);
+        check_changeable(&inode.state.read(), change, is_late)?;
         check_folding(&inode.state.read(), change)?;
         if let Some(size) = change.size {
             crate::file::truncate(&self.core, &inode, size)?;
@@ -252,9 +254,11 @@ fn check_folding(state: &InodeState, change: &SetAttributes) -> Result<()> {
     }
 }
 
-fn check_changeable(state: &InodeState, change: &SetAttributes) -> Result<()> {
+fn check_changeable(state: &InodeState, change: &SetAttributes, is_late: bool) -> Result<()> {
     let clears = change.flags.is_some();
-    let frozen = if change.are_times_of_writes() || change.is_touch() {
+    let frozen = if is_late {
+        InodeFlags::empty()
+    } else if change.are_times_of_writes() || change.is_touch() {
         InodeFlags::IMMUTABLE
     } else {
         InodeFlags::IMMUTABLE | InodeFlags::APPEND

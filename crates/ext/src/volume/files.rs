@@ -73,10 +73,19 @@ impl OpenFlags {
 struct OpenFile {
     inode: Arc<Inode>,
     flags: OpenFlags,
+    /// True if the inode was append-only when it was opened.
+    only_appends: bool,
     /// Number of write errors of the file at the handle's last check.
     seen_errors: Mutex<u64>,
     /// The pattern of its reads. A leaf lock, held for memory work only.
     ahead: Mutex<ReadAhead>,
+}
+
+impl OpenFile {
+    /// True if the file may be written anywhere.
+    fn is_unbounded(&self) -> bool {
+        self.flags.write && !self.only_appends
+    }
 }
 
 /// All open files of a volume.
@@ -97,6 +106,8 @@ struct Table {
 struct Opens {
     all: u32,
     for_writing: u32,
+    /// Number of those for writing whose inode was not append-only.
+    unbounded: u32,
 }
 
 impl Table {
@@ -104,6 +115,7 @@ impl Table {
         let opens = self.opens.entry(file.inode.nr).or_default();
         opens.all += 1;
         opens.for_writing += u32::from(file.flags.write);
+        opens.unbounded += u32::from(file.is_unbounded());
         self.next += 1;
         self.files.insert(self.next, file);
         FileId(self.next)
@@ -116,6 +128,8 @@ impl Table {
         opens.all = opens.all.saturating_sub(1);
         let is_for_writing = u32::from(file.flags.write);
         opens.for_writing = opens.for_writing.saturating_sub(is_for_writing);
+        let is_unbounded = u32::from(file.is_unbounded());
+        opens.unbounded = opens.unbounded.saturating_sub(is_unbounded);
         let is_last = opens.all == 0;
         if is_last {
             self.opens.remove(&file.inode.nr);
@@ -137,12 +151,13 @@ impl Volume {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inode(nr)?;
         self.core.inodes.pin(&inode);
-        let opened = self.check_open(&inode, flags);
-        if let Err(error) = opened {
-            self.unpin(&inode)?;
-            return Err(error);
+        match self.check_open(&inode, flags) {
+            Ok(only_appends) => Ok(self.insert_open(inode, flags, only_appends)),
+            Err(error) => {
+                self.unpin(&inode)?;
+                Err(error)
+            }
         }
-        Ok(self.insert_open(inode, flags))
     }
 
     /// Returns true if an inode is open for writing.
@@ -159,7 +174,28 @@ impl Volume {
         self.opened(file).is_ok_and(|opened| opened.flags.write)
     }
 
-    fn check_open(&self, inode: &Arc<Inode>, flags: OpenFlags) -> Result<()> {
+    /// Returns true if a file is open for writing under this handle, and its inode was append-only
+    /// when it was opened.
+    pub fn only_appends(&self, file: FileId) -> bool {
+        self.opened(file)
+            .is_ok_and(|opened| opened.flags.write && opened.only_appends)
+    }
+
+    /// Returns true if a file is open for writing under this handle, and its inode was not
+    /// append-only when it was opened.
+    pub(super) fn is_unbounded(&self, file: FileId) -> bool {
+        self.opened(file).is_ok_and(|opened| opened.is_unbounded())
+    }
+
+    /// Returns true if an inode is open for writing and was not append-only when it was opened.
+    pub(super) fn has_unbounded(&self, nr: InodeNr) -> bool {
+        let table = self.open_files.table.lock();
+        let opens = table.opens.get(&nr);
+        opens.is_some_and(|opens| opens.unbounded > 0)
+    }
+
+    /// Checks that a file may be opened. Returns true if the inode is append-only.
+    fn check_open(&self, inode: &Arc<Inode>, flags: OpenFlags) -> Result<bool> {
         let (kind, inode_flags, size) = {
             let state = inode.state.read();
             state.check_exists()?;
@@ -187,14 +223,15 @@ impl Volume {
         if flags.truncate && kind == FileKind::Regular && size > 0 {
             file::truncate(&self.core, inode, 0)?;
         }
-        Ok(())
+        Ok(inode_flags.contains(InodeFlags::APPEND))
     }
 
-    fn insert_open(&self, inode: Arc<Inode>, flags: OpenFlags) -> FileId {
+    fn insert_open(&self, inode: Arc<Inode>, flags: OpenFlags, only_appends: bool) -> FileId {
         let seen_errors = Mutex::new(inode.pages.error_count());
         let file = Arc::new(OpenFile {
             inode,
             flags,
+            only_appends,
             seen_errors,
             ahead: Mutex::default(),
         });
@@ -316,6 +353,7 @@ impl Volume {
         self.core.check_writable()?;
         let options = WriteOptions {
             append: opened.flags.append,
+            bounded: false,
             sync: opened.flags.sync,
             data_sync: opened.flags.data_sync,
             direct: opened.flags.direct,

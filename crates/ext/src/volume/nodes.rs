@@ -11,7 +11,7 @@ use layout::InodeNr;
 use layout::inode_flags::InodeFlags;
 
 use super::attributes::describe;
-use super::{Attributes, Entry, Volume};
+use super::{Attributes, Entry, FileId, Volume};
 use crate::cache::inode::Inode;
 use crate::error::{Error, Result};
 use crate::file::{self, ByteRange, RangeChange, Sought, WriteOptions};
@@ -30,6 +30,24 @@ pub enum Durability {
     Data,
     /// Durable when the call returns, with all of the inode: O_SYNC.
     All,
+}
+
+/// The source of a write to a node, which may be immutable or append-only.
+///
+/// | source | immutable | append-only, before the end |
+/// |---|---|---|
+/// | an open file | refused | refused, unless the file was opened before the flag was set |
+/// | a cache | refused, unless a file is open for writing | the same, for any open file |
+/// | unknown | refused | taken |
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writer {
+    /// An open file.
+    File(FileId),
+    /// A cache above this crate, which all open files of a node share: it may hold what was written
+    /// before a flag was set. It is written back before the last of these files is closed.
+    Cache,
+    /// A caller that opens no files, or a cache of one.
+    Unknown,
 }
 
 impl Volume {
@@ -184,7 +202,7 @@ impl Volume {
     /// write.
     ///
     /// # Errors
-    /// - [`Error::NotPermitted`] if the inode is immutable.
+    /// - [`Error::NotPermitted`] if the inode is immutable or append-only: see [`Writer`].
     /// - Errors of [`Volume::write`].
     pub fn write_node(
         &self,
@@ -193,19 +211,36 @@ impl Volume {
         from: &[u8],
         is_direct: bool,
         durability: Durability,
+        writer: Writer,
     ) -> Result<usize> {
         rt::charge(rt::Cost::Syscall);
         let inode = self.core.inode(nr)?;
-        if inode.state.read().flags.contains(InodeFlags::IMMUTABLE) {
+        let flags = inode.state.read().flags;
+        if flags.contains(InodeFlags::IMMUTABLE) && !self.is_late(nr, writer) {
             return Err(Error::NotPermitted);
         }
         let options = WriteOptions {
             append: false,
+            bounded: flags.contains(InodeFlags::APPEND) && self.is_bounded(nr, writer),
             sync: durability == Durability::All,
             data_sync: durability == Durability::Data,
             direct: is_direct,
         };
         file::write(&self.core, &inode, offset, from, options)
+    }
+
+    /// True for a cache that may hold data written before the inode became immutable.
+    fn is_late(&self, nr: InodeNr, writer: Writer) -> bool {
+        writer == Writer::Cache && self.is_open_for_writing(nr)
+    }
+
+    /// True if all that a writer has to write was written while the inode was append-only.
+    fn is_bounded(&self, nr: InodeNr, writer: Writer) -> bool {
+        match writer {
+            Writer::File(file) => !self.is_unbounded(file),
+            Writer::Cache => !self.has_unbounded(nr),
+            Writer::Unknown => false,
+        }
     }
 
     /// Makes a file or directory durable: all of it, or the part needed to read its data back.
@@ -269,5 +304,25 @@ impl Volume {
         let end = offset.checked_add(length).ok_or(Error::FileTooLarge)?;
         let range = ByteRange { start: offset, end };
         file::change_range(&self.core, &inode, range, what, keeps_size)
+    }
+
+    /// Like [`Volume::change_range`], without keeping the size; after an error the file has the
+    /// size it had, or ends with what was written meanwhile. The blocks that were allocated within
+    /// it stay. The caller makes no other call meanwhile that sets the size.
+    ///
+    /// # Errors
+    /// Fails as [`Volume::change_range`].
+    pub fn change_range_or_cut(
+        &self,
+        nr: InodeNr,
+        offset: u64,
+        length: u64,
+        what: RangeChange,
+    ) -> Result<()> {
+        rt::charge(rt::Cost::Syscall);
+        let inode = self.core.inode(nr)?;
+        let end = offset.checked_add(length).ok_or(Error::FileTooLarge)?;
+        let range = ByteRange { start: offset, end };
+        file::change_range_or_cut(&self.core, &inode, range, what)
     }
 }

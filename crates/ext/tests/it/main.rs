@@ -27,6 +27,7 @@ mod fast_commits;
 mod faults;
 mod features;
 mod foreign_writes;
+mod frozen;
 mod full;
 mod history;
 mod holes;

@@ -12,6 +12,11 @@ const FSETID: u32 = 4;
 /// CAP_LINUX_IMMUTABLE: the caller may make files immutable or append-only.
 const LINUX_IMMUTABLE: u32 = 9;
 
+/// CAP_SYS_ADMIN: the caller sees trusted attributes.
+const SYS_ADMIN: u32 = 21;
+/// CAP_SYS_RESOURCE: the caller may switch data journaling of files.
+const SYS_RESOURCE: u32 = 24;
+
 /// The groups and capabilities of a caller, which waits for its answer meanwhile.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Caller {
@@ -50,6 +55,16 @@ impl Caller {
     /// True if the caller has CAP_LINUX_IMMUTABLE.
     pub(super) fn makes_immutable(&self) -> bool {
         self.has(LINUX_IMMUTABLE)
+    }
+
+    /// True if the caller has CAP_SYS_ADMIN.
+    pub(super) fn administers(&self) -> bool {
+        self.has(SYS_ADMIN)
+    }
+
+    /// True if the caller has CAP_SYS_RESOURCE.
+    pub(super) fn journals_data(&self) -> bool {
+        self.has(SYS_RESOURCE)
     }
 
     fn has(&self, right: u32) -> bool {

@@ -52,6 +52,10 @@ impl Adapter {
         let is_cached = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let is_direct = !is_cached && has(flags.0, OFlags::DIRECT);
         let durability = durability(write_flags, flags.0);
+        let writer = match is_cached {
+            true => self.fs.cache(),
+            false => self.fs.writer(reserve::decode(handle)),
+        };
         let write = || {
             let node = inode(node)?;
             if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
@@ -60,7 +64,10 @@ impl Adapter {
             let mut done = 0;
             loop {
                 let (at, rest) = (offset + done as u64, &data[done..]);
-                let written = self.fs.write(node, at, rest, is_direct, durability);
+                let written = self.fs.write(node, at, rest, is_direct, durability, writer);
+                if is_cached && matches!(written, Err(ext::Error::NotPermitted)) {
+                    self.stale.add_contents(node);
+                }
                 if is_cached && matches!(written, Err(ext::Error::NoSpace)) {
                     self.full.mark(node);
                     self.ask_again(node);

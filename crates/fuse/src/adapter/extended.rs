@@ -9,6 +9,7 @@ use ext::volume::SetMode;
 use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr, Request};
 
 use super::answers::answer;
+use super::caller::Caller;
 use super::{Adapter, inode};
 
 /// setxattr(2): the attribute must not exist.
@@ -16,6 +17,8 @@ const XATTR_CREATE: i32 = 1;
 /// setxattr(2): the attribute must exist.
 const XATTR_REPLACE: i32 = 2;
 
+/// Prefix of the names that only CAP_SYS_ADMIN shows.
+const TRUSTED: &[u8] = b"trusted.";
 /// Name of the access ACL.
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 
@@ -53,10 +56,22 @@ impl Adapter {
         answer_value(reply, found, room);
     }
 
-    pub(super) fn list_attributes(&self, node: INodeNo, room: u32, reply: ReplyXattr) {
+    /// Lists names: those of trusted attributes only for a caller with CAP_SYS_ADMIN.
+    pub(super) fn list_attributes(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        room: u32,
+        reply: ReplyXattr,
+    ) {
         let found = self.guard("listxattr", || {
+            let mut all = self.fs.list_attributes(inode(node)?)?;
+            let is_trusted = |name: &Vec<u8>| name.starts_with(TRUSTED);
+            if all.iter().any(is_trusted) && !Caller::of(request).administers() {
+                all.retain(|name| !is_trusted(name));
+            }
             let mut names = Vec::new();
-            for name in self.fs.list_attributes(inode(node)?)? {
+            for name in all {
                 names.extend(name);
                 names.push(0);
             }

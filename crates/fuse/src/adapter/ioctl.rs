@@ -118,20 +118,23 @@ fn set(
     Ok(Vec::new())
 }
 
-/// Checks that the caller may set flags: those of its own files, immutable and append-only only
-/// with a capability. The kernel checks this only for ioctl numbers that it knows. It does not for
-/// the 32-bit numbers from a 64-bit program, nor for any number before Linux 5.13.
+/// Checks that the caller may set flags: those of its own files, and some only with a capability.
+/// The kernel checks this only for ioctl numbers that it knows, and not for data journaling. It
+/// does not for the 32-bit numbers from a 64-bit program, nor for any number before Linux 5.13.
 fn check_rights(request: &Request, old: &Attributes, new: InodeFlags) -> Result<(), Errno> {
-    let changed = (old.flags ^ new).intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND);
-    if request.uid() == 0 || request.uid() == old.uid && !changed {
+    let changes = |flags| (old.flags ^ new).intersects(flags);
+    let is_frozen = changes(InodeFlags::IMMUTABLE | InodeFlags::APPEND);
+    let is_journaled = changes(InodeFlags::JOURNAL_DATA);
+    if request.uid() == 0 || request.uid() == old.uid && !is_frozen && !is_journaled {
         return Ok(());
     }
     let caller = Caller::of(request);
     let is_owner = request.uid() == old.uid || caller.owns_everything();
-    if is_owner && (!changed || caller.makes_immutable()) {
-        Ok(())
-    } else {
-        Err(Errno::EPERM)
+    let may_freeze = !is_frozen || caller.makes_immutable();
+    let may_journal = !is_journaled || caller.journals_data();
+    match is_owner && may_freeze && may_journal {
+        true => Ok(()),
+        false => Err(Errno::EPERM),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Operations on ranges of files: fallocate and copy_file_range.
 
-use fuser::{Errno, INodeNo, Request};
+use fuser::{Errno, FileHandle, INodeNo, Request};
 
 use super::flags::range_change;
-use super::{Adapter, inode};
+use super::{Adapter, inode, reserve};
 use crate::requests::Copy;
 
 /// Maximum size of a copy: the answer has 32 bits.
@@ -18,23 +18,23 @@ impl Adapter {
         length: u64,
         mode: i32,
     ) -> Result<(), Errno> {
-        self.guard_for(request, "fallocate", || {
+        let done = self.guard_for(request, "fallocate", || {
             let (what, keeps_size) = range_change(mode).ok_or(Errno::EOPNOTSUPP)?;
             let node = inode(node)?;
             self.contents_change(request, node)?;
             Ok(self
                 .fs
                 .change_range(node, offset, length, what, keeps_size)?)
-        })
+        });
+        self.changed_node(node, done)
     }
 
     /// Copies a range. Returns the number of bytes copied.
     pub(super) fn copy_range(
         &self,
         request: &Request,
-        source: INodeNo,
-        source_offset: u64,
-        target: INodeNo,
+        (source, source_offset): (INodeNo, u64),
+        (target, target_handle): (INodeNo, FileHandle),
         target_offset: u64,
         length: u64,
     ) -> Result<u64, Errno> {
@@ -43,6 +43,7 @@ impl Adapter {
                 source: inode(source)?,
                 source_offset,
                 target: inode(target)?,
+                target_handle: reserve::decode(target_handle),
                 target_offset,
                 length: length.min(COPY_BYTES_MAX),
             };

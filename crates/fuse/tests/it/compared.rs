@@ -51,6 +51,27 @@ if ($what eq "make") {
 }
 "#;
 
+/// Opens the file PATH, writes, sets FLAGS, and closes it.
+const WRITE: &str = r#"
+use Fcntl;
+sysopen(F, $ARGV[0], O_RDWR | O_CREAT) or die;
+syswrite(F, "x" x 15000) == 15000 or die "write: $!";
+my $flags = pack("l!", 0);
+ioctl(F, 0x80086601, $flags) or die "get: $!";
+$flags = pack("l!", unpack("i", $flags) | hex($ARGV[1]));
+ioctl(F, 0x40086602, $flags) or die "set: $!";
+print close(F) ? "closed\n" : "close: $!\n";
+"#;
+
+/// Opens the file PATH to append, tries not to, and writes to its start.
+const OVERWRITE: &str = r#"
+use Fcntl;
+sysopen(F, $ARGV[0], O_RDWR | O_APPEND) or die;
+fcntl(F, F_SETFL, 0) or die "fcntl: $!";
+sysseek(F, 0, 0) or die;
+defined(syswrite(F, "FORGED")) or die "write: $!";
+"#;
+
 /// A name, and a script for bash whose directory is the root of the mount.
 type Script = (&'static str, &'static str);
 
@@ -114,6 +135,36 @@ for flag in a i; do
     rm -rf d f e g
   done
 done
+"#,
+    ),
+    (
+        "flags set while a file is written",
+        r#"
+contents() { dd if=$1 iflag=direct bs=4096 status=none | cksum; }
+for flag in 0x10 0x20 0x30; do
+  perl -e "$WRITE" f $flag; contents f; stat -c %s f; chattr -ia f; rm f
+done
+head -c 9000 /dev/zero >f; chmod 666 f; chattr +a f
+as_user 65534 65534 - "perl -e '$OVERWRITE' f" >/dev/null; contents f
+as_user 65534 65534 - "xfs_io -a -c 'mmap -rw 0 9000' -c 'mwrite 0 6' -c 'msync -s 0 4096' f" >/dev/null; contents f
+as_user 65534 65534 - "fallocate -p -l 4096 f" >/dev/null; contents f
+as_user 65534 65534 - "truncate -s 1 f" >/dev/null; contents f
+as_user 65534 65534 - "echo end >>f"; contents f
+chattr -a f; as_user 65534 65534 - "perl -e '$OVERWRITE' f"; contents f
+"#,
+    ),
+    (
+        "flags and attributes of root",
+        r#"
+echo >f; chown 1000:1000 f
+as_user 1000 1000 - 'chattr +j f' >/dev/null; echo "+j: $?"
+for flag in a i d; do
+  as_user 1000 1000 - "chattr +$flag f" >/dev/null; echo "+$flag: $?"
+  chattr +$flag f; as_user 1000 1000 - "chattr -$flag f" >/dev/null; echo "-$flag: $?"; chattr -aid f
+done
+for name in user.a trusted.a trusted.b security.a; do setfattr -n $name -v x f; done
+as_user 1000 1000 - 'getfattr -m - f'
+getfattr -m - f
 "#,
     ),
     (
@@ -191,7 +242,7 @@ fn run(script: &str, directory: &Path, outside: &Path) -> String {
     let handle = outside.join("handle.pl");
     std::fs::write(&handle, HANDLE).unwrap();
     let text = format!(
-        "export HANDLE={} OUTSIDE={}\n{PRELUDE}\ncd {}\nexec 2>&1\n{script}",
+        "export HANDLE={} OUTSIDE={}\nWRITE='{WRITE}' OVERWRITE='{OVERWRITE}'\n{PRELUDE}\ncd {}\nexec 2>&1\n{script}",
         handle.display(),
         outside.display(),
         directory.display()
@@ -278,6 +329,17 @@ fn set_group_id_goes_with_a_list_of_somebody_outside_the_group() {
 fn append_only_files_can_be_touched() {
     // With lazy_open there is no request that could refuse an open.
     compare_with("append-only and immutable files", &[false]);
+}
+
+#[test]
+fn flags_do_not_lose_data_and_are_obeyed() {
+    // With lazy_open it is not known which files were open before.
+    compare_with("flags set while a file is written", &[false]);
+}
+
+#[test]
+fn flags_and_attributes_of_root_are_refused_and_hidden() {
+    compare("flags and attributes of root");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Extended attributes and access control lists, through the mount.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 
@@ -33,6 +34,42 @@ fn attributes_are_set_read_listed_and_taken_away() {
         let long = vec![1; 4096];
         let refused = setxattr(&file, "user.long", &long, XattrFlags::empty());
         assert_eq!(refused, Err(Errno::NOSPC));
+    });
+}
+
+#[test]
+fn only_root_sees_the_names_of_trusted_attributes() {
+    on_a_mount(|mounted| {
+        let file = mounted.at("f");
+        File::create(&file).unwrap();
+        for name in [
+            "user.colour",
+            "trusted.colour",
+            "trusted.shape",
+            "security.colour",
+        ] {
+            setxattr(&file, name, b"green", XattrFlags::CREATE).unwrap();
+        }
+        let names = |user: &str| {
+            let user = format!("--reuid={user}");
+            let words = [
+                &user,
+                "--regid=1000",
+                "--clear-groups",
+                "getfattr",
+                "-m",
+                "-",
+            ];
+            let words = words.into_iter().map(OsStr::new);
+            let words: Vec<_> = words.chain([file.as_os_str()]).collect();
+            let listed = tool::run_well("setpriv", &words);
+            let names = listed
+                .lines()
+                .filter(|line| !line.starts_with('#') && !line.is_empty());
+            names.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(names("1000"), ["security.colour", "user.colour"]);
+        assert_eq!(names("0").len(), 4);
     });
 }
 

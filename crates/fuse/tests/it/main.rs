@@ -13,6 +13,7 @@ mod compared;
 mod devices;
 mod extended;
 mod files;
+mod frozen;
 mod full;
 mod names;
 mod panics;

@@ -125,13 +125,17 @@ fn flags_are_set_by_the_owner_and_by_root() {
             format!("perl -e 'open(FILE, \"<\", $ARGV[0]) or die; {control} or exit 9' \"$1\"")
         };
         let refused = |flags| format!("{}; [ $? = 9 ]", set(flags));
-        let (no_dump, immutable) = (0x40, 0x10);
-        for flags in [no_dump, immutable] {
+        let (no_dump, immutable, journal) = (0x40, 0x10, 0x4000);
+        for flags in [no_dump, immutable, journal] {
             run(false, &refused(flags), &file);
         }
         fs::write(&file, "other contents").unwrap();
         std::os::unix::fs::chown(&file, Some(1000), None).unwrap();
         run(false, &refused(immutable), &file);
+        run(false, &refused(journal), &file);
+        run(true, &set(journal), &file);
+        run(false, &refused(no_dump), &file);
+        run(true, &set(0), &file);
         run(false, &set(no_dump), &file);
         run(true, &set(immutable), &file);
         run(false, &refused(0), &file);

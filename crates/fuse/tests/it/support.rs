@@ -147,3 +147,26 @@ pub(crate) fn on_a_mount(work: impl Fn(&Mounted)) {
         }
     }
 }
+
+/// Runs `work` on mounted images of all types, with open files, and then `check` on the same
+/// images, mounted again; they must be clean each time.
+#[track_caller]
+pub(crate) fn on_a_mount_and_later(work: impl Fn(&Mounted), check: impl Fn(&Mounted)) {
+    if !testkit::privilege::is_granted() {
+        return;
+    }
+    for (file_system, ..) in KINDS {
+        let place = Place::with(&mkfs::Options {
+            file_system,
+            ..mkfs::Options::default()
+        });
+        let mut settings = Settings::default();
+        settings.description.allow_other = true;
+        for part in [&work as &dyn Fn(&Mounted), &check] {
+            let mounted = place.mount(&settings);
+            part(&mounted);
+            mounted.end().unwrap();
+            place.check();
+        }
+    }
+}

@@ -107,6 +107,7 @@ fn write(bench: &Bench, pair: &mut Pair, random: &mut Random) {
         data_sync: random.below(30) == 0,
         direct: random.below(8) == 0,
         append: random.below(8) == 0 && size + length <= SIZE_MAX,
+        bounded: false,
     };
     let count = file::write(&bench.core, &pair.inode, offset, &bytes, options).unwrap();
     assert_eq!(count, bytes.len());

@@ -4,7 +4,7 @@
 
 use ext::options::DataMode;
 use ext::volume::{
-    Durability, InodeFlags, NewInode, OpenFlags, RangeChange, SetAttributes, SetMode,
+    Durability, InodeFlags, NewInode, OpenFlags, RangeChange, SetAttributes, SetMode, Writer,
 };
 use layout::InodeNr;
 use testkit::tool;
@@ -90,7 +90,10 @@ fn try_all_writes(volume: &Volume, nr: InodeNr) {
     };
     is_refused("open to truncate", open(truncate));
     let later = Durability::Later;
-    is_refused("write", volume.write_node(nr, 0, b"x", false, later));
+    is_refused(
+        "write",
+        volume.write_node(nr, 0, b"x", false, later, Writer::Unknown),
+    );
     let size = |size| SetAttributes {
         size: Some(size),
         ..SetAttributes::default()

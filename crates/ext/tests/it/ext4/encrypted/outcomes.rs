@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-use ext::volume::{FileKind, NewInode, OpenFlags, RangeChange, RenameMode};
+use ext::volume::{Durability, FileKind, NewInode, OpenFlags, RangeChange, RenameMode, Writer};
 
 use super::*;
 
@@ -245,7 +245,7 @@ fn contents_are_out_of_reach_by_number() {
     let refusals = [
         told(volume.read_node(file, 0, &mut [0; 10], false)),
         told(volume.read_node(file, 0, &mut [0; 1024], true)),
-        told(volume.write_node(file, 0, b"x", false, ext::volume::Durability::Later)),
+        told(volume.write_node(file, 0, b"x", false, Durability::Later, Writer::Unknown)),
         told(volume.seek_data(file, 0)),
         told(volume.change_range(file, 0, 10, RangeChange::Zero, false)),
         told(volume.change_range(file, 0, 10, RangeChange::PunchHole, true)),
