@@ -1,6 +1,8 @@
 //! Writes by number to inodes that are immutable or append-only, by the source of the write; and
 //! allocations that find no space.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use ext::volume::{
     Durability, FileId, InodeFlags, NewInode, OpenFlags, RangeChange, SetAttributes, Writer,
 };
@@ -118,4 +120,47 @@ fn an_allocation_that_fails_is_cut() {
         volume.close().expect("close");
         assert_fsck_clean(&image, &format!("{cell}"));
     }
+}
+
+/// A write during an allocation that fails stays, although it may lie beyond the size before.
+#[test]
+fn a_write_during_an_allocation_is_not_cut() {
+    const PART: usize = 1000;
+    const PARTS: usize = 400;
+    let cell = cell::all()[1];
+    let image = Image::by_mke2fs(cell, IMAGE_BYTES);
+    let volume = image.open(&cell);
+    let nr = volume
+        .create(InodeNr::ROOT, b"file", &NewInode::default())
+        .expect("create");
+    let is_over = AtomicBool::new(false);
+    let written = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut count = 0;
+            while count < PARTS && !is_over.load(Ordering::Relaxed) {
+                let (at, bytes) = (count * PART, [1 + (count % 250) as u8; PART]);
+                let later = Durability::Later;
+                match volume.write_node(nr, at as u64, &bytes, false, later, Writer::Unknown) {
+                    Ok(PART) => count += 1,
+                    Ok(_) | Err(Error::NoSpace) => std::thread::yield_now(),
+                    Err(error) => panic!("write: {error}"),
+                }
+            }
+            count
+        });
+        for _ in 0..10 {
+            let changed = volume.change_range_or_cut(nr, 0, 2 * IMAGE_BYTES, RangeChange::Allocate);
+            assert!(matches!(changed, Err(Error::NoSpace)), "{changed:?}");
+        }
+        is_over.store(true, Ordering::Relaxed);
+        writer.join().expect("writer")
+    });
+    assert!(written > 0, "nothing is written");
+    let found = volume.read_file("/file").expect("read");
+    assert!(found.len() >= written * PART, "{} bytes", found.len());
+    for (count, part) in found.chunks(PART).take(written).enumerate() {
+        assert!(part.iter().all(|byte| *byte == 1 + (count % 250) as u8));
+    }
+    volume.close().expect("close");
+    assert_fsck_clean(&image, "a write during an allocation");
 }

@@ -111,15 +111,15 @@ fn append_only_files_are_not_overwritten() {
             words.extend(["-c", "mwrite -S 0x66 0 6", "-c", "msync -s 0 4096"]);
             words.push(path.to_str().unwrap());
             tool::run("setpriv", &words);
-            let mut direct = OpenOptions::new();
-            let direct = direct.append(true);
-            let direct = direct.custom_flags(OFlags::DSYNC.bits().cast_signed());
-            direct.open(&path).unwrap().write_all(b"end").unwrap();
             // The kernel drops its copy of the changed page a moment later.
             let is_intact = || fs::read(&path).unwrap()[..5_000] == [b'a'; 5_000];
             let mut moments =
                 (0..200).map(|_| std::thread::sleep(std::time::Duration::from_millis(10)));
             assert!(moments.any(|()| is_intact()));
+            let mut direct = OpenOptions::new();
+            let direct = direct.append(true);
+            let direct = direct.custom_flags(OFlags::DSYNC.bits().cast_signed());
+            direct.open(&path).unwrap().write_all(b"end").unwrap();
             let source = mounted.at("source");
             fs::write(&source, b"FORGED").unwrap();
             let hole =
