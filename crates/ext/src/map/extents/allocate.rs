@@ -427,8 +427,8 @@ fn write_into(
     };
     let (change, nodes) = match nodes {
         Err(Error::NoSpace) => {
-            // A block of a cluster that stayed may have been journaled data before, in the log or on
-            // its way home: zeroes written past the log would not last.
+            // A block of a cluster that stayed may have been journaled data before, in the log or
+            // on its way home: zeroes written past the log would not last.
             if core.geometry().cluster_log > 0 && state.has_buffered_blocks(core) {
                 return Err(Error::NoSpace);
             }
