@@ -109,7 +109,11 @@ fn bytes_behind_the_end_are_not_given_away() {
 
 /// An image with files whose nodes lie in other groups than their data: they have exchanged it.
 fn far_nodes() -> Image {
-    let image = image(1024, 12 * MIB, "-g 1024 -O ^flex_bg,^resize_inode -J size=1 -N 256");
+    let image = image(
+        1024,
+        12 * MIB,
+        "-g 1024 -O ^flex_bg,^resize_inode -J size=1 -N 256",
+    );
     let memory = in_memory(&image);
     let volume = opened(&memory);
     let mut files = Vec::new();
