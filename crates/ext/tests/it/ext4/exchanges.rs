@@ -147,8 +147,10 @@ fn truncate(volume: &Volume, nr: InodeNr, size: u64) -> Result<()> {
     volume.set_attributes(nr, &changes).map(drop)
 }
 
+type Change = fn(&Volume) -> Result<()>;
+
 /// Changes that free nodes of extent trees.
-const CHANGES: [(&str, fn(&Volume) -> Result<()>); 7] = [
+const CHANGES: [(&str, Change); 7] = [
     ("unlink", |volume| volume.remove_file("/x/f")),
     ("truncate", |volume| {
         let nr = volume.resolve("/x/f", true)?;
