@@ -19,7 +19,7 @@ pub struct Message {
 }
 
 /// Lines that continue a message, ask a question or report progress.
-const ASIDES: [&str; 78] = [
+const ASIDES: [&str; 79] = [
     "Pass ",
     "e2fsck 1.",
     "Fix?",
@@ -98,6 +98,7 @@ const ASIDES: [&str; 78] = [
     "Signal (",
     "e2fsck(",
     "/lib/x86_64",
+    "ext2fs_write_inode: Attempt",
 ];
 
 /// Texts within lines that are no problems, or whose next line says more.
