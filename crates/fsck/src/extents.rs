@@ -9,7 +9,7 @@
 
 use layout::checksum::metadata;
 use layout::extent::{self as disk, Extent, Header, Index};
-use layout::inode::{Inode, MAP_WORDS};
+use layout::inode::{Inode, InodeFlags, MAP_WORDS};
 use layout::mode::FileType;
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, IntoBytes};
@@ -31,6 +31,8 @@ pub(crate) struct Tree {
     /// Number of blocks that the size of the file covers.
     end: u64,
     is_directory: bool,
+    /// True if the hashes of a file with verity lie behind its end.
+    has_hashes: bool,
     generation: u32,
 }
 
@@ -89,6 +91,7 @@ impl Tree {
             words: inode.map_words,
             end: size.div_ceil(block_bytes),
             is_directory: FileType::from_mode(inode.mode.get()) == FileType::Directory,
+            has_hashes: inode.flags().contains(InodeFlags::VERITY),
             generation: inode.generation.get(),
         }
     }
@@ -446,15 +449,16 @@ impl Walk<'_> {
     /// Returns the fault of an extent.
     fn judge(&self, state: &State<'_>, run: &Run, scope: Scope) -> Option<ProblemKind> {
         let end = run.file_block + run.count;
-        // Unwritten blocks may lie behind the end of the file.
-        let is_preallocated = run.is_unwritten && end > self.tree.end;
+        // Unwritten blocks and hashes may lie behind the end of the file.
+        let may_follow = run.is_unwritten || self.tree.has_hashes;
+        let is_behind_end = may_follow && end > self.tree.end;
         let is_beyond = scope.bound.is_some_and(|bound| end > bound + 1);
         let directory_end = directory_end(state);
         if run.start == 0 || !state.geometry.contains(run.start) {
             Some(ProblemKind::ExtentStart)
         } else if run.file_block < scope.start {
             Some(ProblemKind::ExtentOrder)
-        } else if is_beyond && !is_preallocated {
+        } else if is_beyond && !is_behind_end {
             Some(ProblemKind::ExtentOutsideNode)
         } else if run.count == 0 {
             Some(ProblemKind::ExtentLength)

@@ -7,7 +7,7 @@
 mod log;
 
 use layout::checksum;
-use layout::feature::{Compatible, Incompatible};
+use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible};
 use layout::inode::{Inode, InodeFlags, MAP_WORDS};
 use layout::journal::{
     ChecksumType, JournalIncompatible, JournalSuperblock, SUPERBLOCK_SIZE, USERS_MAX,
@@ -179,6 +179,11 @@ fn external<'a>(
     if raw.uuid != uuid {
         state.problem(ProblemKind::JournalUuidWrong, whole());
         return Ok(None);
+    }
+    let read_only = raw.features().read_only_compatible;
+    let has_checksum = read_only.contains(ReadOnlyCompatible::METADATA_CSUM);
+    if has_checksum && raw.checksum.get() != checksum::superblock(&raw) {
+        state.problem(ProblemKind::JournalDeviceChecksum, whole());
     }
     image.set_block_bytes(block_bytes);
     let count = raw

@@ -50,6 +50,12 @@ impl ProblemKind {
     pub const fn number(self) -> u16 {
         self as u16
     }
+
+    /// Returns the kind with a name in code.
+    pub fn named(name: &str) -> Option<Self> {
+        let found = Self::ALL.iter().find(|kind| kind.name() == name);
+        found.copied()
+    }
 }
 
 problem_kinds! {
@@ -185,7 +191,8 @@ problem_kinds! {
     523 EncryptedNameTooShort Error "entry of an encrypted directory has a name that is too short"
     524 EntryOfPlainInode Error "entry of an encrypted directory leads to an inode that is not encrypted"
     525 EntryOfOtherPolicy Error "entry of an encrypted directory leads to an inode with another policy"
-    526 DotNotTerminated Error "name \".\" or \"..\" is not followed by a zero byte"
+    526 DotNotTerminated Error "name of entry \".\" or \"..\" is not followed by a zero byte"
+    527 NameNotUtf8 Error "name in a directory that ignores case is not UTF-8"
 
     601 HtreeRoot Error "root of the hash tree cannot be right"
     602 HtreeHashVersion Error "hash tree has an unknown hash"
@@ -256,4 +263,5 @@ problem_kinds! {
     929 OrphansPresentWithoutFile Error "orphans are marked as present, but the feature orphan_file is not set"
     930 OrphansPresentWithoutSlots Note "orphans are marked as present, but no slot of the orphan file is in use"
     931 OrphanTwice Error "inode is an orphan twice"
+    932 JournalDeviceChecksum Error "checksum of the journal device's superblock is wrong"
 }

@@ -10,6 +10,7 @@
 //! | a test that needs root fails without it, unless `JEXT_TEST_UNPRIVILEGED=1` | [`privilege`] |
 //! | an attached device is detached, and gone before the test continues | [`Loop`] |
 //! | two images are equal except for named fields | [`same`] |
+//! | a message of e2fsck means the same kinds of problems everywhere | [`e2fsck`] |
 //! | a tree has one description for all its readers | [`tree`] |
 //! | a mount is unmounted, also if the test fails | [`Mount`] |
 //! | a device misbehaves in the way that a test wants | [`UnreliableDevice`] |
@@ -20,6 +21,7 @@
     reason = "tests of the real world: environment, processes, waiting"
 )]
 
+pub mod e2fsck;
 mod loop_device;
 mod mount;
 pub mod privilege;

@@ -1,6 +1,6 @@
 //! Commands for the developers of jext: comparisons with other programs, whose figures are in
-//! `docs/performance.md` and `docs/workloads.md`, and the mutant hunts of `docs/mutants.md`. They
-//! are not shipped.
+//! `docs/performance.md` and `docs/workloads.md`, the mutant hunts of `docs/mutants.md`, and the
+//! checkers on e2fsprogs' images. They are not shipped.
 //!
 //! ```text
 //! cargo xtask compare-kernel           # an alias in .cargo/config.toml, with a release build
@@ -19,6 +19,7 @@ mod compare_kernel;
 mod compare_programs;
 mod compare_sync;
 mod compared_type;
+mod e2fsprogs_images;
 mod machine;
 mod memory;
 mod mutants;
@@ -54,6 +55,9 @@ enum Command {
     /// Compare files that are created and synced on this engine and on the kernel's ext4; needs
     /// root.
     CompareSync(compare_sync::Arguments),
+    /// Compare jext fsck with e2fsck -fn on the images of e2fsprogs' tests, and give them to the
+    /// tools.
+    E2fsprogsImages(e2fsprogs_images::Arguments),
     /// Measure the memory of copying a large file into an image and out of it.
     Memory(memory::Arguments),
     /// Break rules of the engine, one at a time, and count the states until the explorer notices.
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         Command::CompareKernel(arguments) => compare_kernel::run(&arguments),
         Command::ComparePrograms(arguments) => compare_programs::run(&arguments),
         Command::CompareSync(arguments) => compare_sync::run(&arguments),
+        Command::E2fsprogsImages(arguments) => e2fsprogs_images::run(&arguments),
         Command::Memory(arguments) => memory::run(&arguments),
         Command::Mutants(arguments) => mutants::run(&arguments),
     };

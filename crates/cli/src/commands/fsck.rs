@@ -77,9 +77,14 @@ struct Checked {
 }
 
 impl Checked {
-    /// Returns true if nothing is left to mend. A journal that cannot be replayed is left.
+    /// Returns true if nothing is left to mend. A journal that cannot be replayed, or only in part,
+    /// is left.
     fn is_clean(&self) -> bool {
-        let is_left = matches!(self.journal, JournalState::Left(_));
+        let is_left = match &self.journal {
+            JournalState::Settled => false,
+            JournalState::Replayed(report) => report.lost.is_some(),
+            JournalState::Left(_) => true,
+        };
         self.report.is_clean() && !is_left
     }
 }

@@ -15,6 +15,8 @@ use crate::problem::Location;
 use crate::reserved_inodes::ROOT;
 use crate::state::State;
 
+/// Bit of `s_encoding_flags`: names of directories that ignore case are in the character set.
+const ENCODING_STRICT: u16 = 1;
 /// Maximum record length of `.`: twice the minimum.
 const DOT_RECORD_MAX: usize = 24;
 
@@ -59,8 +61,8 @@ pub(super) fn check(
     if entry.inode == 0 {
         return false;
     }
-    let (kind, is_possible) = judge(state, entry, position);
-    if let Some(kind) = kind {
+    let (kinds, is_possible) = judge(state, entry, position);
+    for kind in kinds.into_iter().flatten() {
         let inode = entry.inode.into();
         state.report.add_found(kind, block.place_of(entry), inode);
     }
@@ -91,6 +93,14 @@ fn check_name(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>, posit
     };
     if let Some(kind) = kind {
         state.problem(kind, block.place_of(entry));
+    }
+    let is_strict = state.raw.encoding_flags.get() & ENCODING_STRICT != 0;
+    let directory = &state.directories[block.directory];
+    if is_strict && directory.is_folded && !directory.is_encrypted {
+        // Code points that the version of Unicode does not have are not known here.
+        if core::str::from_utf8(entry.name).is_err() {
+            state.problem(ProblemKind::NameNotUtf8, block.place_of(entry));
+        }
     }
 }
 
@@ -131,20 +141,21 @@ fn check_group(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
     }
 }
 
-/// Returns the fault of the inode that an entry refers to, and true if the reference counts.
-fn judge(state: &State<'_>, entry: &Entry<'_>, position: u32) -> (Option<ProblemKind>, bool) {
+/// Returns the faults of the inode that an entry refers to and of the entry, and true if the
+/// reference counts.
+fn judge(state: &State<'_>, entry: &Entry<'_>, position: u32) -> ([Option<ProblemKind>; 2], bool) {
     let is_reserved = entry.inode < state.geometry.first_inode && entry.inode != ROOT;
     let is_own =
         entry.inode == state.raw.orphan_file_inode.get() || state.is_quota_file(entry.inode);
     if is_reserved || is_own || !state.geometry.has_inode(entry.inode) {
-        return (Some(ProblemKind::EntryInodeOutOfRange), false);
+        return ([Some(ProblemKind::EntryInodeOutOfRange), None], false);
     }
     let inode = state.inodes[entry.inode];
-    let kind = if !inode.is_used() {
-        Some(ProblemKind::EntryOfFreeInode)
-    } else if inode.usage == Usage::Lost {
-        Some(ProblemKind::EntryOfLostInode)
-    } else if position <= 1 {
+    if inode.usage == Usage::Lost {
+        return ([Some(ProblemKind::EntryOfLostInode), None], true);
+    }
+    let is_free = !inode.is_used();
+    let of_entry = if position <= 1 {
         None
     } else if entry.name == b"." || entry.name == b".." {
         Some(ProblemKind::SecondDot)
@@ -155,7 +166,8 @@ fn judge(state: &State<'_>, entry: &Entry<'_>, position: u32) -> (Option<Problem
     } else {
         None
     };
-    (kind, true)
+    let of_inode = is_free.then_some(ProblemKind::EntryOfFreeInode);
+    ([of_inode, of_entry], true)
 }
 
 fn check_dot(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
@@ -189,7 +201,7 @@ fn check_dotdot(state: &mut State<'_>, block: &Block<'_>, entry: &Entry<'_>) {
     }
 }
 
-/// True if a zero byte follows the name.
+/// True if a zero byte follows the name of `.` or `..`: Linux compares these names as strings.
 fn is_terminated(block: &Block<'_>, entry: &Entry<'_>) -> bool {
     let end = entry.offset + HEADER_SIZE + entry.name.len();
     block.bytes.get(end).is_none_or(|byte| *byte == 0)

@@ -137,12 +137,12 @@ fn check_type(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) -> Re
             return Ok(false);
         }
         _ => {
+            if raw.flags().contains(InodeFlags::INLINE_DATA) {
+                state.problem(ProblemKind::SpecialFileInline, place());
+            }
             if !is_special_good(raw) {
                 state.problem(ProblemKind::SpecialFileInvalid, place());
                 return Ok(false);
-            }
-            if raw.flags().contains(InodeFlags::INLINE_DATA) {
-                state.problem(ProblemKind::SpecialFileInline, place());
             }
             let size = whole_size(raw);
             if size != 0 {

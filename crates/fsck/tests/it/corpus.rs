@@ -6,19 +6,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fsck::{Options, ProblemKind, Severity};
 use tempfile::TempDir;
+use testkit::e2fsck::{self, ERROR, GAVE_UP, Message};
 
-use crate::messages::{self, Message};
 use crate::recipe::{self, Recipe};
 use crate::{maker, tools};
 
 /// Number of recipes run at the same time: most of the time other programs run.
 const THREADS: usize = 4;
-/// Bit of e2fsck's exit status for an aborted check.
-const GAVE_UP: i32 = 8;
-/// Bit of e2fsck's exit status for remaining problems.
-const LEFT: i32 = 4;
-/// Kind of a file system that cannot be checked.
-const ERROR: &str = "error";
 /// Minimum number of recipes in the corpus.
 const RECIPES_MIN: usize = 850;
 /// Minimum number of distinct pairs of a kind of problem and a damaged field of ext4.
@@ -32,9 +26,7 @@ fn options() -> Options {
 }
 
 fn is_note(kind: &str) -> bool {
-    let kinds = ProblemKind::ALL.iter();
-    let found = kinds.into_iter().find(|known| known.name() == kind);
-    found.is_some_and(|known| known.severity() == Severity::Note)
+    ProblemKind::named(kind).is_some_and(|known| known.severity() == Severity::Note)
 }
 
 fn ours(image: &[u8]) -> BTreeSet<String> {
@@ -42,13 +34,6 @@ fn ours(image: &[u8]) -> BTreeSet<String> {
         Ok(report) => report.kinds().iter().map(|k| k.name().to_owned()).collect(),
         Err(_) => BTreeSet::from([ERROR.to_owned()]),
     }
-}
-
-/// True if e2fsck is content: its status is 0, and it names no problem that is an error. What it
-/// finds before the first pass does not change its status.
-fn is_content(status: i32, said: &[&Message]) -> bool {
-    let mut named = said.iter().map(|message| &message.kinds);
-    status & (LEFT | GAVE_UP) == 0 && !named.any(|kinds| kinds.iter().all(|kind| !is_note(kind)))
 }
 
 /// Returns the differences from a recipe, if any.
@@ -65,28 +50,19 @@ fn disagreements(
     }
     let is_clean = kinds.iter().all(|kind| is_note(kind));
     let has_gone_beyond = !recipe.beyond.is_empty();
-    if is_clean != is_content(status, said) && !has_gone_beyond {
+    if is_clean != e2fsck::is_content(status, said, is_note) && !has_gone_beyond {
         found.push(format!("clean: we say {is_clean}, e2fsck {status}"));
     }
-    let has_given_up = status & GAVE_UP != 0;
-    if has_given_up && kinds.contains(ERROR) {
-        return found;
-    }
-    for message in said {
-        let is_ours = message.kinds.iter().any(|kind| kinds.contains(*kind));
-        let is_excepted = message
-            .kinds
-            .iter()
-            .any(|kind| recipe.missing.iter().any(|missing| missing == kind));
-        if !is_ours && !is_excepted {
-            let Message { text, kinds } = message;
+    let (missing, beyond) = e2fsck::differences(kinds, status, said, is_note);
+    for Message { text, kinds } in missing {
+        let is_excepted = |kind: &&str| recipe.missing.iter().any(|missing| missing == kind);
+        if !kinds.iter().any(is_excepted) {
             found.push(format!("only e2fsck: {text} {kinds:?}"));
         }
     }
-    for kind in kinds.iter().filter(|kind| !is_note(kind)) {
-        let is_said = said.iter().any(|m| m.kinds.contains(&kind.as_str()));
+    for kind in beyond {
         // An aborted check does not reach the remaining problems.
-        if !is_said && !has_given_up && !recipe.beyond.contains(kind) {
+        if status & GAVE_UP == 0 && !recipe.beyond.iter().any(|beyond| beyond == kind) {
             found.push(format!("only we: {kind}"));
         }
     }
@@ -99,11 +75,11 @@ fn check(bases: &BTreeMap<String, Vec<u8>>, table: &[Message], recipe: &Recipe) 
     maker::make(bases, recipe, &path);
     let kinds = ours(&std::fs::read(&path).unwrap());
     let (status, output) = tools::e2fsck(&path);
-    let said = messages::said(table, &output);
+    let said = e2fsck::said(table, &output);
     let mut found = disagreements(recipe, &kinds, status, &said);
     let name = path.to_str().unwrap();
     if status & GAVE_UP == 0 {
-        let unknown = messages::unknown(table, &output, name);
+        let unknown = e2fsck::unknown(table, &output, name);
         found.extend(
             unknown
                 .iter()
@@ -149,7 +125,7 @@ fn we_agree_with_e2fsck_on_every_recipe() {
         std::fs::write(&path, image).unwrap();
         assert_eq!(tools::e2fsck(&path).0, 0, "base {name}");
     }
-    let (recipes, table) = (recipe::recipes(), messages::messages());
+    let (recipes, table) = (recipe::recipes(), e2fsck::messages());
     assert!(recipes.len() >= RECIPES_MIN, "{} recipes", recipes.len());
     let mut failures: Vec<String> = in_parallel(&recipes, |recipe| check(&bases, &table, recipe))
         .into_iter()
@@ -184,16 +160,18 @@ fn the_recipes_of_ext4_have_many_pairs_of_kind_and_field() {
 
 #[test]
 fn kinds_of_the_corpus_are_kinds() {
-    let known: BTreeSet<&str> = ProblemKind::ALL.iter().map(|kind| kind.name()).collect();
     let of_recipes = recipe::recipes().into_iter().flat_map(|recipe| {
         let mut kinds = recipe.kinds;
         kinds.extend(recipe.missing);
         kinds.extend(recipe.beyond);
         kinds
     });
-    let of_messages = messages::messages();
+    let of_messages = e2fsck::messages();
     let of_messages = of_messages.iter().flat_map(|m| m.kinds.iter().copied());
     for kind in of_recipes.chain(of_messages.map(str::to_owned)) {
-        assert!(kind == ERROR || known.contains(kind.as_str()), "{kind}");
+        assert!(
+            kind == ERROR || ProblemKind::named(&kind).is_some(),
+            "{kind}"
+        );
     }
 }

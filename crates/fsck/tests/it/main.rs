@@ -12,7 +12,6 @@ mod clean;
 mod clean_ext4;
 mod corpus;
 mod maker;
-mod messages;
 mod place;
 mod recipe;
 mod table;
