@@ -42,7 +42,7 @@ const INODE_COUNT_EXT4: u32 = 128;
 const GROUP_BLOCKS: u32 = 256;
 /// Number of blocks in a cluster, where clusters are larger than blocks; as many times larger are
 /// groups, and volumes by as many groups of the others.
-const CLUSTER_BLOCKS: u32 = 4;
+pub(crate) const CLUSTER_BLOCKS: u32 = 4;
 /// Number of blocks of a volume with an external journal.
 const VOLUME_BLOCKS: u32 = 512;
 /// Number of blocks of a volume with an internal journal, of which the shortest takes at most half.

@@ -74,11 +74,16 @@ fn from_environment(name: &str, default: u64) -> u64 {
     text.map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// Returns the mount points of this process.
-fn mounts() -> Vec<String> {
+/// Returns the mount points of this process, without those of other tests.
+fn mounts(own: &Path) -> Vec<String> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let point = |line: &str| line.split(' ').nth(4).unwrap_or_default().to_owned();
-    table.lines().map(point).collect()
+    let is_foreign = |point: &String| {
+        let point = Path::new(point);
+        point.starts_with(std::env::temp_dir()) && !point.starts_with(own)
+    };
+    let points = table.lines().map(point);
+    points.filter(|point| !is_foreign(point)).collect()
 }
 
 /// The deeds of the guests.
@@ -132,7 +137,7 @@ fn guests_that_act_at_random_leave_the_host_as_it_is() {
     watched.push(canary.as_path());
     let before = tree(&watched, DEPTH);
     let program_before = fs::read(&binary).unwrap();
-    let mounts_before = mounts();
+    let mounts_before = mounts(folder.path());
     let mut numbers = SplitMix::new(SEED);
     let mut tally = Tally::default();
     let start = Instant::now();
@@ -166,7 +171,7 @@ fn guests_that_act_at_random_leave_the_host_as_it_is() {
     );
     assert!(fs::read(&binary).unwrap() == program_before);
     assert_eq!(fs::read(&canary).unwrap(), b"alive");
-    assert_eq!(mounts(), mounts_before);
+    assert_eq!(mounts(folder.path()), mounts_before);
     let Tally {
         guests,
         writes,
@@ -213,7 +218,7 @@ fn a_program_that_is_killed_leaves_neither_process_nor_file() {
     let places = ["/mnt", "/media", "/srv", "/run", "/dev/shm"].map(Path::new);
     let listed = |path: &Path| tree(&[path], 1).into_keys().collect::<Vec<_>>();
     let before = places.map(listed);
-    let mounts_before = mounts();
+    let mounts_before = mounts(folder.path());
     let mut caged = 0;
     for number in 0..count {
         let mut child = Command::new(program())
@@ -243,7 +248,7 @@ fn a_program_that_is_killed_leaves_neither_process_nor_file() {
     assert_eq!(places.map(listed), before);
     let left: Vec<_> = fs::read_dir(&temporary).unwrap().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
-    assert_eq!(mounts(), mounts_before);
+    assert_eq!(mounts(folder.path()), mounts_before);
     println!(
         "torture: {count} kills of jext, {caged} with a guest: no process, file or mount is left"
     );

@@ -7,7 +7,9 @@
 use layout::device::DeviceNumber;
 use rt::split_mix::SplitMix;
 
+use crate::disks::CLUSTER_BLOCKS;
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
+use crate::mode::Structures;
 use crate::model::{Change, Kind, Tree};
 use crate::op::{How, Op, Path, Special};
 use crate::setting::{Cell, LANES_MAX, Schedule, Setting};
@@ -79,13 +81,19 @@ pub(super) fn move_blocks(cell: Cell, seed: u64, lanes: &mut [Vec<Op>]) {
     if !cell.structures.is_ext4() {
         return;
     }
+    // Blocks keep their places within clusters.
+    let unit = BLOCK_SECTORS as u32
+        * match cell.structures {
+            Structures::Clustered => CLUSTER_BLOCKS,
+            _ => 1,
+        };
     let mut random = SplitMix::new(seed ^ MOVES_SEED);
     for (lane, ops) in lanes.iter_mut().enumerate() {
         let mut tree = Tree::new(MADE_AT);
         let mut kept = Vec::with_capacity(ops.len());
         for op in ops.drain(..) {
             let change = Change::of(lane, kept.len());
-            let moved = moved(&op, &mut random);
+            let moved = moved(&op, unit, &mut random);
             let moved = moved.and_then(|moved| Some((tree.after(&moved, change)?, moved)));
             let done = moved.or_else(|| Some((tree.after(&op, change)?, op)));
             if let Some((next, op)) = done {
@@ -97,18 +105,18 @@ pub(super) fn move_blocks(cell: Cell, seed: u64, lanes: &mut [Vec<Op>]) {
     }
 }
 
-/// Returns a move of blocks in the place of another change of a range.
-fn moved(op: &Op, random: &mut SplitMix) -> Option<Op> {
+/// Returns a move of blocks in the place of another change of a range: of whole units of sectors.
+fn moved(op: &Op, unit: u32, random: &mut SplitMix) -> Option<Op> {
     let (Op::Allocate(path, from, count)
     | Op::Punch(path, from, count)
     | Op::Zero(path, from, count)) = op
     else {
         return None;
     };
-    let block = BLOCK_SECTORS as u32;
+    let count_max = unit.max(4 * BLOCK_SECTORS as u32);
     let (from, count) = (
-        from - from % block,
-        count.next_multiple_of(block).min(4 * block),
+        from - from % unit,
+        count.next_multiple_of(unit).min(count_max),
     );
     match random.below(4) {
         0 => Some(Op::Collapse(path.clone(), from, count)),

@@ -27,7 +27,7 @@ const VOLUME_BYTES: u64 = 8 << 20;
 /// Size of the volumes with blocks of 4 KiB, whose journals are longer.
 const LARGE_VOLUME_BYTES: u64 = 24 << 20;
 /// Number of cuts in each run. `JEXT_TEST_CUTS` overrides it.
-const CUTS: usize = 36;
+const CUTS: usize = 24;
 /// Interval of recovered images that `e2fsck` checks, too.
 const FSCK_ONE_IN: usize = 6;
 

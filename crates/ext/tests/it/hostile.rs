@@ -17,7 +17,7 @@ use testkit::Random;
 use crate::rig::{Place, Rig};
 
 /// Number of worlds in each default test. `JEXT_TEST_WORLDS` overrides it.
-const WORLDS: u64 = 60;
+const WORLDS: u64 = 30;
 const TASKS: u64 = 4;
 const OPERATIONS: u32 = 40;
 const VOLUME_BYTES: u64 = 12 << 20;

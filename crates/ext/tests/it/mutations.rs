@@ -19,7 +19,7 @@ use crate::rig::{Place, Rig, device, quiet};
 use testkit::Random;
 
 /// Number of randomly damaged images in the default tests. `JEXT_TEST_DAMAGED` overrides it.
-const DAMAGED: u64 = 400;
+const DAMAGED: u64 = 200;
 /// Largest number of damaged words in one image.
 const WORDS_MAX: u64 = 8;
 /// Number of entries visited in a damaged tree, which may have cycles.
@@ -364,7 +364,7 @@ fn damaged_block_bitmaps_are_survived() {
 }
 
 /// Number of schedules in which a block changes its kind.
-const WORLDS: u64 = 200;
+const WORLDS: u64 = 100;
 
 /// On a volume without a journal a changed block of a directory, which is marked free, becomes one
 /// of attributes while another thread writes all metadata, and the directory is changed again.

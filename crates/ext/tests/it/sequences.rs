@@ -13,7 +13,7 @@ use crate::tree::assert_same;
 /// Number of operations in a sequence, if their number is asked for.
 const OPERATIONS: u32 = 500;
 /// The same in the default tests, which have many cells.
-const OPERATIONS_DEFAULT: u32 = 150;
+const OPERATIONS_DEFAULT: u32 = 120;
 /// Number of sequences in each cell, in the default tests. `JEXT_TEST_SEQUENCES` overrides it.
 const SEQUENCES: u64 = 1;
 /// Average number of operations between remounts.

@@ -84,8 +84,7 @@ fn a_write_after_a_move_stays_where_it_was_made() {
     });
 }
 
-/// What lies behind the end of a file within its last block does not become another file's
-/// contents.
+/// The bytes behind the end of a file within its last block do not become another file's contents.
 #[test]
 fn bytes_behind_the_end_are_not_given_away() {
     assert_notices("exchange/tail-not-cleared", || {
