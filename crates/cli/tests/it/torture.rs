@@ -125,7 +125,7 @@ fn script(numbers: &mut SplitMix, tally: &mut Tally) -> String {
 
 #[test]
 fn guests_that_act_at_random_leave_the_host_as_it_is() {
-    let span = Duration::from_secs(from_environment("JEXT_TEST_GUEST_SECONDS", 15));
+    let span = Duration::from_secs(from_environment("JEXT_TEST_GUEST_SECONDS", 6));
     let folder = with_image();
     folder.write("canary", b"alive");
     let (image, canary) = (folder.path().join("disk.img"), folder.path().join("canary"));
@@ -211,7 +211,7 @@ fn child_of(pid: u32) -> Option<u32> {
 
 #[test]
 fn a_program_that_is_killed_leaves_neither_process_nor_file() {
-    let count = from_environment("JEXT_TEST_KILLS", 10);
+    let count = from_environment("JEXT_TEST_KILLS", 5);
     let folder = with_image();
     let temporary = folder.path().join("tmp");
     fs::create_dir(&temporary).unwrap();

@@ -137,7 +137,7 @@ pub(crate) fn without_orphans(make: impl FnMut() -> Image) -> Image {
 }
 
 /// Number of random operations before a log is left dirty.
-const OPERATIONS: u32 = 70;
+const OPERATIONS: u32 = 50;
 
 fn random_operations(volume: &Volume, block_bytes: u32, seed: u64) {
     let lost_found = volume
