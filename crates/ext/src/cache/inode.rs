@@ -64,7 +64,9 @@ impl Inode {
 
     /// Notes the end of a write, under the exclusive inode lock.
     pub(crate) fn note_written(&self, end: u64) {
-        self.written_end.fetch_max(end, Ordering::Relaxed);
+        if end > self.written_end.load(Ordering::Relaxed) {
+            self.written_end.store(end, Ordering::Relaxed);
+        }
     }
 
     /// Creates an inode that is not yet stored.

@@ -86,13 +86,13 @@ pub(super) fn free_nodes(core: &Core, handle: &mut Handle<'_>, nodes: &[BlockNr]
 }
 
 /// Checks that nodes can be freed. Returns their bitmaps, which the caller holds until then.
-pub(super) fn hold_bitmaps(core: &Core, nodes: &[BlockNr]) -> Result<Vec<Arc<Buffer>>> {
+pub(super) fn hold_bitmaps(
+    core: &Core,
+    nodes: impl IntoIterator<Item = BlockNr>,
+) -> Result<Vec<Arc<Buffer>>> {
     let mut held = Vec::new();
-    for block in nodes {
-        let node = Run {
-            first: *block,
-            count: 1,
-        };
+    for first in nodes {
+        let node = Run { first, count: 1 };
         held.extend(core.check_parts(node)?);
     }
     Ok(held)
@@ -110,7 +110,7 @@ impl Draft {
         nodes: Vec<BlockNr>,
     ) -> Result<Self> {
         assert_eq!(change.new_count, nodes.len(), "each new node has a block");
-        let held = hold_bitmaps(core, &change.freed)?;
+        let held = hold_bitmaps(core, change.freed.iter().copied())?;
         Ok(Self {
             change,
             buffers: site.buffers,

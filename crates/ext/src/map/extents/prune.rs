@@ -111,12 +111,6 @@ impl Pruner<'_, '_> {
     fn prune(&mut self) -> Result<()> {
         loop {
             let site = self.tree().locate(u64::MAX)?;
-            // Once the extents are free, so must be the nodes above them.
-            let nodes: Vec<BlockNr> = site.path.blocks().collect();
-            let _held = match rt::mutant!("extents/node-not-checked-before-data-freed") {
-                true => Vec::new(),
-                false => hold_bitmaps(self.core, &nodes)?,
-            };
             let pieces: Vec<Piece> = site.path.leaf().pieces().collect();
             if pieces.last().is_none_or(|last| last.end() <= self.from) {
                 let Some(change) = site.path.shortened() else {
@@ -129,6 +123,11 @@ impl Pruner<'_, '_> {
                 self.restart()?;
                 continue;
             }
+            // Once the extents are free, so must be the nodes above them.
+            let _held = match rt::mutant!("extents/node-not-checked-before-data-freed") {
+                true => Vec::new(),
+                false => hold_bitmaps(self.core, site.path.blocks())?,
+            };
             let mut cut = Cut {
                 kept: pieces.len(),
                 part: None,

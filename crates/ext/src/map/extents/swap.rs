@@ -115,27 +115,15 @@ pub(in crate::map) fn swap(
         goal_one,
         change_one.new_count,
     )?;
+    // A draft that fails has no new nodes.
+    let draft_one = Draft::new(core, one.site, change_one, nodes_one)?;
     let more = change_other.new_count;
-    let nodes_other = allocate_nodes(core, handle, second.inode, second.state, goal_other, more);
-    let nodes_other = match nodes_other {
-        Ok(nodes) => nodes,
+    let draft_other = allocate_nodes(core, handle, second.inode, second.state, goal_other, more)
+        .and_then(|nodes| Draft::new(core, other.site, change_other, nodes));
+    let draft_other = match draft_other {
+        Ok(draft) => draft,
         Err(error) => {
-            free_nodes(core, handle, &nodes_one)?;
-            return Err(error);
-        }
-    };
-    // One of the trees may free nodes, and then has no new ones.
-    let new = [nodes_one.clone(), nodes_other.clone()].concat();
-    let drafts = Draft::new(core, one.site, change_one, nodes_one).and_then(|draft_one| {
-        Ok((
-            draft_one,
-            Draft::new(core, other.site, change_other, nodes_other)?,
-        ))
-    });
-    let (draft_one, draft_other) = match drafts {
-        Ok(drafts) => drafts,
-        Err(error) => {
-            free_nodes(core, handle, &new)?;
+            free_nodes(core, handle, &draft_one.nodes)?;
             return Err(error);
         }
     };

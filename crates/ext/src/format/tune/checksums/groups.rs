@@ -85,12 +85,12 @@ fn convert_group(
         // table, in which inodes of an earlier volume may lie.
         zero_table(core, group, &raw, writer)?;
         raw.uninit.table = false;
+        if !to.has_group_flags() {
+            make_bitmaps(core, group, &raw, writer)?;
+        }
     }
-    if !had_flags {
-        // Nothing was left uninitialised.
-        raw.uninit = Uninit::default();
-    } else if !to.has_group_flags() {
-        make_bitmaps(core, group, &raw, writer)?;
+    if !had_flags || !to.has_group_flags() {
+        // Nothing is left uninitialised.
         raw.uninit = Uninit::default();
     }
     raw.uninit.store(bytes);
