@@ -246,7 +246,12 @@ impl Journal {
     ///   the log is then left for recovery. The daemons end in any case.
     pub fn close(self: Arc<Self>) -> Result<()> {
         let result = self.checkpoint_all();
-        self.shared.state.lock().is_closed = true;
+        {
+            // A daemon that has just looked whether it is to stop sleeps before it is woken.
+            let mut state = self.shared.state.lock();
+            state.is_closed = true;
+            self.shared.is_stopping.store(true, Ordering::Release);
+        }
         self.stop_daemons();
         let daemons = core::mem::take(&mut *self.daemons.lock());
         for daemon in daemons {

@@ -7,6 +7,7 @@ use block::fault::{Effect, FaultRule, Operations, When};
 use block::{BlockDevice, DeviceError, FaultDevice, FaultPlan, MemoryDevice};
 use jbd2::{Config, Credits, Error, LogPolicy};
 use layout::{SectorNr, Tid};
+use rt::Nanos;
 use testkit::Random;
 
 use crate::harness::{Kind, Model, Small, check};
@@ -486,4 +487,26 @@ fn a_close_reports_the_abort_of_a_daemon() {
         }
     }
     assert!(aborted > 0, "nothing failed");
+}
+
+/// A close asks the daemons to stop, whatever they are about to do: none sleeps on until its
+/// interval ends.
+#[test]
+fn a_close_waits_for_no_interval() {
+    for seed in 0..400 {
+        let run = sim::run(sim::Config::random(seed), || {
+            let mut bench = bench(FaultPlan::default(), LogPolicy::DEFAULT);
+            bench.small.write(1);
+            bench.small.commit();
+            let started = rt::monotonic();
+            Arc::clone(&bench.small.journal).close().expect("it works");
+            rt::monotonic() - started
+        });
+        let report = run.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(
+            report.value < Nanos::from_secs(1),
+            "seed {seed}: a close of {:?}",
+            report.value
+        );
+    }
 }

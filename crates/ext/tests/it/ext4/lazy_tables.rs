@@ -137,4 +137,6 @@ fn cut(device: Arc<dyn BlockDevice>, seed: u64) {
     }
     cache.power_cut(seed).unwrap();
     drop(volume);
+    // The daemons of a volume that is dropped end when they next look.
+    rt::sleep(Nanos::from_secs(1));
 }
