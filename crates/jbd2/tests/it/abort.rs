@@ -93,7 +93,7 @@ impl Bench {
         ));
         // The thread that met the error tells the client; it may be a daemon.
         while self.small.notes.aborted.lock().is_empty() {
-            rt::sleep(rt::Nanos::from_millis(1));
+            rt::sleep(Nanos::from_millis(1));
         }
         assert_eq!(
             self.small.notes.aborted.lock().len(),
