@@ -10,6 +10,7 @@
 //! | a test that needs root fails without it, unless `JEXT_TEST_UNPRIVILEGED=1` | [`privilege`] |
 //! | an attached device is detached, and gone before the test continues | [`Loop`] |
 //! | two images are equal except for named fields | [`same`] |
+//! | a long list is run in part by default, and whole by a command | [`share`] |
 //! | a message of e2fsck means the same kinds of problems everywhere | [`e2fsck`] |
 //! | a tree has one description for all its readers | [`tree`] |
 //! | a mount is unmounted, also if the test fails | [`Mount`] |
@@ -27,6 +28,7 @@ mod mount;
 pub mod privilege;
 mod random;
 pub mod same;
+pub mod share;
 pub mod tool;
 pub mod tree;
 mod unreliable;

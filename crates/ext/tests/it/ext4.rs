@@ -46,7 +46,10 @@ fn image(block_bytes: u32, size_bytes: u64, more: &str) -> Image {
 
 /// Makes an image, and fills it through the kernel.
 fn filled(block_bytes: u32, size_bytes: u64, more: &str, fill: impl FnOnce(&Path)) -> Image {
-    let image = image(block_bytes, size_bytes, more);
+    filled_further(image(block_bytes, size_bytes, more), fill)
+}
+
+fn filled_further(image: Image, fill: impl FnOnce(&Path)) -> Image {
     let mount = mount(&image);
     fill(mount.path());
     drop(mount);

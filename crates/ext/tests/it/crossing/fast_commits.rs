@@ -18,7 +18,7 @@ use ext::{MountOptions, Volume};
 use layout::feature::Incompatible;
 use layout::journal::JournalSuperblock;
 use layout::superblock::{OFFSET, SIZE, Superblock};
-use testkit::{Shutdown, privilege};
+use testkit::{Shutdown, privilege, share};
 use zerocopy::{FromBytes, IntoBytes};
 
 use self::scripts::{SCRIPTS, Script, put};
@@ -140,7 +140,9 @@ pub(super) fn by_kernel(image: &Image) -> Option<Tree> {
 pub(super) fn assert_clean(image: &Image, when: &str) {
     oracle::assert_fsck_clean(image, when);
     let (_, said) = super::readers::e2fsck(&["-fn"], image);
-    assert!(!said.contains("? no"), "{when}: {said}");
+    // With an external journal it notes by which device it found the log: any that is attached now.
+    let corrected = |line: &str| line.contains("? no") && !line.contains("Superblock hint");
+    assert!(!said.lines().any(corrected), "{when}: {said}");
 }
 
 /// Asserts that the engine replays an image to the tree that was there, and the kernel, unless it
@@ -183,16 +185,21 @@ fn fast_commits_of_the_kernel() {
         return;
     }
     let mut replayed = 0;
-    for (name, script) in SCRIPTS {
-        for block_bytes in [4096, 1024] {
+    let mut runs = 0;
+    for (index, (name, script)) in SCRIPTS.iter().enumerate() {
+        for (column, block_bytes) in [4096, 1024].into_iter().enumerate() {
+            if !share::takes(index + column, 2) {
+                continue;
+            }
             let written = written(block_bytes, false, &[], *script);
             let what = format!("{name}, blocks of {block_bytes}");
             replayed += usize::from(check(&written, &what));
+            runs += 1;
         }
     }
     assert!(
-        replayed > SCRIPTS.len(),
-        "the kernel has replayed {replayed}"
+        2 * replayed > runs,
+        "the kernel has replayed {replayed} of {runs}"
     );
 }
 
@@ -215,20 +222,26 @@ fn fast_commits_with_other_features() {
         return;
     }
     let mut replayed = 0;
-    for more in [
+    let mut runs = 0;
+    let features = [
         "^metadata_csum",
         "^metadata_csum,uninit_bg,^64bit",
         "^flex_bg,^dir_index",
         "orphan_file",
-    ] {
-        for (name, script) in SCRIPTS {
+    ];
+    for (column, more) in features.into_iter().enumerate() {
+        for (index, (name, script)) in SCRIPTS.iter().enumerate() {
+            if !share::takes(index + column, 3) {
+                continue;
+            }
             let written = written(1024, false, &["-O", more], *script);
             replayed += usize::from(check(&written, &format!("{name}, {more}")));
+            runs += 1;
         }
     }
     assert!(
-        replayed > 2 * SCRIPTS.len(),
-        "the kernel has replayed {replayed}"
+        2 * replayed > runs,
+        "the kernel has replayed {replayed} of {runs}"
     );
 }
 
@@ -253,9 +266,12 @@ fn fast_commits_of_clusters() {
     if !privilege::is_granted() {
         return;
     }
-    for cluster_bytes in ["4096", "16384"] {
+    for (column, cluster_bytes) in ["4096", "16384"].into_iter().enumerate() {
         let more = ["-O", "bigalloc", "-C", cluster_bytes];
-        for (name, script) in SCRIPTS {
+        for (index, (name, script)) in SCRIPTS.iter().enumerate() {
+            if !share::takes(index + column, 2) {
+                continue;
+            }
             check_own(
                 &written(1024, false, &more, *script),
                 &format!("{name}, clusters of {cluster_bytes}"),
@@ -342,6 +358,10 @@ fn every_prefix_of_fast_commits() {
             .expect("the log has the feature");
         let mut counts = Vec::new();
         for first in found.first..=found.end.0 {
+            let is_end = first == found.first || first == found.end.0;
+            if !is_end && !share::takes(first as usize, 2) {
+                continue;
+            }
             let what = format!("{name}, cut from block {first} on");
             let cut = image.copy();
             cut_from(&image, first)
