@@ -16,6 +16,9 @@ use crate::tree::{Node, Tree};
 
 /// Number of blocks of an external journal: 1024 blocks, the superblocks and a few more.
 const JOURNAL_BLOCKS: u64 = 1100;
+/// Extended option of mke2fs that gives names the same hashes in each run. With a random one, names
+/// of equal hash lie in two leaves at times, in the second of which ext4-view does not look.
+const HASH_SEED: &str = "hash_seed=22222222-2222-2222-2222-222222222222";
 
 /// A file-system image, and its external journal if it has one.
 pub struct Image {
@@ -71,7 +74,16 @@ impl Image {
         let path = self.path.to_str().expect("UTF-8");
         let block_bytes = self.block_bytes.to_string();
         let mut arguments = vec!["-q", "-F", "-t", self.kind, "-b", &block_bytes];
-        arguments.extend(more);
+        let mut extended = vec![HASH_SEED];
+        let mut words = more.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "-E" => extended.extend(words.next()),
+                word => arguments.push(word),
+            }
+        }
+        let extended = extended.join(",");
+        arguments.extend(["-E", &extended]);
         let journal_loop = self.journal_path.as_ref().map(|journal| {
             let file = journal.to_str().expect("UTF-8");
             let arguments = ["-q", "-F", "-O", "journal_dev", "-b", &block_bytes, file];

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use block::MemoryDevice;
 use fsck::Options;
-use testkit::Random;
+use testkit::{Random, share};
 
 use crate::{maker, recipe};
 
-/// Number of damaged images for each base.
+/// Number of damaged images for each base, of which the default tests take a third.
 const IMAGES: u32 = 400;
 /// Maximum number of bytes changed in an image.
 const CHANGES: u64 = 40;
@@ -20,9 +20,9 @@ const TIME_MAX: Duration = Duration::from_secs(5);
 
 #[test]
 fn damaged_bytes_end_in_a_report_or_an_error() {
-    for (name, base) in recipe::bases() {
+    for (index, (name, base)) in recipe::bases().into_iter().enumerate() {
         let good = maker::make_base(&base);
-        for seed in 0..IMAGES {
+        for seed in (0..IMAGES).filter(|seed| share::takes(index + *seed as usize, 3)) {
             let mut random = Random::new(u64::from(seed));
             let mut bytes = good.clone();
             for _ in 0..1 + random.below(CHANGES) {

@@ -310,7 +310,7 @@ fn the_kernel_and_the_engine_write_and_fail_in_turn() {
             let shared: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&device);
             let (volume, report) =
                 Volume::open_with_report(shared, None, MountOptions::default()).unwrap();
-            // Others, too, if a process that another test started had a file open when it was removed.
+            // Others, too, if a process of another test had a file open when it was removed.
             assert!(report.orphans_deleted >= 1, "{report:?}");
             change_by_engine(&volume, round);
             let held = format!("/engine-{round}-50/file");

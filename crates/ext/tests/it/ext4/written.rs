@@ -134,7 +134,7 @@ fn logs_are_replayed_by_the_other() {
         let (volume, report) =
             Volume::open_with_report(device, None, MountOptions::default()).unwrap();
         assert!(report.replayed_transactions > 0, "{report:?}");
-        // Others, too, if a process that another test started had a file open when it was removed.
+        // Others, too, if a process of another test had a file open when it was removed.
         assert!(report.orphans_deleted >= 1, "{report:?}");
         volume.remove_directory_at("/kernel-0-5").unwrap();
         change_by_engine(&volume, 0);
