@@ -48,6 +48,7 @@ mod direct;
 mod exchange;
 mod inline;
 mod journaled;
+mod kept_clusters;
 mod large_file;
 mod lay_out;
 mod live;

@@ -176,6 +176,7 @@ named! {
     "attributes/value-not-counted": "a copy of a shared attribute block counts its references to the inodes of values", by "ext/tests/it/attributes/large.rs",
     "checksums/orphan-block-not-sealed": "a block of the orphan file is sealed when a commit freezes it", by "ext/tests/it/ext4/orphan_file.rs",
     "clusters/claimed-in-blocks": "what delayed allocation claims is counted in clusters", by "ext/tests/it/ext4/clusters.rs",
+    "clusters/cut-pages-not-written": "an image that an earlier transaction owes does not go over newer data in a cluster that stays", by "ext/tests/it/ext4/clusters/cut.rs",
     "damage/not-stored": "damage that was found is noted in the superblock before the volume is closed", by "ext/tests/it/damage/noted.rs",
     "delayed/closed-without-blocks": "a file that was truncated to nothing has its blocks when it is closed", by "ext/src/file/tests/delayed.rs",
     "delayed/converted-before-others": "no block is allocated behind a page that lacks its own", by "ext/src/file/tests/delayed.rs",
@@ -241,5 +242,6 @@ named! {
     "tail/refused-move-forgotten": "a tail that could not move for want of room is moved when a caller needs the space", by "jbd2/tests/it/abort.rs",
     "truncate/evicted-tail-not-zeroed": "what lies behind the end is zeroed before a file grows, also if its page was evicted meanwhile", by "ext/src/file/tests/sparse.rs",
     "truncate/map-block-not-held": "a map block whose pointers are taken away is in memory when their blocks are freed", by "ext/src/file/tests/evicted.rs",
+    "unwritten/journaled-zeroed-past-log": "blocks that may have journaled data get no zeroes past the log", by "ext/tests/it/ext4/exchanges.rs",
     "verity/hashes-freed": "a file with verity that is on the orphan list keeps the blocks behind its end", by "ext/tests/it/ext4/verity.rs",
 }

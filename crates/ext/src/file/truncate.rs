@@ -18,12 +18,13 @@ use layout::inode_flags::InodeFlags;
 use rt::atomic::Ordering;
 
 use super::read::load;
-use super::{ahead, delayed, inline};
+use super::{ahead, delayed, inline, kept_clusters};
 use crate::cache::folio::Backing;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::credits::Step;
 use crate::core::handle::{CREDITS_MAX, CREDITS_MAX_EXTENTS, Handle};
+use crate::disk::extents::FILE_BLOCKS;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
@@ -200,6 +201,7 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
     };
     let _superblock = core.hold_superblock()?;
     let map = FileMap::of(state);
+    kept_clusters::write(core, inode, keep.get()..FILE_BLOCKS);
     let mut handle = drop_pages(core, inode, state, keep)?;
     orphan::add(core, &mut handle, inode.nr, state)?;
     state.is_cut = true;

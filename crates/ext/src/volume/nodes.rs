@@ -85,7 +85,10 @@ impl Volume {
     pub fn look_up_number(&self, nr: InodeNr) -> Result<Attributes> {
         rt::charge(rt::Cost::Syscall);
         let geometry = self.core.geometry();
-        let is_own = nr < geometry.first_inode && nr != InodeNr::ROOT;
+        let is_reserved = nr < geometry.first_inode && nr != InodeNr::ROOT;
+        let superblock = &self.core.superblock;
+        let counts_owners = superblock.quota_inodes().any(|(_, own)| own == nr);
+        let is_own = is_reserved || counts_owners || superblock.orphan_file() == Some(nr);
         if is_own || nr.get() > geometry.inode_count {
             return Err(Error::NotFound);
         }

@@ -337,6 +337,11 @@ fn synchronous_files_and_directories() {
         survivors(&recorded, DataMode::Ordered)
             .resolve("/d/moved", true)
             .expect("chattr +D, rename");
+        create(directory, b"leaves");
+        volume.rename_path("/d/leaves", "/left").expect("rename");
+        let after = survivors(&recorded, DataMode::Ordered);
+        after.resolve("/left", true).expect("chattr +D, moved away");
+        assert!(after.resolve("/d/leaves", true).is_err(), "both names");
         volume.remove_file("/d/moved").expect("unlink");
         let after = survivors(&recorded, DataMode::Ordered);
         assert!(

@@ -13,7 +13,7 @@ use crate::disk::inode::{InodeState, now};
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::file::live::check_changeable;
-use crate::file::{ahead, delayed};
+use crate::file::{ahead, delayed, kept_clusters};
 use crate::map::{FileMap, Mapped, Spare};
 use crate::writeback::pages::wait_written;
 
@@ -85,6 +85,7 @@ fn give_back(
     // Blocks that stay keep their current contents, which may be in the pages alone.
     let _held = map.hold_for_unmap(core, inode, state, block, run)?;
     let credits = map.credits_to_unmap(run.count);
+    kept_clusters::write(core, inode, block.get()..block.get() + u64::from(run.count));
     let (mut handle, spare) = drop_pages(core, inode, state, block, run, credits)?;
     let freed = map.unmap(core, &mut handle, inode, state, spare);
     if rt::mutant!("ranges/punch-in-two-steps") {

@@ -199,6 +199,8 @@ struct Mover<'c, 's> {
     handle: Handle<'c>,
     /// The size and the times before the first change.
     stored: Stored,
+    /// A transaction has some of the changes already.
+    has_parts: bool,
 }
 
 /// Fields of the inode table.
@@ -247,6 +249,7 @@ impl<'c, 's> Mover<'c, 's> {
             inode,
             handle,
             stored,
+            has_parts: false,
             state,
         })
     }
@@ -266,6 +269,7 @@ impl<'c, 's> Mover<'c, 's> {
         }
         self.state
             .store(self.core, &mut self.handle, self.inode.nr, true)?;
+        self.has_parts = true;
         self.handle.restart(needed)
     }
 
@@ -346,7 +350,8 @@ impl<'c, 's> Mover<'c, 's> {
     /// its blocks were.
     fn finish(mut self, done: Result<()>) -> Result<()> {
         let is_size_stored = self.state.size == self.stored.size;
-        let is_unchanged = done.is_err() && self.state.is_stored() && is_size_stored;
+        let is_whole = self.state.is_stored() && is_size_stored && !self.has_parts;
+        let is_unchanged = done.is_err() && is_whole;
         if is_unchanged {
             self.state.mtime = self.stored.mtime;
             self.state.ctime = self.stored.ctime;

@@ -427,9 +427,11 @@ fn write_into(
     };
     let (change, nodes) = match nodes {
         Err(Error::NoSpace) => {
-            // A block of a cluster that stayed may have been journaled data before, in the log or
-            // on its way home: zeroes written past the log would not last.
-            if core.geometry().cluster_log > 0 && state.has_buffered_blocks(core) {
+            // The blocks may have been journaled data before, in the log or on its way home, if a
+            // range became unwritten or their cluster stayed: zeroes written past the log would
+            // not last.
+            let is_past_log = !rt::mutant!("unwritten/journaled-zeroed-past-log");
+            if is_past_log && state.has_buffered_blocks(core) {
                 return Err(Error::NoSpace);
             }
             let size = state.size;

@@ -1,6 +1,8 @@
 //! Clusters of several blocks (`bigalloc`): images of mke2fs and of this crate, filled by the
 //! kernel and by the engine in turn.
 
+mod cut;
+
 use std::os::unix::fs::FileExt;
 
 use ext::mkfs::{self, FeatureEdits};

@@ -237,3 +237,48 @@ fn nodes_whose_bitmaps_cannot_be_read() {
         fail_each_read(&far_nodes());
     });
 }
+
+/// A range of a journaled file that became unwritten, on a full volume: its synced contents are
+/// there after a power cut, whatever became of a write to it.
+#[test]
+fn zeroes_of_a_journaled_file_go_through_the_log() {
+    assert_notices("unwritten/journaled-zeroed-past-log", || {
+        let image = image(1024, 8 * MIB, "-m 0 -J size=1 -N 64");
+        let memory = in_memory(&image);
+        let open = || {
+            let device: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&memory);
+            Volume::open(device, None, quiet(DataMode::Journal)).expect("it opens")
+        };
+        let volume = open();
+        let nr = make(&volume, "/f", &[b'a'; 10 * 1024]);
+        let file = volume.open_inode(nr, OpenFlags::READ_WRITE).expect("open");
+        // As many extents as the inode has room for.
+        for block in [20, 40, 60] {
+            volume
+                .write(file, block * 1024, &[b'b'; 1024])
+                .expect("write");
+        }
+        let full = make(&volume, "/full", b"");
+        let full = volume
+            .open_inode(full, OpenFlags::READ_WRITE)
+            .expect("open");
+        let mut at = 0;
+        while volume.write(full, at, &[b'c'; 1024]).is_ok() {
+            at += 1024;
+        }
+        volume.close().expect("close");
+        let volume = open();
+        volume
+            .change_range(nr, 0, 10 * 1024, RangeChange::Zero, true)
+            .expect("zero");
+        let file = volume.open_inode(nr, OpenFlags::READ_WRITE).expect("open");
+        let written = volume.write(file, 5 * 1024, &[b'd'; 1024]);
+        assert!(
+            matches!(written, Ok(_) | Err(Error::NoSpace)),
+            "{written:?}"
+        );
+        let found = opened(&copy(&memory)).read_file("/f").expect("read");
+        assert!(found[..10 * 1024] == [b'a'; 10 * 1024], "what was synced");
+        drop(volume);
+    });
+}

@@ -289,6 +289,21 @@ fn orphans_of_the_kernel_are_completed() {
     }
 }
 
+/// File handles, which name a file by its number, do not reach files of the volume itself.
+#[test]
+fn files_of_the_volume_are_not_found_by_number() {
+    let image = image(1024, 32 * MIB, "-O orphan_file,quota,project");
+    let raw = superblock(&image);
+    let volume = open(&in_memory(&image)).unwrap();
+    for number in [raw.orphan_file_inode.get(), raw.project_quota_inode.get()] {
+        assert!(number > 10, "it is no reserved number");
+        let found = volume.look_up_number(InodeNr::new(number));
+        assert!(matches!(found, Err(Error::NotFound)), "{number}: {found:?}");
+    }
+    let lost_found = volume.resolve("/lost+found", true).unwrap();
+    volume.look_up_number(lost_found).unwrap();
+}
+
 #[test]
 fn the_kernel_and_the_engine_write_and_fail_in_turn() {
     if !privilege::is_granted() {
