@@ -14,7 +14,8 @@
 //! member that the level requires never leaves: its errors are the array's. The members hold no
 //! metadata of the array; its text defines it.
 //!
-//! For each sector an array promises what a device promises. It does not close the write hole:
+//! For each sector an array promises what a device promises, except after a power cut: the members
+//! of a mirror may differ then in what was not durable. Nor does it close the write hole:
 //! after a power cut the parity of a stripe in flight may be wrong, which matters if a member is
 //! then lost.
 

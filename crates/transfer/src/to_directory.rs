@@ -69,6 +69,14 @@ impl<'w> DirectorySink<'w> {
     fn make(&mut self, node: Box<Node>) -> Result<()> {
         let at = self.at(&node.path);
         if let Some(first) = &node.link_to {
+            let is_contents = matches!(
+                node.kind,
+                FileKind::Regular | FileKind::Directory | FileKind::Symlink
+            );
+            // Its first name was left out.
+            if !is_contents && fs::symlink_metadata(self.at(first)).is_err() {
+                return Ok(());
+            }
             return Ok(fs::hard_link(self.at(first), at)?);
         }
         match node.kind {

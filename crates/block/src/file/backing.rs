@@ -48,6 +48,9 @@ pub(super) struct Backing {
     edges: Mutex<()>,
     /// True if `RWF_DSYNC` is supported, and costs no more than a write and a flush.
     has_forced_writes: AtomicBool,
+    /// A flush or forced write has failed. The kernel reports lost writes once, whoever has made
+    /// them, so that all later ones fail, too.
+    has_lost_writes: AtomicBool,
 }
 
 /// Unlocks explicitly: a child process that is being forked shares the open file, and with it the
@@ -72,6 +75,7 @@ impl Backing {
             direct,
             is_guarded,
             edges: Mutex::new(()),
+            has_lost_writes: AtomicBool::new(false),
         }
     }
 
@@ -147,7 +151,7 @@ impl Backing {
             }
             Operation::Flush { index } => {
                 // Data that a flush could not write is lost, for any reason: never `NoSpace`.
-                let done = retry(|| rustix::fs::fdatasync(&self.file));
+                let done = self.flush();
                 let answer = done.map_err(|errno| self.failed("flush", 0, 0, errno));
                 vec![(index, answer.map(|()| Outcome::Done))]
             }
@@ -255,6 +259,8 @@ impl Backing {
             FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
         ];
         let mut left = ranges;
+        // A write that has read its edges would bring back what a neighbour's hole has removed.
+        let _guard = self.direct.map(|_| self.edges.lock());
         while let Some((range, rest)) = left.split_first() {
             let (offset, bytes) = (range.start, range.end.saturating_sub(range.start));
             if range.end > size_bytes {
@@ -336,6 +342,27 @@ impl Backing {
         })
     }
 
+    fn flush(&self) -> Result<(), Errno> {
+        self.check_forced()?;
+        self.note_forced(retry(|| rustix::fs::fdatasync(&self.file)))
+    }
+
+    /// Fails after a failed flush or forced write.
+    fn check_forced(&self) -> Result<(), Errno> {
+        match self.has_lost_writes.load(Ordering::Acquire) {
+            true => Err(Errno::IO),
+            false => Ok(()),
+        }
+    }
+
+    /// Notes the result of a flush or forced write.
+    fn note_forced<T>(&self, done: Result<T, Errno>) -> Result<T, Errno> {
+        if done.is_err() {
+            self.has_lost_writes.store(true, Ordering::Release);
+        }
+        done
+    }
+
     fn read_pieces(&self, offset: u64, pieces: &mut [IoSliceMut<'_>]) -> Result<(), Errno> {
         let (mut at, mut rest) = (offset, pieces);
         IoSliceMut::advance_slices(&mut rest, 0);
@@ -375,6 +402,9 @@ impl Backing {
         pieces: &mut [IoSlice<'_>],
         is_forced: bool,
     ) -> Result<(), Errno> {
+        if is_forced {
+            self.check_forced()?;
+        }
         let mut needs_flush = false;
         let mut rest = pieces;
         IoSlice::advance_slices(&mut rest, 0);
@@ -390,9 +420,9 @@ impl Backing {
                     // Either the write or the flush failed; only the write may be repeated.
                     Err(Errno::NOSPC | Errno::DQUOT) => {
                         retry(|| rustix::io::pwritev(&self.file, &rest[..count], *at))?;
-                        return Err(Errno::IO);
+                        return self.note_forced(Err(Errno::IO));
                     }
-                    done => done?,
+                    done => self.note_forced(done)?,
                 }
             } else {
                 needs_flush = is_forced;
@@ -404,11 +434,7 @@ impl Backing {
             *at += done as u64;
             IoSlice::advance_slices(&mut rest, done);
         }
-        if needs_flush {
-            retry(|| rustix::fs::fdatasync(&self.file))
-        } else {
-            Ok(())
-        }
+        if needs_flush { self.flush() } else { Ok(()) }
     }
 
     /// Punches a hole. On a device this unmaps blocks, which then read as zeroes; `BLKDISCARD` is
@@ -520,6 +546,20 @@ mod tests {
     use super::*;
     use crate::payload::{payload_from_bytes, payload_to_bytes};
     use rt::split_mix::SplitMix;
+
+    /// The kernel tells of lost writes once.
+    #[test]
+    fn no_flush_succeeds_after_a_failed_one() {
+        let file = tempfile::tempfile().expect("a file");
+        let backing = Backing::new(file.into(), "file".to_owned(), None, false);
+        let block = [Arc::new(Block::zeroed(512))];
+        backing.write(0, &block, true).expect("it can be written");
+        backing.flush().expect("it can be flushed");
+        assert!(backing.note_forced::<()>(Err(Errno::IO)).is_err());
+        assert!(backing.flush().is_err());
+        assert!(backing.write(0, &block, true).is_err());
+        backing.write(0, &block, false).expect("no promise is made");
+    }
 
     #[test]
     fn a_bounce_buffer_covers_whole_units_and_knows_its_edges() {

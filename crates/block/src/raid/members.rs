@@ -70,6 +70,10 @@ impl Members {
         if failed.len() == self.tolerance {
             return false;
         }
+        tracing::error!(
+            member,
+            "a member of the array has failed: its contents are stale, leave it out from now on"
+        );
         failed.insert(member)
     }
 

@@ -48,7 +48,7 @@ impl Core {
         if first < end {
             let bytes = offset(first)..offset(end);
             self.device.zero(core::slice::from_ref(&bytes))?;
-            self.device.flush()?;
+            self.flush_device()?;
         }
         drop(zeroing);
         let descriptor = self.space.descriptor(group.nr);

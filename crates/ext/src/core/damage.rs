@@ -86,7 +86,7 @@ impl Core {
             None => {
                 self.buffers
                     .write_now(&[self.geometry().superblock_place().0])?;
-                self.device.flush()?;
+                self.flush_device()?;
             }
         }
         Ok(())

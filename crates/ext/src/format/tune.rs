@@ -483,8 +483,12 @@ fn change_fields(superblock: &mut Superblock, changes: &Changes) {
     let options = raw.default_mount_options().difference(clear) | set;
     raw.default_mount_option_bits.set(options.bits());
     let mut features = raw.features();
+    let had_index = features.compatible.contains(Compatible::DIR_INDEX);
     for (word, bits) in &changes.features {
         features.set(*word, *bits, true);
+    }
+    if !had_index && features.compatible.contains(Compatible::DIR_INDEX) {
+        features::choose_hash(raw, changes.hash);
     }
     for (word, bits) in &changes.features_removed {
         features.set(*word, *bits, false);

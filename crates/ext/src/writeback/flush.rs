@@ -10,6 +10,12 @@ use crate::core::Core;
 use crate::error::Result;
 
 impl Core {
+    /// Flushes the device. If that fails, no later call reports success: a device may report lost
+    /// writes to one flush only.
+    pub(crate) fn flush_device(&self) -> Result<()> {
+        flush(self)
+    }
+
     /// Writes a new block that holds what was durable elsewhere, before the step that points to it
     /// ends. Without a journal it is flushed, too; otherwise the commit does that.
     pub(crate) fn write_first(&self, block: BlockNr, image: &Arc<Block>) -> Result<()> {

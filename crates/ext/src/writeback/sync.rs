@@ -145,8 +145,10 @@ pub(crate) fn sync_all(core: &Core) -> Result<()> {
         if !core.is_aborted.load(Ordering::Acquire) {
             core.store_counts()?;
         }
-        write_metadata(core)?;
+        // What could be written is durable, whatever became of the rest.
+        let metadata = write_metadata(core);
         flush(core)?;
+        metadata?;
     }
     Ok(written?)
 }

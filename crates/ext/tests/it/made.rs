@@ -1,10 +1,17 @@
 //! A volume that is being created restores a tree: an inode has the attributes of the tree, and
 //! inherits none from its directory.
 
+use std::sync::Arc;
+
+use block::{BlockDevice, MemoryDevice};
+use ext::mkfs::{self, FeatureEdits};
 use ext::options::DataMode;
+use ext::tune::{self, Changes};
 use ext::volume::{NewInode, SetMode};
-use ext::{MountOptions, Volume};
+use ext::{Error, MountOptions, Volume};
 use layout::InodeNr;
+use layout::superblock::{MiscFlags, OFFSET, SIZE, Superblock};
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::damage::assert_notices;
 use crate::rig::{Place, Rig, device, quiet};
@@ -62,4 +69,76 @@ fn a_volume_that_is_made_inherits_nothing() {
     let mut found = handed_down(quiet(DataMode::Ordered));
     found.iter_mut().for_each(|(names, _)| names.sort());
     assert_eq!(found, expected);
+}
+
+fn superblock(memory: &MemoryDevice) -> Superblock {
+    let device: &dyn BlockDevice = memory;
+    let bytes = device.read_block(OFFSET, SIZE as u32).expect("it is there");
+    let (raw, _) = Superblock::read_from_prefix(&bytes).expect("as many bytes");
+    raw
+}
+
+/// Linux has taken names without that mark for unsigned bytes since 6.2.
+#[test]
+fn an_index_says_the_sign_of_its_hashes() {
+    let make = |features: &str| {
+        let memory = Arc::new(MemoryDevice::new(VOLUME_BYTES));
+        let options = mkfs::Options {
+            features: FeatureEdits::parse(features).expect("features"),
+            ..mkfs::Options::classic2002()
+        };
+        mkfs::format(&device(&memory), &options).expect("it is made");
+        memory
+    };
+    let is_signed = |memory: &MemoryDevice| {
+        let flags = superblock(memory).misc_flags();
+        flags.contains(MiscFlags::SIGNED_HASH)
+    };
+    assert!(is_signed(&make("dir_index")));
+    let memory = make("");
+    let changes = Changes {
+        features: vec![tune::free_feature("dir_index").expect("a feature")],
+        ..Changes::default()
+    };
+    tune::apply(&device(&memory), None, &changes).expect("tuned");
+    assert!(is_signed(&memory));
+    let raw = superblock(&memory);
+    assert_eq!(raw.default_hash_version, tune::HashVersion::HalfMd4 as u8);
+    assert!(raw.hash_seed_words.iter().any(|word| word.get() != 0));
+    // Of an older volume, the first mount for writing says it.
+    let memory = make("dir_index");
+    let mut raw = superblock(&memory);
+    raw.misc_flag_bits.set(0);
+    let block = layout::Block::copy_from(raw.as_bytes()).into_arc();
+    let shared = device(&memory);
+    shared.write_blocks(OFFSET, vec![block]).expect("written");
+    let volume = Volume::open(shared, None, quiet(DataMode::Ordered)).expect("it opens");
+    volume.close().expect("close");
+    assert!(is_signed(&memory));
+}
+
+#[test]
+fn clusters_may_have_any_size_up_to_256_mebibytes() {
+    let memory = MemoryDevice::new(64 << 20);
+    let geometry = block::Geometry {
+        size_bytes: 8 << 30,
+        ..memory.geometry()
+    };
+    for block_bytes in [1024, 2048, 4096] {
+        for cluster_log in [20, 27, 28, 29] {
+            let options = mkfs::Options {
+                features: FeatureEdits::parse("bigalloc").expect("a feature"),
+                block_bytes: Some(block_bytes),
+                cluster_bytes: Some(1 << cluster_log),
+                ..mkfs::Options::default()
+            };
+            let planned = mkfs::preview(&geometry, &options);
+            let what = format!("blocks of {block_bytes}, clusters of 2^{cluster_log}");
+            match planned {
+                Ok(_) => assert!(cluster_log < 29, "{what}"),
+                Err(Error::Invalid(_)) => {}
+                Err(error) => panic!("{what}: {error}"),
+            }
+        }
+    }
 }

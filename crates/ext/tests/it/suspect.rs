@@ -7,10 +7,12 @@ use block::fault::{Effect, FaultDevice, FaultPlan, FaultRule, Operations, When};
 use block::memory::MemoryDevice;
 use block::{BlockDevice, DeviceError, Geometry, Outcome, Request, Ticket};
 use ext::options::DataMode;
-use ext::{Error, Volume};
+use ext::volume::OpenFlags;
+use ext::{Error, MountOptions, Volume};
 use rt::Mutex;
 
 use crate::history::{Bound, History, Op, Rule, SCRIPT, read_tree};
+use crate::image::Image;
 use crate::rig::{Place, Rig, device, quiet};
 
 const VOLUME_BYTES: u64 = 8 << 20;
@@ -98,6 +100,52 @@ impl BlockDevice for Forgetful {
 
     fn name(&self) -> String {
         "forgetful".to_owned()
+    }
+}
+
+/// A flush that fails for the zeroing of inode tables has lost others' data.
+#[test]
+fn a_failed_flush_of_the_zeroing_is_everybodys() {
+    let image = Image::with_arguments("ext4", 1024, 24 << 20, false, &["-E", "lazy_itable_init=1"]);
+    let bytes = std::fs::read(&image.path).expect("the image is there");
+    for fails_at in 1..16 {
+        let memory = Arc::new(MemoryDevice::from_bytes(&bytes));
+        let world = sim::run(sim::Config::fair(1), move || {
+            overwrite_beside_zeroing(&memory, fails_at);
+        });
+        world.unwrap_or_else(|error| panic!("flush {fails_at}: {error}"));
+    }
+}
+
+fn overwrite_beside_zeroing(memory: &Arc<MemoryDevice>, fails_at: u64) {
+    let made = Volume::open(device(memory), None, quiet(DataMode::Ordered)).expect("it opens");
+    made.write_file("/f", &[b'a'; 4096]).expect("write");
+    made.close().expect("close");
+    let forgetful = Forgetful::new(memory, fails_at);
+    let front = Arc::<Forgetful>::clone(&forgetful);
+    let options = MountOptions {
+        init_tables: Some(1),
+        ..quiet(DataMode::Ordered)
+    };
+    let Ok(volume) = Volume::open(front, None, options) else {
+        return;
+    };
+    let flags = OpenFlags {
+        direct: true,
+        ..OpenFlags::READ_WRITE
+    };
+    let mut file = volume.open_file("/f", flags).expect("open");
+    let is_written = file.write_all(&[b'b'; 4096]).is_ok();
+    // Tables are zeroed from the fifth second on.
+    rt::sleep(rt::Nanos::from_secs(8));
+    let is_synced = is_written && file.sync_all().is_ok();
+    drop(file);
+    drop(volume);
+    forgetful.cut();
+    if is_synced {
+        let volume = Volume::open(device(memory), None, quiet(DataMode::Ordered));
+        let found = volume.expect("it opens").read_file("/f").expect("read");
+        assert!(found == [b'b'; 4096], "what was synced is there");
     }
 }
 

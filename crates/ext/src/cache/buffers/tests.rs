@@ -1,5 +1,6 @@
 //! Tests of the cache of metadata blocks.
 
+use block::fault::{Effect, FaultDevice, FaultPlan, FaultRule, Operations, When};
 use block::memory::MemoryDevice;
 use rt::JoinHandle;
 
@@ -106,6 +107,37 @@ fn a_failed_write_leaves_the_buffer_dirty() {
             .expect("nothing is dirty"),
         0
     );
+}
+
+/// A write that fails keeps no other block from being written.
+#[test]
+fn blocks_behind_a_failed_write_are_written() {
+    let memory = Arc::new(MemoryDevice::new(4 << 20));
+    let rule = FaultRule {
+        operations: Operations::WRITES,
+        when: When::Nth(1),
+        effect: Effect::Fail,
+    };
+    let plan = FaultPlan {
+        seed: 1,
+        rules: vec![rule],
+        bad_sectors: Vec::new(),
+    };
+    let inner: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&memory);
+    let cache = BufferCache::new(
+        Arc::new(FaultDevice::new(inner, plan)),
+        checks(BYTES),
+        false,
+    );
+    // More than go to the device at a time.
+    for block in (0..4000).step_by(2) {
+        let buffer = cache.get_new(BlockNr::new(block), LABEL);
+        cache.write_plain(&buffer)[0] = 7;
+    }
+    assert!(cache.write_everything().is_err());
+    assert_eq!((on_device(&memory, 0), on_device(&memory, 3998)), (0, 7));
+    cache.write_everything().expect("the device works again");
+    assert_eq!((on_device(&memory, 0), cache.bytes().1), (7, 0));
 }
 
 #[test]

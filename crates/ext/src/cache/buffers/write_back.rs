@@ -26,16 +26,21 @@ struct Claimed {
 impl BufferCache {
     /// Writes those of the sorted blocks that are dirty. Returns the number written, and the blocks
     /// that another thread was writing.
+    ///
+    /// # Errors
+    /// Returns the first failed write; all others have been tried, too.
     pub(super) fn write_dirty(&self, blocks: &[BlockNr]) -> Result<(usize, Vec<BlockNr>)> {
         let mut written = 0;
         let mut busy = Vec::new();
+        let mut outcome = Ok(());
         for part in blocks.chunks(BATCH_BLOCKS) {
             let claimed = self.claim(part, &mut busy);
             self.dirty_count
                 .fetch_sub(claimed.len() as u64, Ordering::Relaxed);
             written += claimed.len();
-            self.write_claimed(&claimed)?;
+            outcome = outcome.and(self.write_claimed(&claimed));
         }
+        outcome?;
         Ok((written, busy))
     }
 

@@ -14,6 +14,8 @@ use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
 
 use super::{FileSystemType, Options};
 
+/// Largest number of bytes for each inode (`-i`).
+pub(super) const INODE_RATIO_MAX: u32 = 64 << 20;
 const MIB: u64 = 1 << 20;
 /// Number of blocks in a cluster (`bigalloc`).
 const CLUSTER_BLOCKS: u32 = 16;
@@ -126,7 +128,7 @@ pub(super) fn resolve(options: &Options, device_bytes: u64) -> Resolved {
         false => block_bytes,
     };
     // No more inodes than files with contents.
-    let bytes_per_inode = bytes_per_inode.max(cluster_bytes);
+    let bytes_per_inode = bytes_per_inode.max(cluster_bytes).min(INODE_RATIO_MAX);
     Resolved {
         block_bytes,
         cluster_bytes,

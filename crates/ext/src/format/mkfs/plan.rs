@@ -27,11 +27,11 @@ const LAST_GROUP_DATA_MIN: u64 = 50;
 /// Size of the smallest group in clusters.
 const GROUP_CLUSTERS_MIN: u32 = 256;
 /// Size of the largest cluster in bytes.
-const CLUSTER_BYTES_MAX: u32 = 512 << 20;
+const CLUSTER_BYTES_MAX: u32 = 256 << 20;
 /// Smallest number of inodes in a group: a byte of its bitmap.
 const GROUP_INODES_MIN: u32 = 8;
 /// Range of `-i`.
-const INODE_RATIO: core::ops::RangeInclusive<u32> = 1024..=65536 * 1024;
+const INODE_RATIO: core::ops::RangeInclusive<u32> = 1024..=defaults::INODE_RATIO_MAX;
 /// Factor by which a volume can grow by default.
 const GROWTH: u64 = 1024;
 /// Largest percentage of reserved blocks.

@@ -36,10 +36,10 @@ pub(super) fn superblock(plan: &Plan, options: &Options, image: &Image) -> Super
     if plan.profile == Profile::Debian12 {
         let defaults = DefaultMountOptions::USER_XATTR | DefaultMountOptions::ACL;
         raw.default_mount_option_bits.set(defaults.bits());
-        raw.misc_flag_bits.set(MiscFlags::SIGNED_HASH.bits());
     }
     let has_dir_index = plan.features.compatible.contains(Compatible::DIR_INDEX);
     if has_dir_index || plan.profile == Profile::Debian12 {
+        raw.misc_flag_bits.set(MiscFlags::SIGNED_HASH.bits());
         raw.default_hash_version = HashVersion::HalfMd4 as u8;
         for (word, bytes) in raw
             .hash_seed_words

@@ -195,6 +195,7 @@ impl Conversion {
             reserves_tails: true,
             // The caller has taken the volume.
             is_private: true,
+            privileged: true,
             ..MountOptions::default()
         };
         let (core, ..) = open_core(Arc::clone(device), log.cloned(), options)?;

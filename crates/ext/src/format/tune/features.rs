@@ -25,9 +25,10 @@ use layout::InodeNr;
 use layout::attribute;
 use layout::feature::table::{Uses, with_uses};
 use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible, Word, lookup, word_names};
+use layout::hash::HashVersion;
 use layout::inode::{BASE_SIZE, InodeFlags};
 use layout::mode::FileType;
-use layout::superblock::Superblock as Raw;
+use layout::superblock::{MiscFlags, Superblock as Raw};
 
 use super::Changes;
 use crate::disk::checksums::Checksums;
@@ -43,6 +44,25 @@ pub(super) const ORPHAN_FILE: (Word, u32) = (Word::Compatible, Compatible::ORPHA
 /// `metadata_csum_seed`.
 pub(super) const CHECKSUM_SEED: (Word, u32) =
     (Word::Incompatible, Incompatible::METADATA_CSUM_SEED.bits());
+
+/// Chooses the hash of the first indexes of a volume, unless it has one: with a seed, and with the
+/// sign of bytes said.
+pub(super) fn choose_hash(raw: &mut Raw, wanted: Option<HashVersion>) {
+    let known = MiscFlags::SIGNED_HASH | MiscFlags::UNSIGNED_HASH;
+    if !raw.misc_flags().intersects(known) {
+        let flags = raw.misc_flags() | MiscFlags::SIGNED_HASH;
+        raw.misc_flag_bits.set(flags.bits());
+    }
+    let has_seed = raw.hash_seed_words.iter().any(|word| word.get() != 0);
+    if !has_seed {
+        for word in &mut raw.hash_seed_words {
+            word.set(rt::random_u64() as u32);
+        }
+        if wanted.is_none() {
+            raw.default_hash_version = HashVersion::HalfMd4 as u8;
+        }
+    }
+}
 
 /// Returns the features with a use that this module gives them: all but `has_journal`, which is
 /// set and cleared with a journal.

@@ -32,6 +32,8 @@ pub(super) fn with_core<T>(
 ) -> Result<T> {
     let options = MountOptions {
         is_being_made: true,
+        // The reserve is for the administrator, who tunes.
+        privileged: true,
         ..MountOptions::default()
     };
     let (core, ..) = open_core(Arc::clone(device), None, options)?;

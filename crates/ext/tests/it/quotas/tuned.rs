@@ -304,6 +304,29 @@ fn what_cannot_have_quotas_is_refused() {
     assert!(matches!(refused, Err(Error::NotClean)), "{refused:?}");
 }
 
+/// A volume that is full for users has its reserve for the administrator.
+#[test]
+fn the_reserve_is_for_who_tunes() {
+    for options in ["-O quota", "-O mmp"] {
+        let memory = make(1024, "extent");
+        let as_user = MountOptions {
+            privileged: false,
+            ..quiet(DataMode::Ordered)
+        };
+        let volume = Volume::open(device(&memory), None, as_user).expect("it opens");
+        let filler = volume.create(InodeNr::ROOT, b"filler", &NewInode::default());
+        let file = volume.open_inode(filler.expect("create"), ext::volume::OpenFlags::READ_WRITE);
+        let file = file.expect("open");
+        let mut at = 0;
+        while volume.write_all(file, at, &[1; 1024]).is_ok() {
+            at += 1024;
+        }
+        volume.release(file).expect("release");
+        volume.close().expect("close");
+        tune::apply(&device(&memory), None, &parse(options)).expect(options);
+    }
+}
+
 /// With other changes, and with multiple mount protection, which is there before and after.
 #[test]
 fn quotas_change_with_other_things() {
