@@ -519,13 +519,13 @@ impl Filesystem for Adapter {
         &self,
         request: &Request,
         node: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         offset: u64,
         length: u64,
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let done = self.change_range(request, node, offset, length, mode);
+        let done = self.change_range(request, (node, handle), offset, length, mode);
         answer(reply, done);
     }
 

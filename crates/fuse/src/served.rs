@@ -370,6 +370,20 @@ impl Served {
         self.volume.sync_file(FileId::from_raw(handle.0), data_only)
     }
 
+    /// Makes a change of a file as durable as the file was opened for: O_SYNC, O_DSYNC. The kernel
+    /// does that after a write, and after no other change.
+    fn sync_as_opened(&self, node: InodeNr, handle: Handle) -> Result<()> {
+        // Without a handle the flags are unknown.
+        let flags = self.volume.open_flags(FileId::from_raw(handle.0));
+        match flags.unwrap_or_default() {
+            OpenFlags { sync: true, .. } => self.sync(node, handle, false),
+            OpenFlags {
+                data_sync: true, ..
+            } => self.sync(node, handle, true),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes a directory durable.
     pub(crate) fn sync_directory(&self, node: InodeNr) -> Result<()> {
         self.volume.sync_directory(node)
@@ -418,7 +432,7 @@ impl Served {
     /// kernel does not ask for another one.
     pub(crate) fn change_range(
         &self,
-        node: InodeNr,
+        (node, handle): (InodeNr, Handle),
         offset: u64,
         length: u64,
         what: RangeChange,
@@ -428,7 +442,8 @@ impl Served {
         self.patient(|| match keeps_size {
             true => volume.change_range(node, offset, length, what, true),
             false => volume.change_range_or_cut(node, offset, length, what),
-        })
+        })?;
+        self.sync_as_opened(node, handle)
     }
 
     /// Returns the first data byte from an offset on; `None` if there is none before the end.
@@ -474,6 +489,7 @@ impl Served {
                 break;
             }
         }
+        self.sync_as_opened(copy.target, copy.target_handle)?;
         Ok(done)
     }
 

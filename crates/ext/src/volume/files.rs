@@ -174,6 +174,14 @@ impl Volume {
         self.opened(file).is_ok_and(|opened| opened.flags.write)
     }
 
+    /// Returns the flags that a file was opened with.
+    ///
+    /// # Errors
+    /// [`Error::BadHandle`] if the file is not open.
+    pub fn open_flags(&self, file: FileId) -> Result<OpenFlags> {
+        Ok(self.opened(file)?.flags)
+    }
+
     /// Returns true if a file is open for writing under this handle, and its inode was append-only
     /// when it was opened.
     pub fn only_appends(&self, file: FileId) -> bool {

@@ -5,6 +5,10 @@ use fuser::{FopenFlags, OpenAccMode, RenameFlags, Request, WriteFlags};
 
 use crate::requests::Opened;
 
+/// O_DSYNC in Linux (asm-generic/fcntl.h). rustix's `DSYNC` has the value of O_SYNC, which contains
+/// it.
+const DATA_SYNC: rustix::fs::OFlags = rustix::fs::OFlags::from_bits_retain(0o10_000);
+
 pub(super) fn new_inode(request: &Request, mode: u32, umask: u32) -> NewInode {
     NewInode {
         permissions: (mode & 0o7777) as u16,
@@ -26,8 +30,9 @@ pub(super) fn open_flags(flags: fuser::OpenFlags) -> OpenFlags {
         write: flags.acc_mode() != OpenAccMode::O_RDONLY,
         append: has(flags.0, rustix::fs::OFlags::APPEND),
         truncate: has(flags.0, rustix::fs::OFlags::TRUNC),
+        sync: has(flags.0, rustix::fs::OFlags::SYNC),
+        data_sync: has(flags.0, DATA_SYNC),
         direct: has(flags.0, rustix::fs::OFlags::DIRECT),
-        ..OpenFlags::default()
     }
 }
 
@@ -38,7 +43,7 @@ pub(super) fn durability(write: WriteFlags, flags: i32) -> Durability {
         Durability::Later
     } else if has(flags, OFlags::SYNC) {
         Durability::All
-    } else if has(flags, OFlags::DSYNC) {
+    } else if has(flags, DATA_SYNC) {
         Durability::Data
     } else {
         Durability::Later

@@ -13,18 +13,18 @@ impl Adapter {
     pub(super) fn change_range(
         &self,
         request: &Request,
-        node: INodeNo,
+        (node, handle): (INodeNo, FileHandle),
         offset: u64,
         length: u64,
         mode: i32,
     ) -> Result<(), Errno> {
         let done = self.guard_for(request, "fallocate", || {
             let (what, keeps_size) = range_change(mode).ok_or(Errno::EOPNOTSUPP)?;
-            let node = inode(node)?;
-            self.contents_change(request, node)?;
+            let file = (inode(node)?, reserve::decode(handle));
+            self.contents_change(request, file.0)?;
             Ok(self
                 .fs
-                .change_range(node, offset, length, what, keeps_size)?)
+                .change_range(file, offset, length, what, keeps_size)?)
         });
         self.changed_node(node, done)
     }

@@ -25,3 +25,4 @@ mod seeking;
 mod sharing;
 mod stale;
 mod support;
+mod synchronous;
