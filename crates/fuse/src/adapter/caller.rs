@@ -42,6 +42,23 @@ impl Caller {
         caller
     }
 
+    /// Reads the same of the process behind a request, regardless of the user of the request. An
+    /// overlay file system sends that of its mounter, usually root, for any process. A kernel
+    /// thread, such as an NFS server's, acts with the rights of its request's user. A process that
+    /// cannot be read has no rights.
+    pub(super) fn behind(request: &Request) -> Self {
+        let process = format!("/proc/{}", request.pid());
+        let status = fs::read_to_string(format!("{process}/status")).unwrap_or_default();
+        let mut caller = Self::parse(&status);
+        if is_kernel_thread(&status) {
+            caller.groups.push(request.gid());
+            caller.rights = if request.uid() == 0 { u64::MAX } else { 0 };
+        } else if caller.rights != 0 && !has_our_users(&process) {
+            caller.rights = 0;
+        }
+        caller
+    }
+
     /// True if the caller has CAP_FOWNER.
     pub(super) fn owns_everything(&self) -> bool {
         self.has(FOWNER)
@@ -73,17 +90,21 @@ impl Caller {
 
     fn parse(status: &str) -> Self {
         let line = |name| status.lines().find_map(|line| line.strip_prefix(name));
-        let groups = line("Groups:").unwrap_or_default();
+        let words = |name| line(name).unwrap_or_default().split_ascii_whitespace();
+        // The last of four is the group for access to files.
+        let groups = words("Gid:").skip(3).chain(words("Groups:"));
         let rights = line("CapEff:").map(str::trim).unwrap_or_default();
         let rights = u64::from_str_radix(rights, 16).unwrap_or(0);
         Self {
-            groups: groups
-                .split_ascii_whitespace()
-                .filter_map(|group| group.parse().ok())
-                .collect(),
+            groups: groups.filter_map(|group| group.parse().ok()).collect(),
             rights,
         }
     }
+}
+
+/// True for the status of a kernel thread: it has no memory of its own.
+fn is_kernel_thread(status: &str) -> bool {
+    status.starts_with("Name:") && !status.contains("\nVmSize:")
 }
 
 /// True if a process is in this process's user namespace. Any user can create a namespace and have
@@ -103,14 +124,22 @@ mod tests {
 
     #[test]
     fn groups_and_rights_are_read() {
-        let status = "Name:\tcat\nGid:\t7\t7\t7\t7\nGroups:\t20 2000 \nCapEff:\t0000000000000010\n";
+        let status = "Name:\tcat\nGid:\t7\t7\t7\t8\nGroups:\t20 2000 \nCapEff:\t0000000000000010\n";
         let expected = Caller {
-            groups: vec![20, 2000],
+            groups: vec![8, 20, 2000],
             rights: 1 << FSETID,
         };
         assert!(expected.keeps_set_id() && !expected.owns_everything());
         assert_eq!(Caller::parse(status), expected);
         assert!(!Caller::parse("Groups:\t\nCapEff:\t00ef\n").keeps_set_id());
         assert_eq!(Caller::parse(""), Caller::default());
+    }
+
+    #[test]
+    fn kernel_threads_have_no_memory() {
+        let ours = fs::read_to_string("/proc/self/status").expect("readable");
+        assert!(!is_kernel_thread(&ours));
+        assert!(is_kernel_thread("Name:\tnfsd\nCapEff:\t000001ffffffffff\n"));
+        assert!(!is_kernel_thread(""));
     }
 }

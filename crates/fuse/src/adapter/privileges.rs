@@ -6,10 +6,15 @@
 //! |---|---|
 //! | change of owner or group | always |
 //! | write | if the kernel requests it |
+//! | change of no attribute | always |
 //! | truncate, range change, copy, open with O_TRUNC | unless the caller has CAP_FSETID |
 //! | setting an access control list | set-group-ID, for an outsider without CAP_FSETID |
 //!
-//! In the third case the kernel requests it too, but fuser does not pass the request on.
+//! A request to change no attribute is what the kernel leaves of a request to remove the bits. An
+//! overlay file system sends it before it writes with root's rights. For a truncation the kernel
+//! requests it too, but fuser does not pass the request on: the caller is the process behind the
+//! request, whose user is root's for an overlay.
+//!
 //! Set-group-ID without the group's execute permission is removed only if the caller is outside the
 //! group, as on ext3.
 
@@ -29,13 +34,13 @@ use crate::attributes::node_of;
 pub(crate) type NotifierSlot = Arc<OnceLock<Notifier>>;
 
 /// Returns the remaining permissions; `None` if no bit is removed.
-fn left(attributes: &Attributes, request: &Request) -> Option<u16> {
+fn left(attributes: &Attributes, caller: &Caller) -> Option<u16> {
     if attributes.kind == FileKind::Directory {
         return None;
     }
     let mut left = attributes.permissions & !mode::SET_UID;
     if left & mode::SET_GID != 0
-        && (left & GROUP_EXECUTE != 0 || is_outside(request, attributes.gid))
+        && (left & GROUP_EXECUTE != 0 || is_outside(caller, attributes.gid))
     {
         left &= !mode::SET_GID;
     }
@@ -43,11 +48,7 @@ fn left(attributes: &Attributes, request: &Request) -> Option<u16> {
 }
 
 /// True if the caller is not in the group and lacks CAP_FSETID.
-fn is_outside(request: &Request, gid: u32) -> bool {
-    if request.uid() == 0 || request.gid() == gid {
-        return false;
-    }
-    let caller = Caller::of(request);
+fn is_outside(caller: &Caller, gid: u32) -> bool {
     !caller.keeps_set_id() && !caller.groups.contains(&gid)
 }
 
@@ -73,24 +74,26 @@ impl Adapter {
         change: &SetAttributes,
     ) -> Result<Option<u16>, Failure> {
         let has_owner = change.uid.is_some() || change.gid.is_some();
-        let has_size = change.size.is_some() && request.uid() != 0;
-        if change.permissions.is_some() || !(has_owner || has_size) {
+        let is_kill = *change == SetAttributes::default();
+        let is_concerned = has_owner || is_kill || change.size.is_some();
+        if change.permissions.is_some() || !is_concerned {
             return Ok(change.permissions);
         }
         let attributes = self.fs.attributes(node)?;
-        if !has_owner && has_set_id(&attributes) && Caller::of(request).keeps_set_id() {
+        if !has_set_id(&attributes) {
             return Ok(None);
         }
-        Ok(left(&attributes, request))
+        let caller = Caller::behind(request);
+        if !has_owner && !is_kill && caller.keeps_set_id() {
+            return Ok(None);
+        }
+        Ok(left(&attributes, &caller))
     }
 
-    /// Removes the bits after a change of a file's contents by a user other than root.
+    /// Removes the bits after a change of a file's contents by a caller without CAP_FSETID.
     pub(super) fn contents_change(&self, request: &Request, node: InodeNr) -> Result<(), Failure> {
-        if request.uid() == 0 {
-            return Ok(());
-        }
         let attributes = self.fs.attributes(node)?;
-        if !has_set_id(&attributes) || Caller::of(request).keeps_set_id() {
+        if !has_set_id(&attributes) || Caller::behind(request).keeps_set_id() {
             return Ok(());
         }
         self.take_privileges(request, node)
@@ -100,7 +103,8 @@ impl Adapter {
     /// group.
     pub(super) fn list_was_set(&self, request: &Request, node: InodeNr) -> Result<(), Failure> {
         let attributes = self.fs.attributes(node)?;
-        if attributes.permissions & mode::SET_GID == 0 || !is_outside(request, attributes.gid) {
+        let has_bit = attributes.permissions & mode::SET_GID != 0;
+        if !has_bit || !is_outside(&Caller::behind(request), attributes.gid) {
             return Ok(());
         }
         let change = SetAttributes {
@@ -113,7 +117,11 @@ impl Adapter {
 
     /// Removes the bits, and invalidates the kernel's attributes.
     pub(super) fn take_privileges(&self, request: &Request, node: InodeNr) -> Result<(), Failure> {
-        let Some(permissions) = left(&self.fs.attributes(node)?, request) else {
+        let attributes = self.fs.attributes(node)?;
+        if !has_set_id(&attributes) {
+            return Ok(());
+        }
+        let Some(permissions) = left(&attributes, &Caller::behind(request)) else {
             return Ok(());
         };
         let change = SetAttributes {

@@ -2,13 +2,26 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use testkit::tool;
 
-use super::support::on_a_mount;
+use super::support::{Mounted, on_a_mount};
 
 const BOTH_BITS: u32 = 0o6777;
+/// Changes of a file's contents, as lines of the shell.
+const CHANGES: [&str; 7] = [
+    "echo changed >> \"$1\"",
+    "echo changed | dd of=\"$1\" conv=notrunc status=none",
+    "head -c 4096 /dev/zero | dd of=\"$1\" bs=4096 oflag=direct conv=notrunc status=none",
+    "truncate -s 100 \"$1\"",
+    ": > \"$1\"",
+    "fallocate -l 20000 \"$1\"",
+    "xfs_io -c \"copy_range ${1%program}source\" \"$1\"",
+];
+/// The extended attribute of a file's capabilities, and a value: CAP_NET_BIND_SERVICE.
+const CAPABILITIES: &str = "security.capability";
+const BIND_SERVICE: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 fn mode_of(file: &Path) -> u32 {
     fs::metadata(file).unwrap().mode() & 0o7777
@@ -32,14 +45,8 @@ fn run(is_root: bool, line: &str, file: &Path) {
 fn they_go_when_somebody_changes_the_contents() {
     on_a_mount(|mounted| {
         let file = mounted.at("program");
-        for line in [
-            "echo changed >> \"$1\"",
-            "echo changed | dd of=\"$1\" conv=notrunc status=none",
-            "head -c 4096 /dev/zero | dd of=\"$1\" bs=4096 oflag=direct conv=notrunc status=none",
-            "truncate -s 100 \"$1\"",
-            ": > \"$1\"",
-            "fallocate -l 20000 \"$1\"",
-        ] {
+        fs::write(mounted.at("source"), vec![1; 10_000]).unwrap();
+        for line in CHANGES {
             fs::write(&file, vec![7; 10_000]).unwrap();
             fs::set_permissions(&file, Permissions::from_mode(BOTH_BITS)).unwrap();
             assert_eq!(mode_of(&file), BOTH_BITS);
@@ -70,6 +77,90 @@ fn they_go_with_the_owner() {
         fs::set_permissions(&directory, Permissions::from_mode(0o2775)).unwrap();
         run(true, "chown 7:8 \"$1\"", &directory);
         assert_eq!(mode_of(&directory), 0o2775);
+    });
+}
+
+/// An overlay file system whose upper directory is on a mount; it is unmounted on drop.
+struct Overlay(PathBuf);
+
+impl Overlay {
+    fn new(mounted: &Mounted) -> Self {
+        let folder = mounted.at("").parent().unwrap().to_owned();
+        let parts = [
+            ("lowerdir", folder.join("lower")),
+            ("upperdir", mounted.at("upper")),
+            ("workdir", mounted.at("work")),
+        ];
+        let merged = folder.join("merged");
+        fs::create_dir_all(&merged).unwrap();
+        let mut options = Vec::new();
+        for (name, path) in parts {
+            fs::create_dir_all(&path).unwrap();
+            options.push(format!("{name}={}", path.display()));
+        }
+        let (options, point) = (options.join(","), merged.to_str().unwrap());
+        let words = ["-t", "overlay", "overlay", "-o", &options, point];
+        tool::run_well("mount", &words);
+        Self(merged)
+    }
+}
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        tool::run("umount", &[&self.0]);
+    }
+}
+
+/// An overlay changes its upper files with root's rights.
+#[test]
+fn they_go_when_somebody_changes_the_contents_through_an_overlay() {
+    on_a_mount(|mounted| {
+        let overlay = Overlay::new(mounted);
+        let file = overlay.0.join("program");
+        fs::write(overlay.0.join("source"), vec![1; 10_000]).unwrap();
+        for line in CHANGES {
+            for (before, after) in [(0o6777, 0o777), (0o2666, 0o666)] {
+                fs::write(&file, vec![7; 10_000]).unwrap();
+                fs::set_permissions(&file, Permissions::from_mode(before)).unwrap();
+                run(true, line, &file);
+                assert_eq!(mode_of(&file), before, "root: {line}");
+                run(false, line, &file);
+                assert_eq!(mode_of(&file), after, "{before:o}: {line}");
+            }
+        }
+        // The owner is outside the group.
+        std::os::unix::fs::chown(&file, Some(1000), None).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o2755)).unwrap();
+        for (is_root, after) in [(true, 0o2755), (false, 0o755)] {
+            let user = 5 + u32::from(is_root);
+            run(is_root, &format!("setfacl -m user:{user}:r \"$1\""), &file);
+            assert_eq!(mode_of(&file), after, "root: {is_root}");
+        }
+    });
+}
+
+/// So do the capabilities of a program, also with a change by root, and if the kernel has noted at
+/// an earlier write that it has none.
+#[test]
+fn capabilities_go_when_the_contents_change() {
+    on_a_mount(|mounted| {
+        let overlay = Overlay::new(mounted);
+        for folder in [mounted.at(""), overlay.0.clone()] {
+            let file = folder.join("program");
+            fs::write(folder.join("source"), vec![1; 10_000]).unwrap();
+            for line in CHANGES {
+                for is_root in [false, true] {
+                    fs::write(&file, vec![7; 10_000]).unwrap();
+                    fs::set_permissions(&file, Permissions::from_mode(0o777)).unwrap();
+                    run(is_root, CHANGES[0], &file);
+                    let none = rustix::fs::XattrFlags::empty();
+                    rustix::fs::setxattr(&file, CAPABILITIES, &BIND_SERVICE, none).unwrap();
+                    run(is_root, line, &file);
+                    let found = rustix::fs::getxattr(&file, CAPABILITIES, &mut [0_u8; 64]);
+                    assert_eq!(found, Err(rustix::io::Errno::NODATA), "{line}");
+                }
+            }
+        }
     });
 }
 
