@@ -2,8 +2,12 @@
 //!
 //! Each owner of an inode has an entry before the handle that gives it the inode starts
 //! ([`prepare`]): within a handle, counts change and no block is allocated for them. A new entry is
-//! a handle of its own; a crash after it leaves an entry without use. Entries without use and
-//! limits are removed when the volume is closed ([`remove_unused`]), when nothing else needs one.
+//! a handle of its own; a crash after it leaves an entry without use. The operation claims the
+//! entry until it has ended.
+//!
+//! Entries without use, limits and claims are removed before a file grows, and when the volume is
+//! closed ([`remove_unused`]). So the room of a former owner is that of the next one, and a file
+//! does not grow with owners that come and go.
 //!
 //! # Locks
 //!
@@ -12,13 +16,15 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use jbd2::Credits;
 use layout::quota::{Entry, QuotaKind};
 use layout::{Block, BlockNr, FileBlock, InodeNr};
 use rt::Mutex;
 
 use crate::cache::inode::Inode;
-use crate::cache::quotas::{Contents, Owners, QuotaFile, Quotas};
+use crate::cache::quotas::{Claim, Contents, OWNERS, Owners, QuotaFile, Quotas};
 use crate::core::Core;
 use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
@@ -32,6 +38,12 @@ const CREDITS_ENTRY: u32 = ENTRY_BLOCKS_MAX + 1;
 /// Largest size of a quota file that is loaded, in bytes: more than a million owners. Tests have no
 /// time for so many.
 const BYTES_MAX: u64 = if cfg!(test) { 1 << 18 } else { 128 << 20 };
+/// Number of unused entries that are removed before a file grows. More than one, so that their
+/// number falls, also if they share blocks with others.
+const REMOVALS: u32 = 8;
+
+/// The claims of an operation to the entries of its owners, by the number of their kind.
+pub(crate) type Claims<'c> = [Option<Claim<'c>>; OWNERS];
 
 /// Loads the quota files that the superblock names.
 ///
@@ -79,7 +91,11 @@ fn load_file(core: &Core, kind: QuotaKind, nr: InodeNr) -> Result<QuotaFile> {
         kind,
         inode: nr,
         label,
-        contents: Mutex::new(Contents { tree, blocks }),
+        contents: Mutex::new(Contents {
+            tree,
+            blocks,
+            claims: BTreeMap::new(),
+        }),
     })
 }
 
@@ -95,31 +111,50 @@ fn blocks_of(core: &Core, inode: &Inode, state: &InodeState) -> Result<Vec<Block
     Ok(blocks)
 }
 
-/// Adds entries for owners that have none. The caller has no open handle.
+/// Adds entries for owners that have none. They stay until the claims are dropped, which is after
+/// the handle that uses them has ended. The caller has no open handle.
 ///
 /// # Errors
 /// - [`Error::NoSpace`] if a quota file cannot grow.
-pub(crate) fn prepare(core: &Core, owners: Owners) -> Result<()> {
+pub(crate) fn prepare(core: &Core, owners: Owners) -> Result<Claims<'_>> {
+    let mut claims = Claims::default();
     if rt::mutant!("quota/owner-without-entry") {
-        return Ok(());
+        return Ok(claims);
     }
     for file in &core.quotas.files {
-        let owner = owners[file.kind as usize];
-        if !file.contents.lock().tree.contains(owner) {
-            add_entry(core, file, owner)?;
-        }
+        let kind = file.kind as usize;
+        claims[kind] = Some(claim(core, file, owners[kind])?);
     }
-    Ok(())
+    Ok(claims)
+}
+
+/// Claims the entry of an owner, which is added first if it has none.
+fn claim<'c>(core: &'c Core, file: &'c QuotaFile, owner: u32) -> Result<Claim<'c>> {
+    let (claim, is_there) = Claim::new(file, owner);
+    if !is_there {
+        add_entry(core, file, owner)?;
+    }
+    Ok(claim)
 }
 
 fn add_entry(core: &Core, file: &QuotaFile, owner: u32) -> Result<()> {
     let _growth = core.quotas.growth.lock();
-    let mut grown = file.contents.lock().tree.clone();
-    if grown.contains(owner) {
-        return Ok(());
-    }
-    grown.insert(owner);
-    if grown.len() as u64 > BYTES_MAX {
+    let length = || {
+        let contents = file.contents.lock();
+        let tree = &contents.tree;
+        (!tree.contains(owner)).then(|| (tree.len(), tree.len_with(owner)))
+    };
+    let mut removals = 0;
+    let length = loop {
+        let Some((length, wanted)) = length() else {
+            return Ok(());
+        };
+        if wanted == length || removals == REMOVALS || !remove_one(core, file)? {
+            break wanted;
+        }
+        removals += 1;
+    };
+    if length as u64 > BYTES_MAX {
         tracing::warn!(kind = file.kind.name(), "the quota file is full");
         return Err(Error::NoSpace);
     }
@@ -133,15 +168,15 @@ fn add_entry(core: &Core, file: &QuotaFile, owner: u32) -> Result<()> {
         }
         Ok(())
     };
-    let has_grown: Result<()> = grow_to(grown.len());
+    let has_grown: Result<()> = grow_to(length);
     core.discard_window(&inode.window);
     has_grown?;
     let mut handle = core.begin(Credits {
         blocks: CREDITS_ENTRY,
         revokes: 0,
     })?;
-    if state.size < grown.len() as u64 {
-        state.size = grown.len() as u64;
+    if state.size < length as u64 {
+        state.size = length as u64;
         state.store(core, &mut handle, file.inode, true)?;
     }
     let mut contents = file.contents.lock();
@@ -176,25 +211,34 @@ fn grow(core: &Core, file: &QuotaFile, inode: &Inode, state: &mut InodeState) ->
     Ok(())
 }
 
-/// Removes the entries of owners without use and limits. The volume is being closed: no other
-/// thread counts on an entry that it has added.
+/// Removes an entry without use, limits and claims. Returns false if there is none. The caller
+/// holds the lock of new entries, unless the volume is being closed.
+fn remove_one(core: &Core, file: &QuotaFile) -> Result<bool> {
+    if file.contents.lock().reusable().is_none() {
+        return Ok(false);
+    }
+    let mut handle = core.begin(Credits {
+        blocks: REMOVAL_BLOCKS_MAX,
+        revokes: 0,
+    })?;
+    let mut contents = file.contents.lock();
+    let owner = contents.reusable();
+    if let Some(owner) = owner {
+        contents.tree.remove(owner);
+        core.store_quota(&mut handle, file, &mut contents)?;
+    }
+    drop(contents);
+    handle.finish()?;
+    Ok(owner.is_some())
+}
+
+/// Removes the entries of owners without use and limits. The volume is being closed.
 pub(crate) fn remove_unused(core: &Core) -> Result<()> {
     if rt::mutant!("quota/unused-entries-kept") {
         return Ok(());
     }
     for file in &core.quotas.files {
-        let unused: Vec<u32> = file.contents.lock().tree.unused().collect();
-        for owner in unused {
-            let mut handle = core.begin(Credits {
-                blocks: REMOVAL_BLOCKS_MAX,
-                revokes: 0,
-            })?;
-            let mut contents = file.contents.lock();
-            contents.tree.remove(owner);
-            core.store_quota(&mut handle, file, &mut contents)?;
-            drop(contents);
-            handle.finish()?;
-        }
+        while remove_one(core, file)? {}
     }
     Ok(())
 }
@@ -215,9 +259,7 @@ pub(crate) fn edit(
     core.check_writable()?;
     let file = core.quotas.files.iter().find(|file| file.kind == kind);
     let file = file.ok_or(Error::Invalid("the volume does not count these owners"))?;
-    if !file.contents.lock().tree.contains(owner) {
-        add_entry(core, file, owner)?;
-    }
+    let _claim = claim(core, file, owner)?;
     let mut handle = core.begin(Credits {
         blocks: 1,
         revokes: 0,

@@ -1,5 +1,8 @@
 //! The quota files of an open volume in memory, and the owners and counts of inodes.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use jbd2::Label;
 use layout::quota::QuotaKind;
 use layout::{BlockNr, InodeNr};
@@ -37,6 +40,45 @@ pub(crate) struct Contents {
     pub(crate) tree: QuotaTree,
     /// Its blocks on the device, in the order of the file.
     pub(crate) blocks: Vec<BlockNr>,
+    /// Owners whose entries must stay, with the number of their claims.
+    pub(crate) claims: BTreeMap<u32, u32>,
+}
+
+/// A claim of an operation in progress to the entry of an owner. The entry stays until the claim is
+/// dropped, also without use.
+pub(crate) struct Claim<'c> {
+    file: &'c QuotaFile,
+    owner: u32,
+}
+
+impl<'c> Claim<'c> {
+    /// Claims an entry. Returns true too if there is one: otherwise the caller adds it.
+    pub(crate) fn new(file: &'c QuotaFile, owner: u32) -> (Self, bool) {
+        let mut contents = file.contents.lock();
+        *contents.claims.entry(owner).or_default() += 1;
+        let is_there = contents.tree.contains(owner);
+        (Self { file, owner }, is_there)
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut contents = self.file.contents.lock();
+        if let Entry::Occupied(mut claims) = contents.claims.entry(self.owner) {
+            *claims.get_mut() -= 1;
+            if *claims.get() == 0 {
+                claims.remove();
+            }
+        }
+    }
+}
+
+impl Contents {
+    /// Returns the owner of an entry without use, limits and claims.
+    pub(crate) fn reusable(&self) -> Option<u32> {
+        let mut unused = self.tree.unused();
+        unused.find(|owner| !self.claims.contains_key(owner))
+    }
 }
 
 /// The owners of an inode, by the number of their kind.

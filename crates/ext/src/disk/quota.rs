@@ -28,6 +28,8 @@ pub(crate) struct QuotaTree {
     bytes: Vec<u8>,
     /// Offsets of the entries.
     places: BTreeMap<u32, usize>,
+    /// Ids of the entries without use and limits.
+    unused: BTreeSet<u32>,
     /// The list of data blocks with a free entry.
     with_room: BTreeSet<u32>,
     /// The fault of a list that was given up.
@@ -64,6 +66,7 @@ impl QuotaTree {
         Self {
             bytes,
             places: BTreeMap::new(),
+            unused: BTreeSet::new(),
             with_room: BTreeSet::new(),
             list_fault: None,
             changed: (0..=ROOT_BLOCK).collect(),
@@ -93,6 +96,7 @@ impl QuotaTree {
         let mut tree = Self {
             bytes,
             places: BTreeMap::new(),
+            unused: BTreeSet::new(),
             with_room: BTreeSet::new(),
             list_fault: None,
             changed: BTreeSet::new(),
@@ -103,6 +107,8 @@ impl QuotaTree {
             return Err("a data block is a node");
         }
         tree.check_lists(&used);
+        let entries = tree.entries().filter(is_unused);
+        tree.unused = entries.map(|entry| entry.id.get()).collect();
         Ok(tree)
     }
 
@@ -202,9 +208,7 @@ impl QuotaTree {
 
     /// Returns the ids of the entries without use and limits.
     pub(crate) fn unused(&self) -> impl Iterator<Item = u32> {
-        let ids = self.places.iter();
-        ids.filter(|(_, at)| is_unused(&self.entry_at(**at)))
-            .map(|(id, _)| *id)
+        self.unused.iter().copied()
     }
 
     /// Changes an entry; returns false if the id has none.
@@ -213,9 +217,15 @@ impl QuotaTree {
             return false;
         };
         let mut entry = self.entry_at(at);
+        let was_unused = is_unused(&entry);
         edit(&mut entry);
         entry.id.set(id);
         self.put_entry(at, entry);
+        match (was_unused, is_unused(&entry)) {
+            (true, false) => _ = self.unused.remove(&id),
+            (false, true) => _ = self.unused.insert(id),
+            _ => {}
+        }
         true
     }
 
@@ -234,6 +244,25 @@ impl QuotaTree {
         self.count_entry(block);
         self.point(id, block);
         self.places.insert(id, at);
+        self.unused.insert(id);
+    }
+
+    /// Returns the number of bytes that the file has with an entry for an id.
+    pub(crate) fn len_with(&self, id: u32) -> usize {
+        if self.contains(id) {
+            return self.len();
+        }
+        let mut missing = u32::from(self.header().block_with_room.get() == 0);
+        let mut node = ROOT_BLOCK;
+        for level in 0..DEPTH - 1 {
+            node = self.pointer(node, index_of(id, level));
+            if node == 0 {
+                missing += DEPTH - 1 - level;
+                break;
+            }
+        }
+        let added = missing as usize - self.free_blocks(missing as usize);
+        self.len() + added * BLOCK_SIZE
     }
 
     /// Removes an entry.
@@ -241,6 +270,7 @@ impl QuotaTree {
         let Some(at) = self.places.remove(&id) else {
             return;
         };
+        self.unused.remove(&id);
         let block = (at / BLOCK_SIZE) as u32;
         self.put(at, Entry::default().as_bytes());
         self.discount_entry(block);
@@ -251,7 +281,7 @@ impl QuotaTree {
     fn point(&mut self, id: u32, block: u32) {
         let mut node = ROOT_BLOCK;
         for level in 0..DEPTH {
-            let index = id >> (8 * (DEPTH - 1 - level)) & 0xFF;
+            let index = index_of(id, level);
             let below = match self.pointer(node, index) {
                 _ if level + 1 == DEPTH => block,
                 0 => self.new_block(),
@@ -264,13 +294,12 @@ impl QuotaTree {
 
     /// Removes the pointer of an id, and the nodes that it leaves empty.
     fn unpoint(&mut self, id: u32) {
-        let index = |level: u32| id >> (8 * (DEPTH - 1 - level)) & 0xFF;
         let mut path = vec![ROOT_BLOCK];
         for level in 0..DEPTH - 1 {
-            path.push(self.pointer(path[level as usize], index(level)));
+            path.push(self.pointer(path[level as usize], index_of(id, level)));
         }
         for (level, node) in (0..DEPTH).zip(path).rev() {
-            self.set_pointer(node, index(level), 0);
+            self.set_pointer(node, index_of(id, level), 0);
             let is_empty = self.block(node).iter().all(|byte| *byte == 0);
             if node == ROOT_BLOCK || !is_empty {
                 break;
@@ -344,6 +373,11 @@ impl QuotaTree {
             self.changed.insert((at / BLOCK_SIZE) as u32);
         }
     }
+}
+
+/// Returns the index of an id's pointer in its node of a level.
+fn index_of(id: u32, level: u32) -> u32 {
+    id >> (8 * (DEPTH - 1 - level)) & 0xFF
 }
 
 /// Returns true if an entry says nothing.

@@ -45,7 +45,7 @@ pub(crate) fn lay_out(
     if state.size > 0 {
         return Err(Error::Invalid("the file is not empty"));
     }
-    crate::quota::prepare(core, [restored.uid, restored.gid, state.project])?;
+    let _claims = crate::quota::prepare(core, [restored.uid, restored.gid, state.project])?;
     let _table = core.hold_table(inode.nr)?;
     let _superblock = hold_for_large_file(core, size)?;
     let mut handle = core.begin(Credits::default())?;

@@ -168,7 +168,7 @@ fn make_within(
         revokes: REVOKES,
     };
     let _held = core.hold_for_names(&[parent])?;
-    quota::prepare(core, owners_of(core, parent_state, new))?;
+    let _claims = quota::prepare(core, owners_of(core, parent_state, new))?;
     let mut handle = core.begin(core.credits(Step::Create, credits))?;
     let mut state = fresh_state(core, parent_state, kind, new, inherited.permissions);
     let has_map = matches!(kind, FileKind::Regular | FileKind::Directory);

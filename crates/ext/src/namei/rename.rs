@@ -332,9 +332,10 @@ fn replace(
     if gains_link {
         check_takes_subdirectory(core, directories.target_ref())?;
     }
-    if let RenameMode::Whiteout(owner) = mode {
-        whiteout::prepare(core, directories.source(), owner)?;
-    }
+    let _claims = match mode {
+        RenameMode::Whiteout(owner) => Some(whiteout::prepare(core, directories.source(), owner)?),
+        _ => None,
+    };
     let mut handle = core.begin(Credits {
         blocks: credits_to_rename(core, FileMap::of(directories.target_ref())),
         revokes: 0,

@@ -16,11 +16,16 @@ use crate::disk::kind::FileKind;
 use crate::disk::new_inode::NewInode;
 use crate::error::Result;
 use crate::namei::WhiteoutOwner;
+use crate::quota::{self, Claims};
 
 /// Adds entries for the owners of a whiteout to the quota files.
-pub(super) fn prepare(core: &Core, parent_state: &InodeState, owner: WhiteoutOwner) -> Result<()> {
+pub(super) fn prepare<'c>(
+    core: &'c Core,
+    parent_state: &InodeState,
+    owner: WhiteoutOwner,
+) -> Result<Claims<'c>> {
     let owners = create::owners_of(core, parent_state, &new_inode(owner));
-    crate::quota::prepare(core, owners)
+    quota::prepare(core, owners)
 }
 
 fn new_inode(owner: WhiteoutOwner) -> NewInode {

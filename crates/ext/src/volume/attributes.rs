@@ -12,6 +12,7 @@ use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::file::with_values;
+use crate::quota::{self, Claims};
 use crate::xattr;
 use jbd2::Credits;
 
@@ -164,7 +165,7 @@ impl Volume {
 fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttributes) -> Result<()> {
     let mut state = inode.state.write();
     state.check_exists()?;
-    prepare_owners(core, inode, &state, change)?;
+    let _claims = prepare_owners(core, inode, &state, change)?;
     let of_list = match change.permissions {
         Some(permissions) => xattr::change_of_mode(core, inode.nr, &state, permissions)?,
         None => None,
@@ -194,12 +195,12 @@ fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttribut
 
 /// Checks that the inode can have its new project, and adds entries for its new owners to the quota
 /// files.
-fn prepare_owners(
-    core: &Core,
+fn prepare_owners<'c>(
+    core: &'c Core,
     inode: &Inode,
     state: &InodeState,
     change: &SetAttributes,
-) -> Result<()> {
+) -> Result<Claims<'c>> {
     if change
         .project
         .is_some_and(|project| project != state.project)
@@ -217,7 +218,7 @@ fn prepare_owners(
         change.gid.unwrap_or(state.gid),
         change.project.unwrap_or(state.project),
     ];
-    crate::quota::prepare(core, owners)
+    quota::prepare(core, owners)
 }
 
 /// Switches data journaling for `+j` and `-j`, which is more than a change of the flag.

@@ -55,7 +55,7 @@ impl Volume {
         let mut state = inode.state.write();
         state.check_exists()?;
         let owners = [restored.uid, restored.gid, state.project];
-        crate::quota::prepare(&self.core, owners)?;
+        let _claims = crate::quota::prepare(&self.core, owners)?;
         let _table = self.core.hold_table(nr)?;
         let mut handle = self.core.begin(Credits {
             blocks: 1,

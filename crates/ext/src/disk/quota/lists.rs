@@ -178,6 +178,17 @@ impl QuotaTree {
         block
     }
 
+    /// Returns the number of free blocks, at most this one.
+    pub(super) fn free_blocks(&self, most: usize) -> usize {
+        let mut block = self.header().free_block.get();
+        let mut count = 0;
+        while block != 0 && count < most {
+            count += 1;
+            block = self.data_header(block).next.get();
+        }
+        count
+    }
+
     /// Puts a block that nothing leads to at the head of the list of free blocks.
     pub(super) fn free_block(&mut self, block: u32) {
         let next = self.header().free_block.get();

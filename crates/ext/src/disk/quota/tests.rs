@@ -29,8 +29,12 @@ fn entries_are_those_of_a_map() {
             .collect();
         for step in 0..600 {
             let id = *random.pick(&ids);
-            match random.below(3) {
+            match random.below(4) {
                 0 => {
+                    tree.insert(id);
+                    model.entry(id).or_default();
+                }
+                1 => {
                     tree.remove(id);
                     model.remove(&id);
                 }
@@ -48,7 +52,9 @@ fn entries_are_those_of_a_map() {
                 }
             }
             if step % 50 == 0 {
+                let unused: Vec<u32> = tree.unused().collect();
                 tree = decoded(&tree);
+                assert_eq!(tree.unused().collect::<Vec<_>>(), unused);
             }
         }
         let tree = decoded(&tree);
@@ -74,7 +80,9 @@ fn a_file_does_not_grow_with_owners_that_come_and_go() {
     for round in 0..5_u32 {
         for number in 0..100_u32 {
             tree.take_changed();
+            let length = tree.len_with(number << 13 | round);
             tree.insert(number << 13 | round);
+            assert_eq!(tree.len(), length);
             assert!(tree.take_changed().len() <= ENTRY_BLOCKS_MAX as usize);
         }
         if round == 0 {

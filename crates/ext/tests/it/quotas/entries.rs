@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ext::options::DataMode;
-use ext::volume::{NewInode, QuotaKind, QuotaLimits};
+use ext::volume::{NewInode, QuotaKind, QuotaLimits, SetAttributes};
 use ext::{Volume, tune};
 use layout::InodeNr;
 use testkit::tool;
@@ -74,6 +74,49 @@ fn entries_come_and_go() {
 #[test]
 fn unused_entries_are_removed() {
     assert_notices("quota/unused-entries-kept", entries_come_and_go);
+}
+
+/// Gives a file one project after the other.
+fn go_through_projects(volume: &Volume) -> ext::Result<()> {
+    let file = volume.lookup(InodeNr::ROOT, b"f0")?;
+    for number in 1..=30_u32 {
+        let change = SetAttributes {
+            project: Some(number << 8),
+            ..SetAttributes::default()
+        };
+        volume.set_attributes(file, &change)?;
+        if number % 3 == 0 {
+            volume.sync()?;
+        }
+    }
+    Ok(())
+}
+
+/// The power is cut after each write while new entries take the room of former ones.
+#[test]
+fn entries_are_reused_in_whole() {
+    let memory = make(1024, "quota,project");
+    let volume = open(&memory);
+    create(&volume, 0);
+    volume.close().expect("close");
+    for writes in 0.. {
+        let copy = Arc::new(memory.snapshot());
+        let cut = super::failing(&copy, writes);
+        let opened = Volume::open(cut, None, quiet(DataMode::Ordered));
+        let is_whole = opened
+            .is_ok_and(|volume| go_through_projects(&volume).is_ok() & volume.close().is_ok());
+        Volume::open(device(&copy), None, quiet(DataMode::Ordered))
+            .expect("it opens")
+            .close()
+            .expect("close");
+        let report = fsck::check_bytes(&copy.to_bytes(), None, &fsck::Options::default());
+        let report = report.expect("it can be checked");
+        assert!(report.is_clean(), "{writes}: {:?}", report.problems);
+        if is_whole {
+            assert!(writes > 20, "{writes}");
+            break;
+        }
+    }
 }
 
 /// The power is cut after each write of a close that removes entries.
