@@ -199,7 +199,10 @@ pub(crate) fn add(
         }
         return htree::add(core, handle, directory, state, &tree, new);
     }
-    drop_index(core, directory, state)?;
+    drop_index(core, handle, directory, state)?;
+    if stays_linear(core, state) {
+        handle.note_linear(directory.nr);
+    }
     if linear::add_in_place(core, handle, directory, state, new)? {
         return Ok(());
     }
@@ -225,7 +228,7 @@ pub(crate) fn remove(
         inline::remove(core, handle, directory, state, place)?;
         return Ok(place.inode);
     }
-    drop_unusable_index(core, directory, state)?;
+    drop_unusable_index(core, handle, directory, state)?;
     let buffer = block(core, directory, state, place.file_block)?;
     let previous = entry::previous_of(&buffer.read(), place.offset, &mut search.entries);
     search.charge(&directory.names_index);
@@ -256,6 +259,10 @@ pub(crate) fn set(
     if state.is_inline() {
         inline::set(core, handle, directory, state, (place, inode, type_byte))?;
         return Ok(place.inode);
+    }
+    if stays_linear(core, state) {
+        // A replay removes and adds the name, which may get another place.
+        handle.refuse("a name of a linear directory has another inode");
     }
     let buffer = block(core, directory, state, place.file_block)?;
     entry::point_to(&mut handle.write(&buffer)?, place.offset, inode, type_byte);
@@ -359,6 +366,13 @@ fn future_hash(core: &Core, state: &InodeState) -> Option<HashVersion> {
     HashVersion::from_raw(core.superblock.hash_version)
 }
 
+/// Returns true if the directory is linear and stays so: names go to the first place with room, and
+/// no block is compacted, so that the names that fit depend on those before them.
+fn stays_linear(core: &Core, state: &InodeState) -> bool {
+    let has_index = state.flags.contains(InodeFlags::INDEX) && core.superblock.has_dir_index();
+    !has_index && future_hash(core, state).is_none()
+}
+
 /// Returns the place of a name, and adds the work that finds it to `search`.
 fn place_of(
     core: &Core,
@@ -403,16 +417,26 @@ fn block_name(core: &Core, directory: &Inode, state: &InodeState, place: Place) 
 
 /// Clears the index flag if the index is unusable: an index that changes do not maintain must not
 /// be trusted later.
-fn drop_unusable_index(core: &Core, directory: &Inode, state: &mut InodeState) -> Result<()> {
+fn drop_unusable_index(
+    core: &Core,
+    handle: &Handle<'_>,
+    directory: &Inode,
+    state: &mut InodeState,
+) -> Result<()> {
     if state.flags.contains(InodeFlags::INDEX) && htree::open(core, directory, state)?.is_none() {
-        drop_index(core, directory, state)?;
+        drop_index(core, handle, directory, state)?;
     }
     Ok(())
 }
 
 /// Clears the index flag of a directory whose index is unusable. With checksums the index has to be
 /// repaired instead: a linear directory has no index blocks, whose checksums are of another form.
-fn drop_index(core: &Core, directory: &Inode, state: &mut InodeState) -> Result<()> {
+fn drop_index(
+    core: &Core,
+    handle: &Handle<'_>,
+    directory: &Inode,
+    state: &mut InodeState,
+) -> Result<()> {
     if !state.flags.contains(InodeFlags::INDEX) {
         return Ok(());
     }
@@ -420,6 +444,7 @@ fn drop_index(core: &Core, directory: &Inode, state: &mut InodeState) -> Result<
         let (offset, why) = (0, "the index is unusable");
         return Err(Bad { offset, why }.at(core, directory.nr, FileBlock::new(0)));
     }
+    handle.refuse("a directory loses its index");
     state.flags.remove(InodeFlags::INDEX);
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! | a changed inode | its number, and the range of file blocks whose mapping changed |
 //! | a name | created, linked or unlinked, in order |
 //! | the orphan list | inodes that the transaction removed and had not added |
+//! | a linear directory | its number, once a name was added |
 //! | a change that tags cannot describe | its reason, which ends the tracking |
 //!
 //! There is one list: when a later transaction changes something, the earlier one is closed, and is
@@ -76,6 +77,9 @@ struct State {
     created: BTreeSet<InodeNr>,
     /// Inodes that the transaction has put onto the orphan list.
     listed: BTreeSet<InodeNr>,
+    /// Linear directories to which the transaction has added names. There the place of a name
+    /// depends on all names before it.
+    linear: BTreeSet<InodeNr>,
 }
 
 impl FastChanges {
@@ -130,6 +134,13 @@ impl FastChanges {
                 state.created.insert(nr);
             }
             state.changes.names.push(name);
+        });
+    }
+
+    /// Notes that a name was added to a linear directory.
+    pub(crate) fn note_linear(&self, tid: Tid, nr: InodeNr) {
+        self.track(tid, |state| {
+            state.linear.insert(nr);
         });
     }
 
@@ -188,6 +199,9 @@ impl FastChanges {
 impl State {
     /// Forgets the names of a new inode that has none left: nothing of it is on the device. Names
     /// before its creation are those of another inode with the same number.
+    ///
+    /// In a linear directory these names have steered where others went. A replay without them
+    /// could need a block more, which a full volume does not have.
     fn forget_created(&mut self, nr: InodeNr) {
         let names = &mut self.changes.names;
         let is_creation =
@@ -195,6 +209,11 @@ impl State {
         let Some(created) = names.iter().rposition(is_creation) else {
             return;
         };
+        let mut own = names[created..].iter().filter(|name| name.inode == nr);
+        if own.any(|name| self.linear.contains(&name.parent)) {
+            self.refuse("a name of a linear directory is gone");
+            return;
+        }
         let mut index = 0;
         names.retain(|name| {
             index += 1;
@@ -207,6 +226,7 @@ impl State {
         self.changes = Collected::default();
         self.created = BTreeSet::new();
         self.listed = BTreeSet::new();
+        self.linear = BTreeSet::new();
     }
 }
 
@@ -263,6 +283,17 @@ mod tests {
         assert_eq!(changes.take(TID).expect("described").names.len(), 1);
         changes.note_name(TID, name(NameChange::Unlinked, b"a"), true);
         assert_eq!(changes.take(TID).expect("described").names.len(), 1);
+    }
+
+    #[test]
+    fn what_is_gone_from_a_linear_directory_needs_a_whole_commit() {
+        for linear in [InodeNr::ROOT, FILE] {
+            let changes = FastChanges::default();
+            changes.note_linear(TID, linear);
+            changes.note_name(TID, name(NameChange::Created, b"a"), false);
+            changes.note_name(TID, name(NameChange::Unlinked, b"a"), true);
+            assert_eq!(changes.take(TID).is_err(), linear == InodeNr::ROOT);
+        }
     }
 
     #[test]

@@ -303,6 +303,13 @@ impl Handle<'_> {
         }
     }
 
+    /// Notes that a name was added to a linear directory.
+    pub(crate) fn note_linear(&self, nr: InodeNr) {
+        if let Some((changes, tid)) = self.tracked() {
+            changes.note_linear(tid, nr);
+        }
+    }
+
     /// Notes that an inode was put onto the orphan list.
     pub(crate) fn note_listed(&self, nr: InodeNr) {
         if let Some((changes, tid)) = self.tracked() {

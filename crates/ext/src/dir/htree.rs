@@ -40,6 +40,10 @@ use crate::error::{Error, Result};
 /// crate extends a chain beyond the limit by at most one leaf.
 pub(super) const CHAIN_MAX: usize = 1 << 12;
 
+/// The reason why a compacted block needs a whole commit. A replay of Linux splits such a block,
+/// for which a full volume has no other one.
+const COMPACTED: &str = "a block of a directory was compacted";
+
 /// First hash version that treats bytes as unsigned.
 const UNSIGNED_FROM: u8 = 3;
 
@@ -271,6 +275,7 @@ pub(super) fn add(
     entries.push(owned(new, hash, minor));
     let packed = leaf::compacted(block_form(core), &entries);
     if let Some(packed) = packed.filter(|_| !rt::mutant!("directory/scattered-leaf-split")) {
+        handle.refuse(COMPACTED);
         return handle.replace(&leaf, packed.into_arc());
     }
     split_leaf(core, handle, directory, state, tree, &path, &leaf, entries)
@@ -430,6 +435,7 @@ pub(super) fn convert_and_add(
     let (hash, minor) = tree.hash_of(core, new.name);
     entries.push(owned(new, hash, minor));
     if let Some(packed) = leaf::compacted(block_form(core), &entries) {
+        handle.refuse(COMPACTED);
         return handle.replace(&first, packed.into_arc());
     }
     entries.drain(..2);

@@ -67,7 +67,7 @@ fn reserve(
         }
         return htree::split_whole(core, handle, directory, state, &tree, file_block, entries);
     }
-    drop_unusable_index(core, directory, state)?;
+    drop_unusable_index(core, handle, directory, state)?;
     let mut entries = leaf::hashed(&buffer.image(), &|_| (0, 0)).map_err(bad)?;
     if let Some(packed) = leaf::compacted(form, &entries) {
         return handle.replace(&buffer, packed.into_arc());

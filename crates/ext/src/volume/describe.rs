@@ -17,12 +17,20 @@
 //! |---|---|
 //! | directories made, removed or moved | replaying does not count their links in Linux |
 //! | directories that get or lose blocks | replaying does not count their blocks in Linux |
+//! | names in linear directories that are replaced, or made and removed | see below |
+//! | names for which a block of a directory is compacted | replaying splits the block in Linux |
 //! | modes, owners and times of directories; whiteouts, exchanged names | there is no tag |
 //! | symbolic links, devices, fifos, sockets made or changed | Linux does not take their contents |
 //! | files without extents, with journaled data or with encryption | Linux does not replay them |
 //! | extended attributes | their blocks are shared |
 //! | inodes that leave the orphan list of an earlier transaction | the list runs through them |
 //! | anything else that is not tracked, a resize for example | there is no tag |
+//!
+//! A replay adds names in the order of their tags. In a linear directory a name goes to the first
+//! place with room. So a replay puts each name where it was, unless it removes and adds a name that
+//! kept its place, or lacks one that steered others. Other directories compact a block in which the
+//! names fit in sum, wherever they were. Either way a replay needs no block that was not needed
+//! before. Linux compacts no block: on a full volume its replay may lack one.
 //!
 //! Each step says if tags describe it (`Handle::describe`). Without that, its transaction is
 //! committed as a whole.

@@ -24,6 +24,7 @@ mod durability;
 mod ext4;
 mod failures;
 mod fast_commits;
+mod fast_replays;
 mod faults;
 mod features;
 mod foreign_writes;

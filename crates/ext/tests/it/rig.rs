@@ -6,6 +6,7 @@ use block::BlockDevice;
 use block::memory::MemoryDevice;
 use ext::mkfs::{self, FeatureEdits, FileSystemType, JournalOption};
 use ext::options::{DataMode, Memory};
+use ext::volume::RangeChange;
 use ext::{MountOptions, Volume};
 use layout::{FileBlock, InodeNr};
 use rt::Nanos;
@@ -51,6 +52,28 @@ pub fn quiet(data: DataMode) -> MountOptions {
         memory,
         privileged: true,
         ..MountOptions::default()
+    }
+}
+
+/// Takes all free blocks of a volume, for a file.
+pub fn take_free_blocks(volume: &Volume) {
+    volume.write_file("/filler", b"").expect("create");
+    let nr = volume.resolve("/filler", true).expect("it is there");
+    let block = u64::from(volume.usage().block_bytes);
+    let (mut at, mut most) = (0, 4096);
+    loop {
+        let count = volume.usage().blocks_free.min(most);
+        if count == 0 {
+            return;
+        }
+        let (from, length) = (at * block, count * block);
+        match volume.change_range(nr, from, length, RangeChange::Allocate, false) {
+            Ok(()) => at += count,
+            Err(error) => {
+                assert!(most > 1, "{error}");
+                most /= 2;
+            }
+        }
     }
 }
 
