@@ -31,8 +31,8 @@ use crate::disk::run::Run;
 use crate::disk::words::Words;
 use crate::error::{Corrupt, Error, Result};
 
-pub(crate) use built::MapBlocks;
-pub(crate) use moves::{allocate_nodes, no_extents, tree_blocks};
+pub(crate) use built::{MapBlocks, OldTree};
+pub(crate) use moves::{allocate_nodes, no_extents, old_nodes, tree_blocks};
 
 /// A part of a file's block map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

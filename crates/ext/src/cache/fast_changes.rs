@@ -77,6 +77,9 @@ struct State {
     created: BTreeSet<InodeNr>,
     /// Inodes that the transaction has put onto the orphan list.
     listed: BTreeSet<InodeNr>,
+    /// Number of nodes of the extent trees that fast commits of the transaction have remapped, or
+    /// are about to; files without nodes are left out.
+    nodes: BTreeMap<InodeNr, u64>,
     /// Linear directories to which the transaction has added names. There the place of a name
     /// depends on all names before it.
     linear: BTreeSet<InodeNr>,
@@ -179,6 +182,17 @@ impl FastChanges {
         found.is_some_and(|inode| inode.is_data || !data_only)
     }
 
+    /// Notes the number of nodes of a file whose mapping is among the changes taken last. Returns
+    /// the number of nodes of all files that fast commits of the transaction have remapped.
+    pub(crate) fn note_nodes(&self, nr: InodeNr, count: u64) -> u64 {
+        let mut state = self.state.lock();
+        match count {
+            0 => state.nodes.remove(&nr),
+            _ => state.nodes.insert(nr, count),
+        };
+        state.nodes.values().sum()
+    }
+
     /// Takes the changes of a transaction, or returns the reason why it gets no fast commit.
     pub(crate) fn take(&self, tid: Tid) -> Result<Collected, &'static str> {
         let mut state = self.state.lock();
@@ -227,6 +241,7 @@ impl State {
         self.created = BTreeSet::new();
         self.listed = BTreeSet::new();
         self.linear = BTreeSet::new();
+        self.nodes = BTreeMap::new();
     }
 }
 
@@ -322,6 +337,20 @@ mod tests {
                     .contains(&FILE)
             );
         }
+    }
+
+    #[test]
+    fn nodes_add_up_until_the_transaction_ends() {
+        let changes = FastChanges::default();
+        changes.note_blocks(TID, FILE, 0..1);
+        changes.take(TID).expect("described");
+        assert_eq!(changes.note_nodes(FILE, 10), 10);
+        assert_eq!(changes.note_nodes(InodeNr::new(13), 5), 15);
+        assert_eq!(changes.note_nodes(FILE, 8), 13);
+        changes.take(TID).expect("described");
+        assert_eq!(changes.note_nodes(FILE, 0), 5);
+        changes.note_inode(TID.next(), FILE, false);
+        assert_eq!(changes.note_nodes(FILE, 1), 1);
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! | `shift` | moving everything behind a block within the file |
 //! | `swap` | exchanging extents with another file |
 //! | `walk` | visiting the whole tree |
+//! | `nodes` | the nodes of a whole tree |
 //! | `build` | a whole tree from its extents |
 //!
 //! # Rules
@@ -28,6 +29,7 @@ mod allocate;
 mod apply;
 mod build;
 mod clusters;
+mod nodes;
 mod path;
 mod prune;
 mod shift;
@@ -47,6 +49,7 @@ pub(super) use allocate::{
 };
 pub(super) use apply::allocate_nodes;
 pub(super) use build::build;
+pub(super) use nodes::{node_count_to, nodes};
 pub(super) use prune::{credits_to_free, free_from, has_blocks_from};
 pub(super) use shift::{credits_to_shift, cut, shift_leaf};
 pub(super) use swap::{credits_to_swap, swap};

@@ -4,6 +4,7 @@ use jbd2::Credits;
 use layout::extent::{ROOT_ENTRIES_MAX, capacity};
 use layout::{BlockNr, FileBlock};
 
+use super::built::OldNodes;
 use super::{Exchanged, FileMap, Shift, Visited, extents};
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -67,6 +68,21 @@ impl FileMap {
         Ok(count)
     }
 
+    /// Returns the number of blocks of the map itself, without reading the last level, or a number
+    /// above `most` if there are more than that. Only extent trees are counted.
+    pub(crate) fn node_count_to(
+        self,
+        core: &Core,
+        inode: &Inode,
+        state: &InodeState,
+        most: u64,
+    ) -> Result<u64> {
+        match self {
+            Self::Extents { .. } => extents::node_count_to(core, inode, state, most),
+            Self::Indirect | Self::Inline => Ok(0),
+        }
+    }
+
     /// Exchanges blocks of two files with extents, as many as one step can, and at most
     /// `count_max`. Returns their number. Changes the states, which the caller stores.
     ///
@@ -93,6 +109,14 @@ impl FileMap {
 /// Returns the error for a file without extents.
 pub(crate) fn no_extents() -> Error {
     Error::Unsupported("only the blocks of a file with extents can be moved".to_owned())
+}
+
+/// Returns the nodes of an inode's tree, which a walk has found sound; none without extents.
+pub(crate) fn old_nodes(core: &Core, inode: &Inode, state: &InodeState) -> Result<OldNodes> {
+    match FileMap::of(state) {
+        FileMap::Extents { .. } => extents::nodes(core, inode, state),
+        FileMap::Indirect | FileMap::Inline => Ok(OldNodes::new()),
+    }
 }
 
 /// Returns the number of blocks of a tree that [`build_map`](super::build_map) builds from this

@@ -22,6 +22,7 @@
 //! | modes, owners and times of directories; whiteouts, exchanged names | there is no tag |
 //! | symbolic links, devices, fifos, sockets made or changed | Linux does not take their contents |
 //! | files without extents, with journaled data or with encryption | Linux does not replay them |
+//! | files whose extent trees have more nodes than a quarter of the log | a replay may write all |
 //! | extended attributes | their blocks are shared |
 //! | inodes that leave the orphan list of an earlier transaction | the list runs through them |
 //! | anything else that is not tracked, a resize for example | there is no tag |
@@ -48,6 +49,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::cache::fast_changes::{ChangedName, Collected, NameChange};
 use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::map::{FileMap, Mapped};
 
@@ -196,12 +198,27 @@ impl<'c> Description<'c> {
         self.add(tag_type, header.as_bytes(), &changed.name)
     }
 
+    /// Checks that a replay fits the log even if it changes each node of all remapped files. They
+    /// may take as much as a handle may request, a quarter of the log. The other blocks that a
+    /// replay changes are those of the transaction, which takes at most another quarter.
+    fn check_nodes(&self, inode: &Inode, state: &InodeState) -> Result<(), Refusal> {
+        let most = self.core.max_credits().map_or(0, u64::from);
+        let count = FileMap::of(state).node_count_to(self.core, inode, state, most);
+        let count = count.map_err(|_| "a block map cannot be read")?;
+        let changes = self.core.fast_changes.as_ref();
+        match changes.is_some_and(|changes| changes.note_nodes(inode.nr, count) > most) {
+            true => Err("the extent trees of changed files have too many nodes"),
+            false => Ok(()),
+        }
+    }
+
     /// Adds what the blocks of a file from one to another are now.
     fn add_ranges(&mut self, nr: InodeNr, from: u64, end: u64) -> Result<(), Refusal> {
         // Another one than that in the cache, which may be locked.
         let inode = Inode::load(self.core, nr).map_err(|_| "an inode cannot be read")?;
         let state = inode.state.read();
         let map = FileMap::of(&state);
+        self.check_nodes(&inode, &state)?;
         let mut at = from;
         while at < end {
             let most = u32::try_from(end - at).unwrap_or(u32::MAX);

@@ -20,6 +20,16 @@
 //! - Linux does not count the links of directories that are made and removed.
 //! - Linux takes neither device numbers nor targets of symbolic links from the bytes of an inode.
 //!
+//! # How much changes
+//!
+//! All of it has to fit the log as one transaction. A node of an extent tree changes only if its
+//! entries do. If the volume has no blocks for the nodes that this takes, the tree is built of full
+//! nodes instead. A fast commit of this crate fits either way: see `describe`.
+//!
+//! One of Linux is refused, and Linux has to replay it, if more nodes have other entries than the
+//! log has blocks; if as many are built of full nodes on a volume without free blocks; or if a file
+//! of indirect blocks has more of them than the log, and one at its start is new.
+//!
 //! A tag that contradicts the volume is an error, [`Corrupt::FastCommit`]: nothing is replayed. A
 //! tag of an inode that is not in use is skipped, as in Linux: the inode was deleted later.
 

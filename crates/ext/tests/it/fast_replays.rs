@@ -1,11 +1,11 @@
-//! Fast commits that a replay has to fit into what the volume has.
+//! Fast commits that a replay has to fit into what the volume has: the log, and the free blocks.
 
 use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
 use ext::mkfs::{self, FileSystemType, JournalOption};
 use ext::options::DataMode;
-use ext::volume::{NewInode, OpenFlags};
+use ext::volume::{NewInode, OpenFlags, RangeChange};
 use ext::{MountOptions, Volume};
 
 use crate::rig::{quiet, take_free_blocks};
@@ -76,6 +76,37 @@ impl Bench {
 /// Returns a name of this length.
 fn name(letter: char, length: usize) -> String {
     format!("/d/{}", letter.to_string().repeat(length))
+}
+
+/// A file whose tree has more nodes than the log has blocks: they all change if a replay builds
+/// the tree anew.
+#[test]
+fn a_tree_larger_than_the_log_gets_no_fast_commit() {
+    const BLOCKS: u64 = 100_000;
+    let bench = bench(192 << 20, &[]);
+    bench.make("/pieces");
+    let volume = &bench.volume;
+    let nr = volume.resolve("/pieces", true).expect("it is there");
+    volume
+        .change_range(nr, 0, BLOCKS * BLOCK, RangeChange::Allocate, false)
+        .expect("fallocate");
+    let file = volume
+        .open_file("/pieces", OpenFlags::READ_WRITE)
+        .expect("open");
+    for at in (0..BLOCKS).step_by(2) {
+        file.write_at(at * BLOCK, &[1; BLOCK as usize])
+            .expect("write");
+    }
+    let commits = bench.run(|_| {
+        file.write_at(BLOCK, &[2; BLOCK as usize]).expect("write");
+        file.sync_all().expect("fsync");
+    });
+    let after = bench.reopen();
+    let mut bytes = [0; 2 * BLOCK as usize];
+    let found = after.open_file("/pieces", OpenFlags::READ).expect("open");
+    found.read_at(BLOCK, &mut bytes).expect("read");
+    assert!(bytes[..BLOCK as usize] == [2; BLOCK as usize] && bytes[BLOCK as usize] == 1);
+    assert_eq!(commits, (1, 0));
 }
 
 /// Makes a directory of one full block, and takes all other blocks of the volume. The names of

@@ -1,9 +1,12 @@
 //! The end of a replay: block maps, bitmaps, inodes, orphans.
 
+use std::collections::BTreeMap;
+
 use jbd2::Credits;
 use layout::extent::Extent;
 use layout::inode::Inode as Base;
 use layout::{BlockNr, InodeNr};
+use rt::atomic::Ordering;
 use zerocopy::FromBytes;
 
 use super::file::File;
@@ -15,7 +18,7 @@ use crate::core::handle::Handle;
 use crate::disk::inode::table;
 use crate::disk::run::Run;
 use crate::error::Result;
-use crate::map::{MapBlocks, build_map};
+use crate::map::{MapBlocks, OldTree, build_map, old_nodes, tree_blocks};
 use crate::orphan;
 
 impl Replay<'_> {
@@ -35,8 +38,9 @@ impl Replay<'_> {
         for run in reserved.runs() {
             left.add(run);
         }
+        let mut extra_blocks = extra_blocks(core, &files);
         for file in files.values_mut() {
-            let nodes = write_map(core, &mut handle, file)?;
+            let nodes = write_map(core, &mut handle, file, &mut extra_blocks)?;
             nodes.iter().for_each(|node| kept.add(whole(block(*node))));
             file.pieces.runs().for_each(|run| kept.add(whole(run)));
             file.old.iter().for_each(|run| left.add(whole(*run)));
@@ -54,8 +58,50 @@ impl Replay<'_> {
     }
 }
 
+/// Returns the number of free blocks that are left if all block maps are as small as they can be.
+fn extra_blocks(core: &Core, files: &BTreeMap<InodeNr, File>) -> u64 {
+    let mut free = core.space.usable_clusters.load(Ordering::Acquire);
+    let is_built = |file: &&File| file.is_remapped && file.is_mapped();
+    for file in files.values().filter(is_built) {
+        if !file.has_extents() {
+            // The number of its nodes is not known.
+            return 0;
+        }
+        let needed = tree_blocks(core, file.pieces.extents().len());
+        free = free.saturating_sub(needed.saturating_sub(file.nodes.len()) as u64);
+    }
+    free
+}
+
+/// Returns the tree that a file has in the table, if its nodes can be kept: their checksums are of
+/// its generation.
+fn old_tree(core: &Core, file: &File, extra_blocks: u64) -> Result<OldTree> {
+    if !file.is_loaded || !file.has_extents() {
+        return Ok(OldTree::default());
+    }
+    let inode = Inode::load(core, file.nr)?;
+    let state = inode.state.read();
+    if state.generation != file.base().generation.get() {
+        return Ok(OldTree::default());
+    }
+    let nodes = old_nodes(core, &inode, &state)?;
+    let leaves = nodes.first().into_iter().flatten();
+    let cuts = leaves.map(|leaf| leaf.file_block.into()).collect();
+    Ok(OldTree {
+        nodes,
+        extents: file.pieces.extents_cut_at(&cuts),
+        extra_blocks,
+    })
+}
+
 /// Writes the block map of a file, if it has changed, and counts its sectors. Returns its nodes.
-fn write_map(core: &Core, handle: &mut Handle<'_>, file: &mut File) -> Result<Vec<BlockNr>> {
+/// Takes the blocks that a smaller map would not have needed from `extra_blocks`.
+fn write_map(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    file: &mut File,
+    extra_blocks: &mut u64,
+) -> Result<Vec<BlockNr>> {
     let mut nodes = file.nodes.clone();
     if file.is_remapped && file.is_mapped() {
         let (extents, has_extents) = (file.pieces.extents(), file.has_extents());
@@ -66,10 +112,13 @@ fn write_map(core: &Core, handle: &mut Handle<'_>, file: &mut File) -> Result<Ve
             ));
         }
         let owner = (file.nr, file.base().generation.get());
-        let mut blocks = MapBlocks::new(file.nr, nodes);
+        let old = old_tree(core, file, *extra_blocks)?;
+        let mut blocks = MapBlocks::new(file.nr, nodes).with_tree(old);
         let words = build_map(core, handle, (owner, has_extents), &extents, &mut blocks)?;
         file.base_mut().set_map(words.to_raw());
-        nodes = blocks.into_taken();
+        let extra_count;
+        (nodes, extra_count) = blocks.into_taken();
+        *extra_blocks -= extra_count;
     } else if file.pieces != Pieces::default() && !file.is_mapped() {
         return Err(contradiction(file.nr, "it has no block map"));
     }

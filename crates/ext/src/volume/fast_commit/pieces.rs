@@ -2,7 +2,7 @@
 //! which each block is mapped to itself.
 
 use core::ops::Range;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use layout::extent::{Extent, count_max};
 
@@ -109,13 +109,20 @@ impl Pieces {
 
     /// Returns the entries of an extent tree. Neighbours are one extent as far as it may be long.
     pub(super) fn extents(&self) -> Vec<Extent> {
+        self.extents_cut_at(&BTreeSet::new())
+    }
+
+    /// Returns the entries of an extent tree. Neighbours are one extent as far as it may be long,
+    /// unless the second one starts at one of these file blocks.
+    pub(super) fn extents_cut_at(&self, cuts: &BTreeSet<u64>) -> Vec<Extent> {
         let mut joined: Vec<(u64, Piece)> = Vec::new();
         for (at, piece) in &self.pieces {
             match joined.last_mut() {
                 Some((before, last))
                     if *before + last.count == *at
                         && last.first + last.count == piece.first
-                        && last.is_unwritten == piece.is_unwritten =>
+                        && last.is_unwritten == piece.is_unwritten
+                        && !cuts.contains(at) =>
                 {
                     last.count += piece.count;
                 }

@@ -1,9 +1,12 @@
 //! Fast commits made by hand: tags that agree with a volume, and tags that contradict it. The log
 //! before them is the engine's.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use ext::options::DataMode;
+use ext::volume::NewInode;
 use ext::{Corrupt, Error, MountOptions, Volume};
-use layout::Block;
 use layout::checksum;
 use layout::checksum::fast_commit::seal;
 use layout::extent::Extent;
@@ -11,12 +14,16 @@ use layout::fast_commit::{AddRange, DelRange, EntryHeader, Head, InodeHeader, Ta
 use layout::inode::Inode;
 use layout::inode_flags::InodeFlags;
 use layout::journal::{JournalIncompatible, JournalSuperblock};
+use layout::{Block, InodeNr};
+use testkit::Random;
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::fast_commits::assert_clean;
 use super::log_format::{inspect, location};
 use super::{readers, writers};
 use crate::image::Image;
 use crate::oracle;
+use crate::rig::take_free_blocks;
 use crate::tree::Tree;
 
 const BLOCK: usize = 1024;
@@ -211,6 +218,119 @@ fn ranges_become_block_maps() {
         let tree = replay(features, &tags);
         let expected = Some((size as usize, 1));
         assert_eq!(file(&tree, "/new"), expected, "{features}");
+    }
+}
+
+/// The number of the file in pieces, and the number of its pieces.
+const PIECES: u32 = 12;
+const PIECE_COUNT: u32 = 1000;
+
+/// Returns an image with a file in pieces, at every second block, in full nodes.
+fn in_pieces(is_full: bool) -> Image {
+    let features = ["-O", "fast_commit,^orphan_file"];
+    let image = Image::with_arguments("ext4", BLOCK as u32, 8 << 20, false, &features);
+    writers::by_engine(&image, DataMode::Ordered, move |volume| {
+        let file = volume.create_file("/pieces", &NewInode::default());
+        let file = file.expect("create");
+        for at in 0..u64::from(PIECE_COUNT) {
+            file.write_at(at * 2 * BLOCK as u64, &[1; BLOCK])
+                .expect("write");
+        }
+        file.close().expect("close");
+        volume.sync().expect("sync");
+        if is_full {
+            take_free_blocks(volume);
+            volume.sync().expect("sync");
+        }
+    });
+    image
+}
+
+/// The file in pieces after a replay.
+struct Pieces {
+    /// The block of each of its blocks.
+    map: BTreeMap<u64, u64>,
+    /// The contents of the nodes.
+    nodes: BTreeMap<u64, Arc<Block>>,
+}
+
+/// Replays the tags. Nothing is wrong afterwards.
+fn pieces_after(image: &Image, tags: &[Vec<u8>]) -> Pieces {
+    let image = image.copy();
+    add(&image, tags);
+    let volume = Volume::open(image.device(), None, MountOptions::default());
+    let volume = volume.unwrap_or_else(|error| panic!("{error}"));
+    let found = volume.blocks_of(InodeNr::new(PIECES)).expect("a map");
+    volume.close().expect("close");
+    assert_clean(&image, "after fast commits");
+    let mut pieces = Pieces {
+        map: BTreeMap::new(),
+        nodes: BTreeMap::new(),
+    };
+    for extent in found {
+        if let Some(first) = extent.file_block {
+            pieces.map.extend((first.get()..).zip(extent.blocks()));
+            continue;
+        }
+        for nr in extent.blocks() {
+            let node = image.device().read_block(nr * BLOCK as u64, BLOCK as u32);
+            pieces.nodes.insert(nr, node.expect("a node"));
+        }
+    }
+    pieces
+}
+
+/// A range changes the leaf that it lies in, and not the whole tree.
+#[test]
+fn other_nodes_stay_as_they_are() {
+    let image = in_pieces(false);
+    let before = pieces_after(&image, &[]).nodes;
+    assert!(before.len() > 10, "{} nodes", before.len());
+    for file_block in [1, PIECE_COUNT + 1, 2 * PIECE_COUNT - 3] {
+        let after = pieces_after(&image, &[range(PIECES, file_block, 1, FREE_BLOCK)]).nodes;
+        let is_changed = |(nr, node): &(&u64, &_)| before.get(nr) != Some(*node);
+        let changed = after.iter().filter(is_changed).count();
+        // The leaf, what does not fit it, and the node above them.
+        assert!(changed <= 3, "{changed} nodes of {}", after.len());
+    }
+}
+
+/// A leaf that overflows takes a block more. On a full volume the tree is built of full nodes.
+#[test]
+fn a_full_volume_gets_full_nodes() {
+    let image = in_pieces(true);
+    let Pieces { mut map, nodes } = pieces_after(&image, &[]);
+    let last = 2 * PIECE_COUNT - 2;
+    let block = map.remove(&last.into()).expect("it is mapped");
+    map.insert(1, block);
+    let tags = [hole(PIECES, last, 1), range(PIECES, 1, 1, block)];
+    let after = pieces_after(&image, &tags);
+    assert!(after.map == map);
+    assert_eq!(after.nodes.len(), nodes.len());
+}
+
+/// Holes and ranges, over parts of leaves and over many.
+#[test]
+fn trees_map_what_the_tags_say() {
+    let image = in_pieces(false);
+    let before = pieces_after(&image, &[]).map;
+    for seed in 0..12 {
+        let mut random = Random::new(seed);
+        let (mut tags, mut map) = (Vec::new(), before.clone());
+        for number in 0..1 + random.below(8) {
+            let at = random.below(2 * u64::from(PIECE_COUNT) - 8);
+            if random.below(2) == 0 {
+                let most = [2, 40, 700][random.below(3) as usize];
+                let count = 1 + random.below(most);
+                tags.push(hole(PIECES, at as u32, count as u32));
+                map.retain(|nr, _| !(at..at + count).contains(nr));
+                continue;
+            }
+            let (block, count) = (FREE_BLOCK + number * 8, 1 + random.below(6));
+            tags.push(range(PIECES, at as u32, count as u32, block));
+            map.extend((at..at + count).zip(block..));
+        }
+        assert!(pieces_after(&image, &tags).map == map, "seed {seed}");
     }
 }
 
