@@ -139,7 +139,6 @@ fn overwrite_beside_zeroing(memory: &Arc<MemoryDevice>, fails_at: u64) {
     // Tables are zeroed from the fifth second on.
     rt::sleep(rt::Nanos::from_secs(8));
     let is_synced = is_written && file.sync_all().is_ok();
-    drop(file);
     drop(volume);
     forgetful.cut();
     if is_synced {

@@ -6,7 +6,7 @@ use block::MemoryDevice;
 use ext::options::DataMode;
 use ext::tune::{self, Changes, Word, free_feature, removable_feature};
 use ext::volume::{NewInode, QuotaKind, QuotaLimits, SetAttributes};
-use ext::{Error, Volume};
+use ext::{Error, MountOptions, Volume};
 use layout::InodeNr;
 use layout::superblock::{OFFSET, SIZE, Superblock};
 use testkit::tool;
