@@ -315,10 +315,13 @@ impl Target for DirectoryTarget {
     }
 }
 
+/// O_DSYNC in Linux (asm-generic/fcntl.h). rustix's `DSYNC` has the value of O_SYNC.
+const DATA_SYNC: OFlags = OFlags::from_bits_retain(0o10_000);
+
 fn options(flags: OpenFlags) -> OpenOptions {
     let mut custom = OFlags::empty();
     custom.set(OFlags::SYNC, flags.sync);
-    custom.set(OFlags::DSYNC, flags.data_sync || flags.sync);
+    custom.set(DATA_SYNC, flags.data_sync || flags.sync);
     custom.set(OFlags::DIRECT, flags.direct);
     let mut options = OpenOptions::new();
     options
