@@ -14,6 +14,7 @@
 
 mod alignment;
 mod backing;
+mod bounce;
 mod guard;
 mod open;
 mod plan;

@@ -5,10 +5,17 @@ use std::os::fd::AsFd;
 use layout::SectorNr;
 use rustix::fs::{AtFlags, StatxFlags};
 
-use super::backing::Alignment;
-
 /// Maximum physical sector size in bytes.
 pub(super) const SECTOR_BYTES_MAX: u32 = 4096;
+
+/// The alignment that direct I/O requires, in bytes; powers of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Alignment {
+    /// Alignment of addresses.
+    pub(super) memory: usize,
+    /// Alignment of offsets and lengths.
+    pub(super) offset: u64,
+}
 
 /// Returns the alignment that direct I/O requires here: from `statx` (Linux 6.1), else the logical
 /// sector of a block device, else a page.

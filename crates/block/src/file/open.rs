@@ -11,8 +11,8 @@ use layout::SectorNr;
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
-use super::alignment::{SECTOR_BYTES_MAX, direct_alignment};
-use super::backing::{Alignment, Backing};
+use super::alignment::{Alignment, SECTOR_BYTES_MAX, direct_alignment};
+use super::backing::Backing;
 use super::guard::{self, SystemFiles};
 use super::pool::Pool;
 use super::{FileDevice, uncached};

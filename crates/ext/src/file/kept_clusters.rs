@@ -1,7 +1,7 @@
 //! Data in clusters that a cut leaves to the file.
 //!
-//! A block of such a cluster can be mapped again before the cut is committed. An image of it that an
-//! earlier transaction still has to write would then go over newer data, so it is written first.
+//! A block of such a cluster can be mapped again before the cut is committed. An image of it that
+//! an earlier transaction still has to write would go over newer data, so it is written first.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -32,7 +32,7 @@ pub(super) fn with_core<T>(
 ) -> Result<T> {
     let options = MountOptions {
         is_being_made: true,
-        // The reserve is for the administrator, who tunes.
+        // As for tune2fs, the reserve is there for this.
         privileged: true,
         ..MountOptions::default()
     };
