@@ -31,4 +31,4 @@ pub(crate) use background::{flush_until_stop, write_metadata};
 pub(crate) use limits::used;
 pub(crate) use ordered::{write_data_so_far, write_ordered};
 pub(crate) use round::write_back_round;
-pub(crate) use sync::{sync, sync_all, sync_operation};
+pub(crate) use sync::{sync, sync_all, sync_directories, sync_operation};

@@ -10,7 +10,7 @@
 //! | remove, external | the superblock without it | a journal that this volume can attach again |
 //! | create, internal | its blocks, empty | blocks that only e2fsck frees |
 //! | attach, external | the device, with its user | a journal that this volume can attach again |
-//! | external, new volume UUID | the device, with the new UUID | the same UUID given again completes it |
+//! | external, new volume UUID | the device, with it | the same UUID given again completes it |
 //! | remove the orphan file | the superblock without it | blocks that only e2fsck frees |
 //! | make the block of `mmp` | the block | a block that only e2fsck frees |
 //! | remove the block of `mmp` | the superblock without it | a block that only e2fsck frees |

@@ -25,7 +25,7 @@ mod settle;
 use std::sync::Arc;
 
 use jbd2::{Buffer, Credits};
-use layout::{InodeNr, Tid};
+use layout::InodeNr;
 use rt::RwLockWriteGuard;
 
 use self::children::lock_children;
@@ -416,20 +416,8 @@ fn replace(
     store_parents(core, t, source, target, directories)?;
     let tid = handle.finish()?;
     drop((state, existing_state, left_state));
-    Ok(sync_directories(core, directories, tid))
-}
-
-/// Waits until the change is durable if either directory asks for it.
-fn sync_directories(
-    core: &Core,
-    directories: &mut Directories<'_>,
-    tid: Option<Tid>,
-) -> Result<()> {
-    writeback::sync_operation(core, directories.target(), tid)?;
-    if directories.is_same() {
-        return Ok(());
-    }
-    writeback::sync_operation(core, directories.source(), tid)
+    let states = [&*directories.source, directories.target_ref()];
+    Ok(writeback::sync_directories(core, states, tid))
 }
 
 /// Allocates the whiteout for the old name, if the mode leaves one.
@@ -549,7 +537,8 @@ fn exchange(
     store_parents(core, t, source, target, directories)?;
     let tid = handle.finish()?;
     drop((state, other));
-    Ok(sync_directories(core, directories, tid))
+    let states = [&*directories.source, directories.target_ref()];
+    Ok(writeback::sync_directories(core, states, tid))
 }
 
 /// Checks that the directory that gets another subdirectory by an exchange, if there is one, may

@@ -170,3 +170,13 @@ pub(crate) fn sync_operation(core: &Core, state: &InodeState, tid: Option<Tid>) 
     }
     Ok(())
 }
+
+/// Does the same after a change of two directories, which may be one.
+pub(crate) fn sync_directories(
+    core: &Core,
+    states: [&InodeState; 2],
+    tid: Option<Tid>,
+) -> Result<()> {
+    let mut states = states.into_iter();
+    states.try_for_each(|state| sync_operation(core, state, tid))
+}
