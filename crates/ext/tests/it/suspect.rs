@@ -106,7 +106,7 @@ impl BlockDevice for Forgetful {
 /// A flush that fails for the zeroing of inode tables has lost others' data.
 #[test]
 fn a_failed_flush_of_the_zeroing_is_everybodys() {
-    let image = Image::with_arguments("ext4", 1024, 24 << 20, false, &["-E", "lazy_itable_init=1"]);
+    let image = Image::over_garbage("ext4", 1024, 24 << 20, false, &[]);
     let bytes = std::fs::read(&image.path).expect("the image is there");
     for fails_at in 1..16 {
         let memory = Arc::new(MemoryDevice::from_bytes(&bytes));
