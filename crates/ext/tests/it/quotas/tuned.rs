@@ -284,6 +284,19 @@ fn what_cannot_have_quotas_is_refused() {
     }
     let memory = make(1024, "extent");
     let volume = open(&memory);
+    fill_and_close(volume);
+    let before = memory.snapshot();
+    let refused = tune::apply(&device(&memory), None, &parse("-O quota"));
+    assert!(matches!(refused, Err(Error::NoSpace)), "{refused:?}");
+    assert_eq!(memory.first_difference(&before), None);
+    let volume = open(&memory);
+    drop(volume);
+    let refused = tune::apply(&device(&memory), None, &parse("-O quota"));
+    assert!(matches!(refused, Err(Error::NotClean)), "{refused:?}");
+}
+
+/// Writes a file until there is no room.
+fn fill_and_close(volume: Volume) {
     let filler = volume.create(InodeNr::ROOT, b"filler", &NewInode::default());
     let nr = filler.expect("create");
     let file = volume.open_inode(nr, ext::volume::OpenFlags::READ_WRITE);
@@ -294,14 +307,6 @@ fn what_cannot_have_quotas_is_refused() {
     }
     volume.release(file).expect("release");
     volume.close().expect("close");
-    let before = memory.snapshot();
-    let refused = tune::apply(&device(&memory), None, &parse("-O quota"));
-    assert!(matches!(refused, Err(Error::NoSpace)), "{refused:?}");
-    assert_eq!(memory.first_difference(&before), None);
-    let volume = open(&memory);
-    drop(volume);
-    let refused = tune::apply(&device(&memory), None, &parse("-O quota"));
-    assert!(matches!(refused, Err(Error::NotClean)), "{refused:?}");
 }
 
 /// A volume that is full for users has its reserve for the administrator.
@@ -314,15 +319,7 @@ fn the_reserve_is_for_who_tunes() {
             ..quiet(DataMode::Ordered)
         };
         let volume = Volume::open(device(&memory), None, as_user).expect("it opens");
-        let filler = volume.create(InodeNr::ROOT, b"filler", &NewInode::default());
-        let file = volume.open_inode(filler.expect("create"), ext::volume::OpenFlags::READ_WRITE);
-        let file = file.expect("open");
-        let mut at = 0;
-        while volume.write_all(file, at, &[1; 1024]).is_ok() {
-            at += 1024;
-        }
-        volume.release(file).expect("release");
-        volume.close().expect("close");
+        fill_and_close(volume);
         tune::apply(&device(&memory), None, &parse(options)).expect(options);
     }
 }
