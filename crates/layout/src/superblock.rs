@@ -436,6 +436,15 @@ impl Superblock {
         MiscFlags::from_bits_retain(self.misc_flag_bits.get())
     }
 
+    /// Says that bytes of names are signed in hashes, unless their sign is said already.
+    pub fn say_hash_sign(&mut self) {
+        let flags = self.misc_flags();
+        if !flags.intersects(MiscFlags::SIGNED_HASH | MiscFlags::UNSIGNED_HASH) {
+            let flags = flags | MiscFlags::SIGNED_HASH;
+            self.misc_flag_bits.set(flags.bits());
+        }
+    }
+
     fn is_64bit(&self) -> bool {
         let incompatible = self.features().incompatible;
         incompatible.contains(crate::feature::Incompatible::IS_64BIT)

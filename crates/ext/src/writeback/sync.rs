@@ -156,12 +156,27 @@ pub(crate) fn sync_all(core: &Core) -> Result<()> {
 /// Waits until `tid` is durable, after a change of a directory or inode, if the volume or the inode
 /// is `sync` or `dirsync`.
 pub(crate) fn sync_operation(core: &Core, state: &InodeState, tid: Option<Tid>) -> Result<()> {
+    sync_if_asked(core, &[state], tid)
+}
+
+/// Does the same after a change of two directories, which may be one: either may ask for it.
+pub(crate) fn sync_directories(
+    core: &Core,
+    states: [&InodeState; 2],
+    tid: Option<Tid>,
+) -> Result<()> {
+    sync_if_asked(core, &states, tid)
+}
+
+fn sync_if_asked(core: &Core, states: &[&InodeState], tid: Option<Tid>) -> Result<()> {
     let options = &core.options;
-    let is_synchronous = options.sync || state.flags.contains(InodeFlags::SYNC);
-    let is_directory = state.kind == FileKind::Directory;
-    let has_directory_sync = options.directory_sync || state.flags.contains(InodeFlags::DIRSYNC);
-    let is_ignored = rt::mutant!("sync/mount-option-ignored");
-    if is_ignored || !(is_synchronous || is_directory && has_directory_sync) {
+    let asks = |state: &&InodeState| {
+        let is_synchronous = options.sync || state.flags.contains(InodeFlags::SYNC);
+        let is_directory = state.kind == FileKind::Directory;
+        let is_dirsync = options.directory_sync || state.flags.contains(InodeFlags::DIRSYNC);
+        is_synchronous || is_directory && is_dirsync
+    };
+    if rt::mutant!("sync/mount-option-ignored") || !states.iter().any(asks) {
         return Ok(());
     }
     make_durable(core, tid, |_, _| true)?;
@@ -169,14 +184,4 @@ pub(crate) fn sync_operation(core: &Core, state: &InodeState, tid: Option<Tid>) 
         flush(core)?;
     }
     Ok(())
-}
-
-/// Does the same after a change of two directories, which may be one.
-pub(crate) fn sync_directories(
-    core: &Core,
-    states: [&InodeState; 2],
-    tid: Option<Tid>,
-) -> Result<()> {
-    let mut states = states.into_iter();
-    states.try_for_each(|state| sync_operation(core, state, tid))
 }

@@ -9,7 +9,7 @@
 //! set and cleared by one write, so that neither is ever on the device without the other.
 
 use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible};
-use layout::superblock::{self as disk, MiscFlags, State};
+use layout::superblock::{self as disk, State};
 use layout::{Block, checksum};
 use zerocopy::IntoBytes;
 
@@ -67,12 +67,9 @@ impl Superblock {
     /// Says of which sign the bytes of names are in hashes, as Linux does at the first mount. A
     /// volume that does not say has hashes of signed bytes here, but not in every kernel.
     fn note_hash_sign(&mut self) {
-        let known = MiscFlags::SIGNED_HASH | MiscFlags::UNSIGNED_HASH;
-        let has_index = self.features.compatible.contains(Compatible::DIR_INDEX);
-        let flags = self.raw.misc_flags();
-        if has_index && !flags.intersects(known) {
-            let flags = flags | MiscFlags::SIGNED_HASH;
-            self.raw.misc_flag_bits.set(flags.bits());
+        let features = self.features.compatible;
+        if features.contains(Compatible::DIR_INDEX) {
+            self.raw.say_hash_sign();
         }
     }
 

@@ -28,7 +28,7 @@ use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible, Word, lookup
 use layout::hash::HashVersion;
 use layout::inode::{BASE_SIZE, InodeFlags};
 use layout::mode::FileType;
-use layout::superblock::{MiscFlags, Superblock as Raw};
+use layout::superblock::Superblock as Raw;
 
 use super::Changes;
 use crate::disk::checksums::Checksums;
@@ -48,11 +48,7 @@ pub(super) const CHECKSUM_SEED: (Word, u32) =
 /// Chooses the hash of the first indexes of a volume, unless it has one: with a seed, and with the
 /// sign of bytes said.
 pub(super) fn choose_hash(raw: &mut Raw, wanted: Option<HashVersion>) {
-    let known = MiscFlags::SIGNED_HASH | MiscFlags::UNSIGNED_HASH;
-    if !raw.misc_flags().intersects(known) {
-        let flags = raw.misc_flags() | MiscFlags::SIGNED_HASH;
-        raw.misc_flag_bits.set(flags.bits());
-    }
+    raw.say_hash_sign();
     let has_seed = raw.hash_seed_words.iter().any(|word| word.get() != 0);
     if !has_seed {
         for word in &mut raw.hash_seed_words {
