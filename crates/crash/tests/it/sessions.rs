@@ -40,6 +40,15 @@ fn run_in(cells: &[Cell], kind: Kind, seed: u64, workloads: Option<u64>) -> Repo
     run_within(Limits::new(seed), cells, kind, workloads)
 }
 
+/// Limits with parts of writes at one moment in `one_in` only, and few cuts within recoveries.
+fn with_parts(one_in: u64, seed: u64) -> Limits {
+    Limits {
+        parts_one_in: one_in,
+        nested_one_in: 256,
+        ..Limits::new(seed)
+    }
+}
+
 fn run_within(limits: Limits, cells: &[Cell], kind: Kind, workloads: Option<u64>) -> Report {
     let generator = Generator::new(kind, cells.to_vec(), limits.seed);
     run_generator(limits, generator, workloads)
@@ -104,7 +113,8 @@ fn shards_find_together_what_one_run_finds() {
 /// Sync calls that fast commits serve.
 #[test]
 fn fast_commits() {
-    let report = run_in(&CELLS_FAST[..1], Kind::Exhaustive { length: 1 }, 17, None);
+    let kind = Kind::Exhaustive { length: 1 };
+    let report = run_within(with_parts(4, 17), &CELLS_FAST[..1], kind, None);
     assert!(report.is_complete);
     for (kind, count) in [
         (Kind::Exhaustive { length: 2 }, 12),
@@ -148,7 +158,7 @@ fn restarts() {
 
 #[test]
 fn files_in_many_pieces() {
-    run(Kind::Scattered, 16, Some(4));
+    run_within(with_parts(8, 16), &cells(), Kind::Scattered, Some(4));
 }
 
 #[test]
@@ -173,12 +183,7 @@ fn numbers_are_used_again_at_once() {
 fn each_command_of_single_operations_fails() {
     let kind = Kind::EachFault { length: 1 };
     // Failures are many, and few cuts of each are enough.
-    let few = Limits {
-        parts_one_in: 32,
-        nested_one_in: 256,
-        ..Limits::new(5)
-    };
-    let report = run_within(few, &CELLS_EXT4[1..2], kind, None);
+    let report = run_within(with_parts(32, 5), &CELLS_EXT4[1..2], kind, None);
     assert!(report.is_complete);
     run_in(&CELLS[..1], kind, 5, Some(4));
     let rules = report.total().rules;
@@ -200,7 +205,7 @@ fn writes_fail_once_beside_a_writer() {
 
 #[test]
 fn devices_have_no_room() {
-    let report = run(Kind::Full, 11, Some(4));
+    let report = run_within(with_parts(8, 11), &cells(), Kind::Full, Some(4));
     assert!(report.total().rules.get(E10) > 0, "E10 was never looked at");
 }
 

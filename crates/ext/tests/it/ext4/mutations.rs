@@ -14,7 +14,7 @@ use super::*;
 
 const BLOCK_BYTES: usize = 1024;
 /// Number of images with random damage. `JEXT_TEST_DAMAGED` overrides it.
-const DAMAGED: u64 = 400;
+const DAMAGED: u64 = 200;
 /// Largest number of damaged words in one image.
 const WORDS_MAX: u64 = 8;
 /// Number of inodes visited in a damaged tree, which may have cycles.
