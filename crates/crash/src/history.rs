@@ -297,7 +297,7 @@ impl Bounds {
                     own.bind(node.map_in, Binding::Fdatasync);
                 }
             }
-            op if is_synchronous(self.synchronous, op) => {
+            op if is_synchronous(self.synchronous, op) || state.changes_dirsync(op) => {
                 // An operation without effect, such as a rename to the same name, belongs to no
                 // transaction.
                 if history.states[number + 1] == *state {
@@ -353,6 +353,7 @@ fn is_synchronous(synchronous: Synchronous, op: &Op) -> bool {
         | Op::Collapse(..)
         | Op::Insert(..)
         | Op::Journaled(..)
+        | Op::Dirsync(..)
         | Op::Chmod(..)
         | Op::Chown(..)
         | Op::Setxattr(..)

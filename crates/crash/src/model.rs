@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
 use crate::marks::Marks;
-use crate::op::{Path, Special};
+use crate::op::{Op, Path, Special};
 
 pub use apply::Change;
 
@@ -39,6 +39,8 @@ pub struct Node {
     pub permissions: u16,
     /// Owner and group.
     pub owner: (u32, u32),
+    /// True if all changes of a directory's names are durable when they return.
+    pub is_dirsync: bool,
     /// Extended attributes and the access control list.
     pub marks: Arc<Marks>,
     /// Time of the last change of contents, in seconds since 1970.
@@ -117,6 +119,7 @@ impl Tree {
             links: 2,
             permissions: 0o755,
             owner: (0, 0),
+            is_dirsync: false,
             marks: Arc::default(),
             modified: seconds,
             changed: seconds,
@@ -145,6 +148,15 @@ impl Tree {
     /// Returns all nodes.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
         self.nodes.iter().map(|(id, node)| (*id, &**node))
+    }
+
+    /// Returns true if one of the directories whose names an operation changes is `dirsync`.
+    pub(crate) fn changes_dirsync(&self, op: &Op) -> bool {
+        let is_dirsync = |path: &Path| {
+            let (parent, _) = path.rsplit_once('/').unwrap_or(("", path));
+            self.find(parent).is_some_and(|id| self.node(id).is_dirsync)
+        };
+        op.names().into_iter().any(is_dirsync)
     }
 
     /// Returns the node at a path.

@@ -75,6 +75,8 @@ pub enum Op {
     SetDefaultFacl(Path, u16),
     /// Switches data journaling of a file on or off.
     Journaled(Path, bool),
+    /// Makes all changes of a directory's names durable when they return, or no longer.
+    Dirsync(Path, bool),
     /// Makes a file durable.
     Fsync(Path),
     /// Makes a file's contents durable.
@@ -155,6 +157,23 @@ impl Op {
         matches!(self, Self::Collapse(..) | Self::Insert(..))
     }
 
+    /// Returns the names that it adds and removes.
+    pub fn names(&self) -> Vec<&Path> {
+        match self {
+            Self::Create(path)
+            | Self::Mkdir(path)
+            | Self::Mknod(_, path)
+            | Self::Symlink(_, path)
+            | Self::Link(_, path)
+            | Self::Unlink(path)
+            | Self::Rmdir(path) => vec![path],
+            Self::Rename(from, to) | Self::Exchange(from, to) | Self::Whiteout(from, to) => {
+                vec![from, to]
+            }
+            _ => vec![],
+        }
+    }
+
     /// Returns its paths.
     pub fn paths(&self) -> Vec<&Path> {
         match self {
@@ -178,6 +197,7 @@ impl Op {
             | Self::Collapse(path, ..)
             | Self::Insert(path, ..)
             | Self::Journaled(path, _)
+            | Self::Dirsync(path, _)
             | Self::Unlink(path)
             | Self::Rmdir(path)
             | Self::Fsync(path)
@@ -232,6 +252,8 @@ impl fmt::Display for Op {
             Self::Whiteout(from, to) => write!(out, "whiteout({from},{to})"),
             Self::Journaled(path, true) => write!(out, "chattr(+j,{path})"),
             Self::Journaled(path, false) => write!(out, "chattr(-j,{path})"),
+            Self::Dirsync(path, true) => write!(out, "chattr(+D,{path})"),
+            Self::Dirsync(path, false) => write!(out, "chattr(-D,{path})"),
             Self::Fsync(path) => write!(out, "fsync({path})"),
             Self::Fdatasync(path) => write!(out, "fdatasync({path})"),
             Self::SyncDirectory(path) => write!(out, "syncdir({path})"),
@@ -310,6 +332,8 @@ fn parse_call(name: &str, arguments: &[&str]) -> Option<Op> {
         ("whiteout", [from, to]) => Op::Whiteout((*from).into(), (*to).into()),
         ("chattr", ["+j", path]) => Op::Journaled((*path).into(), true),
         ("chattr", ["-j", path]) => Op::Journaled((*path).into(), false),
+        ("chattr", ["+D", path]) => Op::Dirsync((*path).into(), true),
+        ("chattr", ["-D", path]) => Op::Dirsync((*path).into(), false),
         ("fsync", [path]) => Op::Fsync((*path).into()),
         ("fdatasync", [path]) => Op::Fdatasync((*path).into()),
         ("syncdir", [path]) => Op::SyncDirectory((*path).into()),

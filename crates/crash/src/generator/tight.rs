@@ -1,6 +1,7 @@
 //! Workloads in which blocks are soon reused, as metadata, data and journaled data: one lane with
 //! few free blocks that creates and removes directories and files, switches data journaling of
-//! files, and syncs often. Some volumes are mounted `sync` or `dirsync`.
+//! files, and syncs often. Some volumes are mounted `sync` or `dirsync`, and some directories are
+//! `dirsync`.
 
 use rt::split_mix::SplitMix;
 
@@ -44,6 +45,7 @@ fn choose_tight(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
         5 => Op::Journaled(path, false),
         6 => Op::Write(path, 0, 2),
         7 => Op::Fdatasync(path),
+        8 => Op::Dirsync(directory.into(), random.below(3) > 0),
         _ => choose(lane, tree, random),
     }
 }

@@ -97,7 +97,8 @@ impl Tree {
             Op::Rename(from, to) => next.rename(from, to, change),
             Op::Exchange(one, other) => next.exchange(one, other, change),
             Op::Whiteout(from, to) => next.whiteout(from, to, change),
-            Op::Journaled(path, _) => next.change_flags(path, change),
+            Op::Journaled(path, _) => next.change_flags(path, false, change),
+            Op::Dirsync(path, is_on) => next.change_flags(path, *is_on, change),
             // Devices and fifos can be synced, too.
             Op::Fsync(path) | Op::Fdatasync(path) => {
                 self.names(self.find(path)?).is_none().then_some(())
@@ -161,10 +162,12 @@ impl Tree {
             Kind::Symlink(_) => (Marks::default(), permissions),
             _ => self.node(parent).marks.inherit(permissions, is_directory),
         };
+        let is_dirsync = is_directory && self.node(parent).is_dirsync;
         let node = Node {
             kind,
             permissions,
             owner: (0, 0),
+            is_dirsync,
             marks: Arc::new(marks),
             links: if is_directory { 2 } else { 1 },
             modified: change.seconds,
@@ -278,9 +281,11 @@ impl Tree {
         self.touch(id, change)
     }
 
-    /// Notes a change of flags. After an earlier failure the inode may not be a file.
-    fn change_flags(&mut self, path: &str, change: Change) -> Option<()> {
+    /// Sets all flags. After an earlier failure the inode may not be of the kind for which they are.
+    fn change_flags(&mut self, path: &str, is_dirsync: bool, change: Change) -> Option<()> {
         let id = self.find(path)?;
+        let node = self.node_mut(id)?;
+        node.is_dirsync = is_dirsync && matches!(node.kind, Kind::Directory(_));
         self.touch(id, change)
     }
 

@@ -141,6 +141,7 @@ mutants! {
     Crash "sequence/number-of-dropped-reused": "the number of a dropped transaction is never used again",
     Crash "sequence/starts-again-when-empty": "transaction numbers go on when the log is empty",
     Crash of Ext4 "superblock/marked-with-times": "a write of a mark of the superblock changes nothing else",
+    Tight "sync/first-directory-ignored": "a rename is durable if the directory that loses the name is `dirsync`",
     Tight "sync/mount-option-ignored": "operations on synchronous volumes return when they are durable",
     Crash "sync/running-transaction-left-out": "sync commits the running transaction",
     Laps "tail/home-not-flushed": "blocks that went home are flushed before the tail passes their transaction",

@@ -48,7 +48,8 @@ impl Probe<'_> {
             | Op::Setfacl(path, _)
             | Op::SetDefaultFacl(path, _)
             | Op::Utimes(path, _)
-            | Op::Journaled(path, _) => self.is_touched(path).ok()?,
+            | Op::Journaled(path, _)
+            | Op::Dirsync(path, _) => self.is_touched(path).ok()?,
             // A part of a range cannot be distinguished from none of it, or all.
             Op::Allocate(..) | Op::Punch(..) | Op::Zero(..) | Op::Collapse(..) | Op::Insert(..) => {
                 return None;

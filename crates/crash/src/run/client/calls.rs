@@ -38,7 +38,8 @@ impl Client<'_> {
             | Op::Chmod(..)
             | Op::Chown(..)
             | Op::Utimes(..)
-            | Op::Journaled(..) => {
+            | Op::Journaled(..)
+            | Op::Dirsync(..) => {
                 set(volume, op)?;
             }
             Op::Allocate(path, from, count) => {
@@ -248,13 +249,21 @@ fn set(volume: &Volume, op: &Op) -> Result<(), Error> {
             (path, SetAttributes { mtime, ..none })
         }
         Op::Journaled(path, is_on) => {
-            let flags = InodeFlags::JOURNAL_DATA;
-            let flags = Some(if *is_on { flags } else { InodeFlags::empty() });
+            let flags = if_on(InodeFlags::JOURNAL_DATA, *is_on);
+            (path, SetAttributes { flags, ..none })
+        }
+        Op::Dirsync(path, is_on) => {
+            let flags = if_on(InodeFlags::DIRSYNC, *is_on);
             (path, SetAttributes { flags, ..none })
         }
         _ => return Ok(()),
     };
     volume.set_attributes(volume.resolve(path.as_bytes(), false)?, &change)
+}
+
+/// Returns the flags to set: those given, or none.
+fn if_on(flags: InodeFlags, is_on: bool) -> Option<InodeFlags> {
+    Some(if is_on { flags } else { InodeFlags::empty() })
 }
 
 /// Writes bytes from a sector on, as far as possible.

@@ -46,6 +46,18 @@ fn move_and_sync_of_the_old_directory() {
     );
 }
 
+/// Changes of a directory with `chattr +D` are durable when they return, and those of directories
+/// that inherit it: also a rename into a directory without it.
+#[test]
+fn changes_of_a_synchronous_directory() {
+    check(
+        &[U5, F4],
+        "mkdir(a); mkdir(c); create(a/f); create(a/g); chattr(+D,a) |
+         rename(a/f,c/f); exchange(c/f,a/g); mkdir(a/s); create(a/s/x); link(c/f,a/l);
+         whiteout(a/l,c/l); unlink(a/s/x); rmdir(a/s); rename(c/f,a/f); symlink(a/f,a/m)",
+    );
+}
+
 /// generic/321: a rename into a new directory was lost.
 #[test]
 fn move_into_a_new_directory() {
