@@ -16,7 +16,6 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use block::BlockDevice;
 use clap::Args;
-use layout::feature::Features;
 use layout::feature::target::{Target, Verdict};
 use layout::superblock::{self as disk, Superblock};
 use serde_json::Value;
@@ -70,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let device = open_to_look(&arguments.device)?;
     let lying = raw_superblock(&device).with_context(context)?;
     if let Some(target) = &arguments.target {
-        return judge(target, lying.features());
+        return judge(target, &lying);
     }
     let log = arguments.journal.as_deref().map(open_to_look).transpose()?;
     let (replayed, superblock) = replayed(&arguments.device, &device, log.as_ref(), lying);
@@ -101,9 +100,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the use that a target has for a volume with these features.
-fn judge(target: &Target, features: Features) -> Result<ExitCode> {
-    let (verdict, status) = match target.judge(features) {
+/// Prints the use that a target has for a volume.
+fn judge(target: &Target, lying: &Superblock) -> Result<ExitCode> {
+    let block_bytes = 1024 << lying.log_block_size.get().min(21);
+    let (verdict, status) = match target.judge(lying.features(), block_bytes) {
         Verdict::Writes => ("reads and writes it".to_owned(), ExitCode::SUCCESS),
         Verdict::Reads(names) if names.is_empty() => ("reads it".to_owned(), ExitCode::SUCCESS),
         Verdict::Reads(names) => (

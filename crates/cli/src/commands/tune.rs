@@ -74,7 +74,8 @@ pub(crate) struct Arguments {
     /// months; 0 for never.
     #[arg(short = 'i', value_name = "INTERVAL", value_parser = parse_interval)]
     check_interval: Option<u32>,
-    /// Time of the last check: now, or seconds since 1970.
+    /// Time of the last check: now, YYYYMMDD with or without HHMM or HHMMSS in UTC, or @SECONDS
+    /// since 1970.
     #[arg(short = 'T', value_name = "TIME", value_parser = parse_time)]
     check_time: Option<i64>,
     /// User that may use the reserved blocks, by number.
@@ -164,10 +165,30 @@ fn parse_time(text: &str) -> Result<i64, String> {
     if text == NOW {
         return Ok(rt::wall().seconds);
     }
+    let seconds = match text.strip_prefix('@') {
+        Some(seconds) => seconds.parse().ok(),
+        None => seconds_of_date(text),
+    };
     // The field has 40 bits.
-    let seconds = text.parse().ok();
     let seconds = seconds.filter(|seconds| (0..1 << 40).contains(seconds));
-    seconds.ok_or_else(|| "expected now, or seconds since 1970".to_owned())
+    seconds.ok_or_else(|| {
+        "expected now, YYYYMMDD, YYYYMMDDHHMM, YYYYMMDDHHMMSS, or @ and seconds since 1970"
+            .to_owned()
+    })
+}
+
+/// Returns the seconds of a date, which may be followed by a time of day, as digits.
+fn seconds_of_date(text: &str) -> Option<i64> {
+    let is_date = text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_date || ![8, 12, 14].contains(&text.len()) {
+        return None;
+    }
+    let part =
+        |from: usize, to: usize| text.get(from..to).map_or(Some(0), |text| text.parse().ok());
+    let day = rt::WallTime::of_date(part(0, 4)?, part(4, 6)?, part(6, 8)?)?;
+    let (hour, minute, second): (i64, i64, i64) = (part(8, 10)?, part(10, 12)?, part(12, 14)?);
+    let is_time = hour < 24 && minute < 60 && second < 60;
+    is_time.then_some(day.seconds + (hour * 60 + minute) * 60 + second)
 }
 
 /// Reads the options of -E into changes.

@@ -458,4 +458,39 @@ fn targets_get_the_features_of_their_mke2fs() {
     assert!(refused.contains("refuses metadata_csum_seed"), "{refused}");
     let reads = folder.good("info --for grub-2.12 debian-13.img");
     assert!(reads.ends_with(": reads it\n"), "{reads}");
+    let path = folder.path().join("8k.img");
+    fs::File::create(&path).unwrap().set_len(64 << 20).unwrap();
+    let path = path.to_str().unwrap();
+    tool::run_well("mke2fs", &["-q", "-F", "-t", "ext4", "-b", "8192", path]);
+    let large = folder.command("info --for debian-13 8k.img").assert();
+    let large = String::from_utf8_lossy(&large.code(1).get_output().stdout).into_owned();
+    assert!(large.ends_with("refuses blocks of 8192 bytes\n"), "{large}");
+}
+
+/// The size of a volume, not that of its device, decides how many inodes it has.
+#[test]
+fn a_volume_smaller_than_its_device_has_the_inodes_of_its_size() {
+    let folder = Folder::new();
+    for (device, size) in [("8T", "1G"), ("1G", "100M"), ("600M", "2M")] {
+        let inodes = |image: &str| {
+            let facts = dumpe2fs(&folder, &["-h", image]);
+            let line = facts.lines().find(|line| line.starts_with("Inode count:"));
+            line.unwrap().to_owned()
+        };
+        for image in ["ours.img", "theirs.img"] {
+            let path = folder.path().join(image);
+            let path = path.to_str().unwrap();
+            tool::run_well("truncate", &["-s", "0", path]);
+            tool::run_well("truncate", &["-s", device, path]);
+        }
+        folder.good(&format!("mkfs -q ours.img {size}"));
+        let theirs = folder.path().join("theirs.img");
+        let theirs = theirs.to_str().unwrap();
+        tool::run_well("mke2fs", &["-q", "-F", "-t", "ext4", theirs, size]);
+        assert_eq!(
+            inodes("ours.img"),
+            inodes("theirs.img"),
+            "{size} of {device}"
+        );
+    }
 }

@@ -49,6 +49,32 @@ fn fields_are_changed_in_all_superblocks() {
     assert_eq!(told(&folder, "Maximum mount count"), "-1");
 }
 
+/// The time of the last check is that of tune2fs, given the same text.
+#[test]
+fn the_time_of_a_check_is_that_of_tune2fs() {
+    let folder = Folder::new();
+    folder.good("mkfs -q disk.img 8M");
+    let image = folder.path().join("disk.img");
+    for time in ["20260101", "202602281530", "20240229235958", "@1234567890"] {
+        let texts = ["-T", time, image.to_str().unwrap()];
+        let command = std::process::Command::new("tune2fs")
+            .env("TZ", "UTC")
+            .args(texts)
+            .output();
+        assert!(command.expect("tune2fs runs").status.success());
+        let theirs = told(&folder, "Last checked");
+        folder.good("tune -T @1 disk.img");
+        assert_ne!(told(&folder, "Last checked"), theirs, "{time}");
+        folder.good(&format!("tune -T {time} disk.img"));
+        assert_eq!(told(&folder, "Last checked"), theirs, "{time}");
+    }
+    for time in ["2026", "20260230", "202601012460", "1234567890", "@x"] {
+        let refused = folder.command(&format!("tune -T {time} disk.img")).output();
+        let refused = String::from_utf8(refused.unwrap().stderr).unwrap();
+        assert!(refused.contains("YYYYMMDD"), "{refused}");
+    }
+}
+
 #[test]
 fn journals_come_and_go() {
     let folder = Folder::new();

@@ -12,6 +12,9 @@ pub struct Target {
     pub name: &'static str,
     /// Its parts and their versions.
     pub what: &'static str,
+    /// Size of the largest blocks that it accepts, in bytes: those of a page for Linux before 6.19,
+    /// on a processor with pages of 4 KiB.
+    pub block_bytes_max: u32,
     /// The incompatible features that it accepts.
     pub incompatible: Incompatible,
     /// The read-only compatible features that it writes; none if it only reads.
@@ -27,7 +30,7 @@ pub enum Verdict {
     Writes,
     /// The target reads the volume. These features keep it from writing; none if it never writes.
     Reads(Vec<String>),
-    /// The target refuses the volume because of these features.
+    /// The target refuses the volume because of these features, or because of its blocks.
     Refuses(Vec<String>),
 }
 
@@ -74,6 +77,7 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "debian-12",
         what: "Linux 6.1, e2fsprogs 1.47.0",
+        block_bytes_max: 4096,
         incompatible: LINUX,
         written: Some(LINUX_WRITTEN),
         edits: "",
@@ -81,6 +85,7 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "debian-13",
         what: "Linux 6.12, e2fsprogs 1.47.2",
+        block_bytes_max: 4096,
         incompatible: LINUX,
         written: Some(LINUX_WRITTEN),
         edits: "orphan_file,metadata_csum_seed",
@@ -88,6 +93,7 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "grub-2.06",
         what: "GRUB 2.06, which reads; Debian 12 adds metadata_csum_seed",
+        block_bytes_max: 65_536,
         incompatible: GRUB,
         written: None,
         edits: "",
@@ -95,6 +101,7 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "grub-2.12",
         what: "GRUB 2.12, which reads",
+        block_bytes_max: 65_536,
         incompatible: GRUB
             .union(Incompatible::METADATA_CSUM_SEED)
             .union(Incompatible::LARGE_DIR),
@@ -109,11 +116,15 @@ impl Target {
         TARGETS.iter().find(|target| target.name == name)
     }
 
-    /// Returns the use that it has for a volume with these features.
-    pub fn judge(&self, features: Features) -> Verdict {
+    /// Returns the use that it has for a volume with these features and blocks.
+    pub fn judge(&self, features: Features, block_bytes: u32) -> Verdict {
         let refused = features.incompatible.difference(self.incompatible).bits();
-        if refused != 0 {
-            return Verdict::Refuses(word_names(Word::Incompatible, refused));
+        let mut refused = word_names(Word::Incompatible, refused);
+        if block_bytes > self.block_bytes_max {
+            refused.push(format!("blocks of {block_bytes} bytes"));
+        }
+        if !refused.is_empty() {
+            return Verdict::Refuses(refused);
         }
         let Some(written) = self.written else {
             return Verdict::Reads(Vec::new());
@@ -133,7 +144,7 @@ mod tests {
 
     fn judge(target: &str, incompatible: u32, read_only: u32) -> Verdict {
         let target = Target::named(target).unwrap();
-        target.judge(Features::from_raw(0, incompatible, read_only))
+        target.judge(Features::from_raw(0, incompatible, read_only), 4096)
     }
 
     #[test]
@@ -153,5 +164,8 @@ mod tests {
             Verdict::Refuses(names(&["metadata_csum_seed", "large_dir"]))
         );
         assert_eq!(judge("grub-2.12", 0x6242, 0xFFFF), Verdict::Reads(vec![]));
+        let large = Target::named("debian-13").unwrap();
+        let large = large.judge(Features::from_raw(0, 0x8002, 0), 8192);
+        assert_eq!(large, Verdict::Refuses(names(&["blocks of 8192 bytes"])));
     }
 }
