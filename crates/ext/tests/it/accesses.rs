@@ -25,10 +25,10 @@ use std::sync::Arc;
 use block::BlockDevice;
 use block::fault::{Effect, FaultDevice, FaultPlan, FaultRule, Operations, When};
 use ext::options::DataMode;
-use ext::{Error, Volume};
+use ext::{Error, MountOptions, Volume};
 use testkit::share;
 
-use crate::rig::{Place, Rig, device, quiet};
+use crate::rig::{Place, Rig, Structures, device, quiet};
 
 use operations::{OPERATIONS, Operation, prepared};
 use trees::{Tree, has_shape, tree};
@@ -38,6 +38,15 @@ const FSCK_ONE_IN: usize = 100;
 /// The file that takes free space after a failure.
 const TAKER: &str = "/taker";
 const TAKER_BYTES: usize = 200 << 10;
+
+/// Returns options under which a size is on the device as soon as its data has a block: what is
+/// found after a failure is compared whole.
+fn undelayed(data: DataMode) -> MountOptions {
+    MountOptions {
+        delayed_allocation: false,
+        ..quiet(data)
+    }
+}
 
 /// An injected failure: its device, its kind of access and its time.
 #[derive(Debug, Clone, Copy)]
@@ -87,7 +96,7 @@ impl Failing {
         let home = Arc::<FaultDevice>::clone(&self.home);
         let log = self.log.as_ref();
         let log = log.map(|log| Arc::<FaultDevice>::clone(log) as Arc<dyn BlockDevice>);
-        Volume::open(home, log, quiet(data)).expect("the volume opens")
+        Volume::open(home, log, undelayed(data)).expect("the volume opens")
     }
 
     fn arm(&self, is_armed: bool) {
@@ -276,12 +285,12 @@ fn every_operation() -> impl Iterator<Item = &'static Operation> {
 
 /// Fails every access of operations. Returns their number.
 fn fail_each(
-    place: Place,
+    (structures, place): (Structures, Place),
     data: DataMode,
     operations: impl Iterator<Item = &'static Operation>,
     mutant: Option<&'static str>,
 ) -> usize {
-    let made = prepared(place);
+    let made = prepared(structures, place);
     let mut runs = 0;
     for (row, operation) in operations.enumerate() {
         let copy = made.copy();
@@ -292,7 +301,10 @@ fn fail_each(
             if !share::takes(row + index / 2 + index % 2, 2) {
                 continue;
             }
-            let what = format!("{}, {place:?}, {data:?}, {fault:?}", operation.name);
+            let what = format!(
+                "{}, {structures:?}, {place:?}, {data:?}, {fault:?}",
+                operation.name
+            );
             let (rig, trees, when) = (made.copy(), Arc::clone(&trees), what.clone());
             let rig = in_world(mutant, move || {
                 let failing = Failing::new(rig, Some(fault));
@@ -340,29 +352,39 @@ fn in_world<T: 'static>(mutant: Option<&'static str>, work: impl FnOnce() -> T +
         .value
 }
 
-fn fail_every_access(place: Place, data: DataMode) {
-    let runs = fail_each(place, data, every_operation(), None);
-    println!("{place:?}, {data:?}: {runs} accesses failed");
+fn fail_every_access(structures: Structures, place: Place, data: DataMode) {
+    let runs = fail_each((structures, place), data, every_operation(), None);
+    println!("{structures:?}, {place:?}, {data:?}: {runs} accesses failed");
 }
 
 #[test]
 fn internal_ordered() {
-    fail_every_access(Place::Internal, DataMode::Ordered);
+    fail_every_access(Structures::Ext3, Place::Internal, DataMode::Ordered);
 }
 
 #[test]
 fn internal_journal() {
-    fail_every_access(Place::Internal, DataMode::Journal);
+    fail_every_access(Structures::Ext3, Place::Internal, DataMode::Journal);
 }
 
 #[test]
 fn external_writeback() {
-    fail_every_access(Place::External, DataMode::Writeback);
+    fail_every_access(Structures::Ext3, Place::External, DataMode::Writeback);
+}
+
+#[test]
+fn ext4_ordered() {
+    fail_every_access(Structures::Ext4, Place::Internal, DataMode::Ordered);
+}
+
+#[test]
+fn ext4_without_a_journal() {
+    fail_every_access(Structures::Ext4, Place::None, DataMode::Ordered);
 }
 
 #[test]
 fn without_a_journal() {
-    fail_every_access(Place::None, DataMode::Ordered);
+    fail_every_access(Structures::Ext3, Place::None, DataMode::Ordered);
 }
 
 /// A deletion that fails half-way and keeps blocks that it has freed.
@@ -371,7 +393,8 @@ fn a_file_that_keeps_freed_blocks_is_noticed() {
     if rt::mutant::IS_POSSIBLE {
         let mutant = Some("delete/freed-blocks-not-stored");
         let operations = || freeing::FREEING.iter();
-        let fail = || fail_each(Place::Internal, DataMode::Ordered, operations(), mutant);
+        let made = (Structures::Ext3, Place::Internal);
+        let fail = || fail_each(made, DataMode::Ordered, operations(), mutant);
         assert!(std::panic::catch_unwind(fail).is_err(), "nobody notices");
     }
 }

@@ -14,7 +14,7 @@ use layout::InodeNr;
 use rt::Nanos;
 use testkit::Random;
 
-use crate::rig::{Place, Rig};
+use crate::rig::{Place, Rig, Structures};
 
 /// Number of worlds in each default test. `JEXT_TEST_WORLDS` overrides it.
 const WORLDS: u64 = 30;
@@ -350,14 +350,18 @@ fn live(rig: &Rig, seed: u64) {
 }
 
 fn explore(place: Place, policy: fn(u64) -> sim::Config) {
-    let made = Rig::new(place, 1024, VOLUME_BYTES);
-    let wrapping = made.copy();
-    if place != Place::None {
-        wrapping.set_sequence(NEARLY_WRAPPED);
-    }
+    let made = [Structures::Ext3, Structures::Ext4].map(|structures| {
+        let made = Rig::of(structures, place, 1024, VOLUME_BYTES);
+        let wrapping = made.copy();
+        if place != Place::None {
+            wrapping.set_sequence(NEARLY_WRAPPED);
+        }
+        (made, wrapping)
+    });
     let first = first_seed();
     for seed in first..first + worlds(WORLDS) {
-        let rig = if seed % WRAP_ONE_IN == 0 {
+        let (made, wrapping) = &made[(seed % 2) as usize];
+        let rig = if seed / 2 % WRAP_ONE_IN == 0 {
             wrapping.copy()
         } else {
             made.copy()

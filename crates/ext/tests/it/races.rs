@@ -29,7 +29,7 @@ use rt::Nanos;
 use crate::durability::{Recorded, cut_image};
 use crate::history::{Found, Rule, read_tree};
 use crate::hostile::{self, NEARLY_WRAPPED};
-use crate::rig::{Place, Rig, quiet};
+use crate::rig::{Place, Rig, Structures, quiet};
 use testkit::Random;
 
 use log::LogOp;
@@ -180,8 +180,8 @@ impl Run {
 }
 
 /// Returns a volume with the common files and poison in its free blocks.
-fn prepared(place: Place) -> Rig {
-    let rig = Rig::new(place, 1024, VOLUME_BYTES);
+fn prepared(structures: Structures, place: Place) -> Rig {
+    let rig = Rig::of(structures, place, 1024, VOLUME_BYTES);
     let volume = rig.open(quiet(DataMode::Ordered));
     let bytes = vec![POISON; VOLUME_BYTES as usize];
     let filled = volume.write_file("/poison", &bytes);
@@ -279,18 +279,24 @@ fn cut(made: &Rig, run: &Run, seed: u64, data: DataMode, what: &str) {
 }
 
 fn explore(place: Place, data: DataMode, policy: fn(u64) -> sim::Config) {
-    let made = prepared(place);
-    let wrapping = made.copy();
-    wrapping.set_sequence(NEARLY_WRAPPED);
+    let made = [Structures::Ext3, Structures::Ext4].map(|structures| {
+        let made = prepared(structures, place);
+        let wrapping = made.copy();
+        wrapping.set_sequence(NEARLY_WRAPPED);
+        (made, wrapping)
+    });
     let first = hostile::first_seed();
     for seed in first..first + hostile::worlds(WORLDS) {
-        let made = if seed.is_multiple_of(WRAP_ONE_IN) {
+        let (made, wrapping) = &made[(seed % 2) as usize];
+        let made = if (seed / 2).is_multiple_of(WRAP_ONE_IN) {
             wrapping.copy()
         } else {
             made.copy()
         };
         let options = MountOptions {
             data,
+            // What an operation left is compared whole, as soon as a later one is there.
+            delayed_allocation: false,
             sync: false,
             directory_sync: false,
             ..hostile::options(&mut Random::new(seed))

@@ -27,6 +27,15 @@ pub enum Place {
     External,
 }
 
+/// The structures of a volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Structures {
+    /// Those of ext3, or of ext2 without a journal.
+    Ext3,
+    /// The defaults of ext4: extents, checksums, descriptors of 64 bytes.
+    Ext4,
+}
+
 /// The media of a volume.
 pub struct Rig {
     pub home: Arc<MemoryDevice>,
@@ -77,15 +86,37 @@ pub fn take_free_blocks(volume: &Volume) {
     }
 }
 
+/// Returns the type of a volume without extents: ext2 if it has no journal.
+fn ext3(place: Place) -> FileSystemType {
+    match place {
+        Place::None => FileSystemType::Ext2,
+        _ => FileSystemType::Ext3,
+    }
+}
+
 impl Rig {
     /// Creates an empty volume with this crate's mkfs; the journal has the minimal length.
     pub fn new(place: Place, block_bytes: u32, size_bytes: u64) -> Self {
         Self::with_inodes(place, block_bytes, size_bytes, None)
     }
 
+    /// Creates an empty volume with these structures.
+    pub fn of(structures: Structures, place: Place, block_bytes: u32, size: u64) -> Self {
+        let mut features = FeatureEdits::default();
+        let file_system = match structures {
+            Structures::Ext3 => ext3(place),
+            Structures::Ext4 => FileSystemType::Ext4,
+        };
+        if place == Place::None {
+            features.add("^has_journal").expect("it is known");
+        }
+        Self::with_all(place, block_bytes, size, None, (file_system, features))
+    }
+
     /// Creates an empty volume with a number of inodes.
     pub fn with_inodes(place: Place, block_bytes: u32, size: u64, inodes: Option<u32>) -> Self {
-        Self::with_all(place, block_bytes, size, inodes, FeatureEdits::default())
+        let features = (ext3(place), FeatureEdits::default());
+        Self::with_all(place, block_bytes, size, inodes, features)
     }
 
     /// Creates an empty volume with features added and removed.
@@ -95,7 +126,7 @@ impl Rig {
         size: u64,
         features: FeatureEdits,
     ) -> Self {
-        Self::with_all(place, block_bytes, size, None, features)
+        Self::with_all(place, block_bytes, size, None, (ext3(place), features))
     }
 
     fn with_all(
@@ -103,16 +134,12 @@ impl Rig {
         block_bytes: u32,
         size: u64,
         inodes: Option<u32>,
-        features: FeatureEdits,
+        (file_system, features): (FileSystemType, FeatureEdits),
     ) -> Self {
         let home = Arc::new(MemoryDevice::new(size));
         let options = mkfs::Options {
             features,
-            file_system: if place == Place::None {
-                FileSystemType::Ext2
-            } else {
-                FileSystemType::Ext3
-            },
+            file_system,
             block_bytes: Some(block_bytes),
             inode_count: inodes,
             uuid: Some([0x11; 16]),

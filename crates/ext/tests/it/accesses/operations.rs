@@ -9,7 +9,7 @@ use ext::{Error, Volume};
 use layout::InodeNr;
 
 use super::freeing;
-use crate::rig::{Place, Rig, quiet};
+use crate::rig::{Place, Rig, Structures, quiet};
 
 pub(super) const BLOCK_BYTES: u32 = 1024;
 const VOLUME_BYTES: u64 = 10 << 20;
@@ -314,8 +314,8 @@ fn unmark(volume: &Volume, path: &str, name: &[u8]) -> Result<(), Error> {
 }
 
 /// Returns a volume with files for each operation.
-pub(super) fn prepared(place: Place) -> Rig {
-    let rig = Rig::new(place, BLOCK_BYTES, VOLUME_BYTES);
+pub(super) fn prepared(structures: Structures, place: Place) -> Rig {
+    let rig = Rig::of(structures, place, BLOCK_BYTES, VOLUME_BYTES);
     let volume = rig.open(quiet(DataMode::Ordered));
     let new = NewInode::default();
     for path in ["/d", "/e", "/e/empty"] {

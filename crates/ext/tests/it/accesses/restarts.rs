@@ -9,10 +9,10 @@ use layout::Tid;
 
 use super::freeing::FREEING;
 use super::trees::{Tree, tree};
-use super::{assert_sound, every_operation, prepared};
+use super::{assert_sound, every_operation, prepared, undelayed};
 use crate::accesses::operations::Operation;
 use crate::damage::assert_notices;
-use crate::rig::{Place, Rig, quiet};
+use crate::rig::{Place, Rig, Structures, quiet};
 
 /// Largest number of restarts distinguished for each operation. `JEXT_TEST_RESTARTS` overrides it.
 const RESTARTS_MAX: u32 = 24;
@@ -25,7 +25,7 @@ fn restarts_max() -> u32 {
 }
 
 fn options(data: DataMode, restart_every: u32) -> MountOptions {
-    let mut options = quiet(data);
+    let mut options = undelayed(data);
     options.tuning.log_policy.restart_every = restart_every;
     options
 }
@@ -66,8 +66,8 @@ fn assert_recovered(rig: &Rig, what: &str) {
     assert_sound(rig, 1, what);
 }
 
-fn restart_each(place: Place, data: DataMode) {
-    let made = prepared(place);
+fn restart_each(structures: Structures, place: Place, data: DataMode) {
+    let made = prepared(structures, place);
     let mut runs = 0;
     for operation in every_operation() {
         let (plain, least) = run(&made, operation, data, 0);
@@ -85,24 +85,29 @@ fn restart_each(place: Place, data: DataMode) {
 
 #[test]
 fn internal_ordered() {
-    restart_each(Place::Internal, DataMode::Ordered);
+    restart_each(Structures::Ext3, Place::Internal, DataMode::Ordered);
 }
 
 #[test]
 fn internal_journal() {
-    restart_each(Place::Internal, DataMode::Journal);
+    restart_each(Structures::Ext3, Place::Internal, DataMode::Journal);
+}
+
+#[test]
+fn ext4_ordered() {
+    restart_each(Structures::Ext4, Place::Internal, DataMode::Ordered);
 }
 
 #[test]
 fn external_writeback() {
-    restart_each(Place::External, DataMode::Writeback);
+    restart_each(Structures::Ext3, Place::External, DataMode::Writeback);
 }
 
 /// A restart uses up the revoke that a deletion reserves for the attribute block.
 #[test]
 fn a_revoke_that_a_restart_loses_is_missed() {
     assert_notices("truncate/kept-revoke-used", || {
-        let made = prepared(Place::Internal);
+        let made = prepared(Structures::Ext3, Place::Internal);
         for operation in FREEING {
             for every in 1..5 {
                 run(&made, operation, DataMode::Ordered, every);
