@@ -8,7 +8,7 @@ use ext::mkfs::{self, FeatureEdits, FileSystemType, JournalOption};
 use ext::options::{DataMode, Memory};
 use ext::volume::RangeChange;
 use ext::{MountOptions, Volume};
-use layout::{FileBlock, InodeNr};
+use layout::{FileBlock, InodeNr, checksum};
 use rt::Nanos;
 use testkit::tool;
 
@@ -18,6 +18,10 @@ const JOURNAL_UUID: [u8; 16] = [0x5A; 16];
 /// Offsets of `s_maxlen` and `s_sequence` in a journal's superblock, in bytes.
 const LENGTH_OFFSET: usize = 0x10;
 const SEQUENCE_OFFSET: usize = 0x18;
+/// Offsets of `s_feature_incompat` and `s_checksum`, and the features with checksums: v2 and v3.
+const FEATURES_OFFSET: usize = 0x28;
+const SUM_OFFSET: usize = 0xFC;
+const CHECKSUMMED: u32 = 0x18;
 
 /// The place of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,6 +235,12 @@ impl Rig {
             .expect("memory does not fail");
         let bytes = Arc::make_mut(&mut block);
         bytes[offset..offset + 4].copy_from_slice(&value.to_be_bytes());
+        let incompatible = u32::from_be_bytes(bytes[FEATURES_OFFSET..][..4].try_into().unwrap());
+        if incompatible & CHECKSUMMED != 0 {
+            bytes[SUM_OFFSET..][..4].fill(0);
+            let sum = checksum::crc32c(checksum::START, &bytes[..1024]);
+            bytes[SUM_OFFSET..][..4].copy_from_slice(&sum.to_be_bytes());
+        }
         target
             .write_blocks(at, vec![block])
             .expect("memory does not fail");

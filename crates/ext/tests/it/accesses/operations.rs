@@ -1,6 +1,7 @@
 //! The operations whose accesses fail, and a volume with files for each of them.
 
 use ext::options::DataMode;
+use ext::tuning::AllocationProfile;
 use ext::volume::{
     DeviceNumber, FileKind, InodeFlags, NewInode, OpenFlags, RenameMode, SetAttributes, SetMode,
     WhiteoutOwner,
@@ -316,7 +317,10 @@ fn unmark(volume: &Volume, path: &str, name: &[u8]) -> Result<(), Error> {
 /// Returns a volume with files for each operation.
 pub(super) fn prepared(structures: Structures, place: Place) -> Rig {
     let rig = Rig::of(structures, place, BLOCK_BYTES, VOLUME_BYTES);
-    let volume = rig.open(quiet(DataMode::Ordered));
+    let mut options = quiet(DataMode::Ordered);
+    // One file can fill the first group then.
+    options.tuning.allocation = AllocationProfile::Modern;
+    let volume = rig.open(options);
     let new = NewInode::default();
     for path in ["/d", "/e", "/e/empty"] {
         volume.create_directory(path).expect("mkdir");
