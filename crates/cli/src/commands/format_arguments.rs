@@ -28,7 +28,7 @@ pub(crate) struct FormatArguments {
     /// Number of bytes for each inode.
     #[arg(short = 'i', value_name = "BYTES")]
     bytes_per_inode: Option<u32>,
-    /// Inode size in bytes: 128 or 256.
+    /// Inode size in bytes: a power of two from 128 to the block size.
     #[arg(short = 'I', value_name = "BYTES")]
     inode_bytes: Option<u16>,
     /// Number of inodes.

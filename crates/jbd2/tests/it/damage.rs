@@ -8,7 +8,7 @@ use block::{BlockDevice, FaultDevice, FaultPlan, MemoryDevice};
 use jbd2::format::Checksums;
 use jbd2::recovery::{TransactionInfo, inspect, recover};
 use jbd2::{Corrupt, Error, Location};
-use layout::{SectorNr, Tid};
+use layout::{SectorNr, Tid, checksum};
 use testkit::Random;
 
 use crate::harness::{Kind, Model, Small, check};
@@ -142,6 +142,53 @@ fn a_flipped_bit_is_found_wherever_it_is() {
             let end = inspect(&log).expect("it can be looked at").end;
             assert_eq!(end.expect("it is not empty").is_lost, is_lost, "{context}");
             dirty.check(&copy, &log, hit, &context);
+        }
+    }
+}
+
+/// Bit of `s_feature_incompat`: the log has asynchronous commits.
+const ASYNC_COMMIT: u8 = 4;
+
+impl Dirty {
+    /// Marks the log as one with asynchronous commits.
+    fn make_asynchronous(&self) {
+        let offset = self.offset(0);
+        let block = self.device.read_block(offset, self.kind.block_bytes);
+        let mut bytes = layout::Block::copy_from(&block.unwrap());
+        bytes[0x2B] |= ASYNC_COMMIT;
+        if matches!(self.kind.checksums, Checksums::V2 | Checksums::V3) {
+            bytes[0xFC..0x100].fill(0);
+            let sum = checksum::crc32c(checksum::START, &bytes[..1024]);
+            bytes[0xFC..0x100].copy_from_slice(&sum.to_be_bytes());
+        }
+        self.device
+            .write_blocks(offset, vec![bytes.into_arc()])
+            .unwrap();
+    }
+}
+
+/// An asynchronous commit block may be on the device before the blocks that it commits: a damaged
+/// or unreadable block of the last transaction is a torn end, and nothing acknowledged is lost.
+#[test]
+fn an_asynchronous_commit_block_proves_nothing() {
+    for checksums in [Checksums::V1, Checksums::V2, Checksums::V3] {
+        let dirty = dirty(checksums);
+        dirty.make_asynchronous();
+        let last = dirty.transactions.len() - 1;
+        for (hit, log_block) in dirty.blocks() {
+            if dirty.transactions[hit].commit_block == log_block {
+                continue;
+            }
+            let context = format!("{checksums:?}, log block {log_block} of transaction {hit}");
+            let (copy, log) = dirty.with_unreadable(&[log_block]);
+            dirty.check(&copy, &log, hit, &context);
+            if hit < last {
+                continue;
+            }
+            let (copy, log) = dirty.with_unreadable(&[log_block]);
+            let recovered = recover(&log, &(Arc::clone(&copy) as Arc<dyn BlockDevice>));
+            let recovered = recovered.unwrap_or_else(|error| panic!("{context}: {error}"));
+            assert_eq!((recovered.lost, recovered.noted_error), (None, None));
         }
     }
 }
