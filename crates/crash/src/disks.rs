@@ -145,10 +145,7 @@ impl Disks {
         if setting.cell.structures.is_ext4() {
             options.blocks_per_group = Some(GROUP_BLOCKS * size);
             // It would take most of the volume.
-            options.features.add("^resize_inode")?;
-            if setting.cell.structures.has_large_values() {
-                options.features.add("ea_inode")?;
-            }
+            options.features.add("^resize_inode,ea_inode")?;
             let has_quota = setting.cell.structures == Structures::Quota;
             if setting.cell.has_journal() && !has_quota {
                 options.features.add("orphan_file")?;

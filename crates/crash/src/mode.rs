@@ -12,7 +12,7 @@ pub enum Structures {
     /// The same, with files and directories in inodes that are as large as a block.
     Inline,
     /// The same as `Ext4`, with quotas of users, groups and projects. Without an orphan file, so
-    /// that checksums cover a list of orphans, and without such values.
+    /// that checksums cover a list of orphans.
     Quota,
     /// The same as `Ext4`, with multiple mount protection.
     MultiMount,
@@ -24,14 +24,6 @@ impl Structures {
     /// Returns true for structures of ext4.
     pub const fn is_ext4(self) -> bool {
         !matches!(self, Self::Ext3)
-    }
-
-    /// Returns true if values of attributes may lie in inodes of their own.
-    pub const fn has_large_values(self) -> bool {
-        matches!(
-            self,
-            Self::Ext4 | Self::Inline | Self::MultiMount | Self::Clustered
-        )
     }
 }
 

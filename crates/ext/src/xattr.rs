@@ -39,8 +39,8 @@ mod values;
 use std::borrow::Cow;
 
 use jbd2::Credits;
-use layout::InodeNr;
 use layout::inode_flags::InodeFlags;
+use layout::{BlockNr, InodeNr};
 
 pub(crate) use block::{hold_for_release, release};
 pub(crate) use change::Change;
@@ -48,8 +48,10 @@ pub(crate) use inherit::{Inherited, inherit};
 pub(crate) use values::credits_of_values;
 
 use crate::cache::inode::Inode;
+use crate::cache::quotas::Owners;
 use crate::core::Core;
-use crate::disk::inode::{InodeState, now};
+use crate::core::handle::Handle;
+use crate::disk::inode::{InodeState, now, table};
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::writeback;
@@ -265,6 +267,51 @@ pub(crate) fn change_of_mode(
     Change::new(core, nr, state, &old, new).map(Some)
 }
 
+/// The values that the owners of an inode count (`quota`).
+pub(crate) struct CountedValues {
+    owners: Owners,
+    count: u64,
+}
+
+impl CountedValues {
+    /// Counts the values of an inode that may get other owners. The caller has no open handle.
+    ///
+    /// # Errors
+    /// - [`crate::Corrupt::Attributes`] if they are damaged: what the owners count is not known.
+    pub(crate) fn of(core: &Core, nr: InodeNr, state: &InodeState) -> Result<Self> {
+        let count = match core.counts_values() {
+            true => change::read(core, nr, state)?.0.value_count(),
+            false => 0,
+        };
+        let owners = state.owners();
+        Ok(Self { owners, count })
+    }
+
+    /// Moves them to the owners that the inode has now, in the handle that stores it.
+    pub(crate) fn follow(
+        self,
+        core: &Core,
+        handle: &mut Handle<'_>,
+        state: &InodeState,
+    ) -> Result<()> {
+        if rt::mutant!("quota/chown-leaves-values") {
+            return Ok(());
+        }
+        let Self { owners, count } = self;
+        core.move_values(handle, (owners, count), (state.owners(), count))
+    }
+}
+
+/// Returns the number of values of an inode of the table, whose bytes are given.
+pub(crate) fn count_values(core: &Core, nr: InodeNr, bytes: &[u8]) -> Result<u64> {
+    let state = table::decode(&core.superblock, core.geometry(), nr, bytes)?;
+    let has_block = state.attribute_block != BlockNr::new(0);
+    if !has_block && !placement::has_attributes_within(bytes) {
+        return Ok(0);
+    }
+    change::read(core, nr, &state).map(|(placed, _)| placed.value_count())
+}
+
 /// Number of values that one handle of [`drop_values`] drops.
 const DROPPED_PER_STEP: usize = 4;
 
@@ -288,11 +335,13 @@ pub(crate) fn drop_values(core: &Core, inode: &Inode, state: &mut InodeState) ->
             let _table = core.hold_table(nr)?;
             let sectors = old.block.sizes_of_values();
             let sectors: i64 = sectors.map(|size| change::sectors_of(core, size)).sum();
+            let (owners, values) = (state.owners(), old.block.sizes_of_values().count() as u64);
             let mut handle = core.begin(Credits::blocks(2))?;
             if block::release_shared(core, &mut handle, nr, state)? {
                 let claims = state.claims(&mut handle);
                 claims.sectors = claims.sectors.saturating_add_signed(-sectors);
                 state.store(core, &mut handle, nr, false)?;
+                core.move_values(&mut handle, (owners, values), (owners, 0))?;
             }
             handle.finish()?;
             continue;

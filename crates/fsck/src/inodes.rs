@@ -189,7 +189,7 @@ fn check_deletion(state: &mut State<'_>, slot: &Slot<'_>) {
 fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
     let file_type = FileType::from_mode(slot.raw.mode.get());
     let is_good = fields::check(state, slot, file_type)?;
-    let value_clusters = extra::check(state, slot)?;
+    let of_inode = extra::check(state, slot)?;
     inline::check(state, slot, file_type);
     encrypted::check(state, slot)?;
     values::note(state, slot);
@@ -209,10 +209,10 @@ fn check_used(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error> {
         state.problem(ProblemKind::RootNotDirectory, Location::inode(ROOT));
     }
     count(state, slot, file_type);
-    let attribute_clusters = extra::check_block(state, slot)? + value_clusters;
+    let counted = of_inode + extra::check_block(state, slot)?;
     let mapped = check_map(state, slot, file_type, has_map)?;
-    fields::check_sizes(state, slot, file_type, &mapped, attribute_clusters);
-    owners::count(state, slot, mapped.clusters + attribute_clusters);
+    fields::check_sizes(state, slot, file_type, &mapped, counted.clusters);
+    owners::count(state, slot, (mapped.clusters, counted));
     Ok(())
 }
 

@@ -10,8 +10,8 @@ pub(crate) struct Held {
     /// Space in bytes.
     pub(crate) space: u64,
     pub(crate) inodes: u64,
-    /// Number of those inodes that are symbolic links with their target in them (`inline_data`).
-    /// Linux counts them, and e2fsck does not.
+    /// Number of those inodes that are symbolic links with their target in them (`inline_data`),
+    /// and of their values. Linux counts them, and e2fsck does not.
     pub(crate) inline_symlinks: u64,
 }
 

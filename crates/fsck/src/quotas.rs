@@ -19,12 +19,8 @@ use crate::state::State;
 /// Largest size of a quota file that is read, in bytes.
 const BYTES_MAX: u64 = 128 << 20;
 
-/// Compares the files with the counts. The shares of values of attributes are not known, so that
-/// nothing is compared where there may be some (`ea_inode`).
+/// Compares the files with the counts.
 pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
-    if state.has_ea_inode() {
-        return Ok(());
-    }
     for (kind, number) in state.quota_files() {
         let place = Location::inode(number);
         let Some(bytes) = contents(state, number)? else {

@@ -1,6 +1,7 @@
 //! The state of a check; its size is proportional to the used part of the file system.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Add;
 
 use layout::checksum::metadata;
 use layout::feature::{Features, Incompatible, ReadOnlyCompatible};
@@ -105,8 +106,28 @@ pub(crate) struct AttributeBlock {
     pub(crate) references: u32,
     /// Its own count of them; `None` without a valid header.
     pub(crate) said: Option<u32>,
-    /// Number of blocks that an inode with it counts: the block, and those of its values.
-    pub(crate) blocks: u64,
+    /// Share of an inode with it: the block, and its values.
+    pub(crate) counted: Counted,
+}
+
+/// The share of attributes in the counts of an inode.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counted {
+    /// Number of clusters, of which a value of an inode of its own has some.
+    pub(crate) clusters: u64,
+    /// Number of values in inodes of their own, which quotas count as inodes.
+    pub(crate) values: u64,
+}
+
+impl Add for Counted {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            clusters: self.clusters + other.clusters,
+            values: self.values + other.values,
+        }
+    }
 }
 
 /// An inode that holds a value of an attribute, or is named as one.

@@ -299,7 +299,7 @@ fn large_values_are_kept() {
     folder.good(&format!("build -t ext4 -O ea_inode built.img {tree}"));
     drop(source);
     folder.good("export built.img out.tar");
-    folder.good("build -t ext4 -O ea_inode again.img out.tar");
+    folder.good("build -t ext4 -O ea_inode,quota again.img out.tar");
     folder.good("mkfs -q -t ext4 -O ea_inode copied.img 64M");
     folder.good("cp -a again.img:/file copied.img:/");
     folder.good("cp -a again.img:/listed copied.img:/");

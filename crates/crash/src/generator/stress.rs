@@ -61,7 +61,7 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
 /// Makes some of the values of attributes so large that they need inodes of their own, which only
 /// the volumes of ext4 have. Their blocks fit the root of an extent tree.
 pub(super) fn enlarge_values(cell: Cell, seed: u64, lanes: &mut [Vec<Op>]) {
-    if !cell.structures.has_large_values() {
+    if !cell.structures.is_ext4() {
         return;
     }
     let mut random = SplitMix::new(!seed);

@@ -90,7 +90,7 @@ pub(crate) struct Share {
     pub(crate) owners: Owners,
     /// Space in bytes.
     pub(crate) space: u64,
-    /// Number of inodes: 1.
+    /// Number of inodes: 1, or that of values in inodes of their own.
     pub(crate) inodes: u64,
 }
 

@@ -4,10 +4,26 @@
 //! The share follows from the bytes of the inode: its held space, and one inode. As in Linux an
 //! inode counts from its first store until its number is freed, so that one without links, which is
 //! open or on the list of orphans, still counts.
+//!
+//! # Values of attributes in inodes of their own (`ea_inode`)
+//!
+//! | inode | share |
+//! |---|---|
+//! | one with attributes | more by an inode for each entry that names one; its space has theirs |
+//! | that of a value, with the flag | none |
+//! | that of a value, before its first entry and after its last one | as any other |
+//!
+//! Each entry counts, also if several name one value. The entries of a block count for every inode
+//! that has the block. The bytes of an inode do not show those of a block, so that the step that
+//! changes entries or owners says how many there are ([`Core::move_values`]).
+//!
+//! A value without an entry is an orphan, and Linux and e2fsck take its share from its owners when
+//! they complete its deletion. Its owners are those of the inode that gets the entry, or has had
+//! it: they have an entry in each quota file, since that inode counts for them.
 
 use jbd2::Credits;
 use layout::InodeNr;
-use layout::inode::{BASE_SIZE, Inode, InodeExtra};
+use layout::inode::{BASE_SIZE, Inode, InodeExtra, InodeFlags};
 use zerocopy::FromBytes;
 
 use super::Core;
@@ -54,6 +70,9 @@ impl Core {
             return None;
         }
         let (base, extra) = Inode::ref_from_prefix(bytes).ok()?;
+        if self.is_of_value(base) {
+            return None;
+        }
         let (has_huge_file, block_bytes) =
             (self.superblock.has_huge_file(), self.geometry().block_bytes);
         Some(Share {
@@ -83,6 +102,36 @@ impl Core {
         let end = offset + usize::from(self.geometry().inode_bytes);
         let bytes = buffer.read();
         Ok(table::extra_size(&bytes[offset + BASE_SIZE..end]) >= END_OF_PROJECT)
+    }
+
+    /// Returns true if an inode is that of a value, which an entry names.
+    fn is_of_value(&self, base: &Inode) -> bool {
+        base.flags().contains(InodeFlags::ATTRIBUTE_INODE)
+            && self.superblock.has_ea_inode()
+            && !rt::mutant!("quota/value-counted-twice")
+    }
+
+    /// Returns true if the owners of an inode count its values.
+    pub(crate) fn counts_values(&self) -> bool {
+        self.superblock.has_ea_inode() && !self.quotas.files.is_empty()
+    }
+
+    /// Changes the number of values that owners count for an inode, or those owners.
+    pub(crate) fn move_values(
+        &self,
+        handle: &mut Handle<'_>,
+        (old, before): (Owners, u64),
+        (new, after): (Owners, u64),
+    ) -> Result<()> {
+        if !self.counts_values() || rt::mutant!("quota/values-not-counted") {
+            return Ok(());
+        }
+        let share = |owners, inodes| Share {
+            owners,
+            space: 0,
+            inodes,
+        };
+        self.charge(handle, Some(&share(old, before)), Some(&share(new, after)))
     }
 
     /// Returns true if quotas count an inode: not those of the volume's own.

@@ -166,6 +166,11 @@ impl InodeState {
         }
     }
 
+    /// Returns the user, the group and the project.
+    pub(crate) fn owners(&self) -> [u32; 3] {
+        [self.uid, self.gid, self.project]
+    }
+
     /// Returns the size that is stored in the inode table.
     pub(crate) fn stored_size(&self) -> u64 {
         self.size_on_disk

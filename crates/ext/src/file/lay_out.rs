@@ -20,6 +20,7 @@ use crate::file::large_file::{hold_for_large_file, note_large_file};
 use crate::file::live::check_changeable;
 use crate::file::{Restored, inline};
 use crate::map::FileMap;
+use crate::xattr::CountedValues;
 
 /// Sets the size of an empty file, allocates all of its blocks and restores its other fields.
 /// Returns the blocks in file order.
@@ -46,6 +47,7 @@ pub(crate) fn lay_out(
         return Err(Error::Invalid("the file is not empty"));
     }
     let _claims = crate::quota::prepare(core, [restored.uid, restored.gid, state.project])?;
+    let values = CountedValues::of(core, inode.nr, &state)?;
     let _table = core.hold_table(inode.nr)?;
     let _superblock = hold_for_large_file(core, size)?;
     let mut handle = core.begin(Credits::default())?;
@@ -62,6 +64,7 @@ pub(crate) fn lay_out(
         FileMap::of(&state).free_from(core, &mut handle, inode, &mut state, FileBlock::new(0))?;
     }
     state.store(core, &mut handle, inode.nr, true)?;
+    values.follow(core, &mut handle, &state)?;
     handle.finish()?;
     laid_out
 }

@@ -130,7 +130,9 @@ pub(super) fn make(
         let mut parent_state = directory.state.write();
         check_takes(core, &directory, &parent_state, name, kind)?;
         dir::make_room(core, &directory, &mut parent_state, name)?;
-        let inherited = xattr::inherit(core, parent, &parent_state, kind, new)?;
+        let owners = owners_of(core, &parent_state, new);
+        let _claims = quota::prepare(core, owners)?;
+        let inherited = xattr::inherit(core, parent, &parent_state, kind, (new, owners))?;
         let place = (&directory, &mut *parent_state);
         let made = make_within(core, place, (name, kind, new), &mut *fill, &inherited);
         if let Some(change) = &inherited.change {
@@ -150,8 +152,8 @@ pub(super) fn make(
     Ok(inode)
 }
 
-/// Creates an inode and its entry in one transaction, in a directory that is locked. The inode is
-/// pinned.
+/// Creates an inode and its entry in one transaction, in a directory that is locked. Its owners
+/// have entries in the quota files. The inode is pinned.
 fn make_within(
     core: &Core,
     (directory, parent_state): (&Arc<Inode>, &mut InodeState),
@@ -168,7 +170,6 @@ fn make_within(
         revokes: REVOKES,
     };
     let _held = core.hold_for_names(&[parent])?;
-    let _claims = quota::prepare(core, owners_of(core, parent_state, new))?;
     let mut handle = core.begin(core.credits(Step::Create, credits))?;
     let mut state = fresh_state(core, parent_state, kind, new, inherited.permissions);
     let has_map = matches!(kind, FileKind::Regular | FileKind::Directory);

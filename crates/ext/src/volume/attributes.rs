@@ -7,13 +7,14 @@ use layout::time::InodeTime;
 
 use super::Volume;
 use crate::cache::inode::Inode;
+use crate::cache::quotas::Owners;
 use crate::core::Core;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::file::with_values;
 use crate::quota::{self, Claims};
-use crate::xattr;
+use crate::xattr::{self, CountedValues};
 use jbd2::Credits;
 
 /// The attributes that stat returns.
@@ -179,6 +180,7 @@ fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttribut
         *state = changed;
         return crate::writeback::sync_operation(core, &state, tid);
     }
+    let values = values_to_move(core, inode.nr, &state, change)?;
     let _table = core.hold_table(inode.nr)?;
     let mut handle = core.begin(Credits {
         blocks: 1,
@@ -189,6 +191,9 @@ fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttribut
     }
     apply(&mut state, change);
     state.store(core, &mut handle, inode.nr, false)?;
+    if let Some(values) = values {
+        values.follow(core, &mut handle, &state)?;
+    }
     let tid = handle.finish()?;
     crate::writeback::sync_operation(core, &state, tid)
 }
@@ -213,12 +218,28 @@ fn prepare_owners<'c>(
             return Err(Error::Invalid("the inode has no room for a project"));
         }
     }
-    let owners = [
+    quota::prepare(core, owners_after(state, change))
+}
+
+/// Returns the owners of an inode after a change.
+fn owners_after(state: &InodeState, change: &SetAttributes) -> Owners {
+    [
         change.uid.unwrap_or(state.uid),
         change.gid.unwrap_or(state.gid),
         change.project.unwrap_or(state.project),
-    ];
-    quota::prepare(core, owners)
+    ]
+}
+
+/// Returns the values of attributes that other owners will count; none if the owners stay.
+fn values_to_move(
+    core: &Core,
+    nr: InodeNr,
+    state: &InodeState,
+    change: &SetAttributes,
+) -> Result<Option<CountedValues>> {
+    let has_moved = owners_after(state, change) != state.owners();
+    let values = has_moved.then(|| CountedValues::of(core, nr, state));
+    values.transpose()
 }
 
 /// Switches data journaling for `+j` and `-j`, which is more than a change of the flag.

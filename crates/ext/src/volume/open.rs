@@ -253,11 +253,6 @@ fn decide_read_only(
         report.read_only_because = Some(format!("features that can only be read: {features}"));
         return Ok(true);
     }
-    if superblock.has_ea_inode() && superblock.quota_inodes().next().is_some() {
-        let text = "quota with ea_inode can only be read: shares of values are not counted";
-        report.read_only_because = Some(text.to_owned());
-        return Ok(true);
-    }
     if !geometry.can_flush && !options.force {
         return Err(Error::CannotFlush {
             device: device.name(),

@@ -7,6 +7,7 @@ use layout::InodeNr;
 use super::Volume;
 use crate::error::Result;
 use crate::file::Restored;
+use crate::xattr::CountedValues;
 
 /// A part of a file on the device, in whole blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,7 @@ impl Volume {
         state.check_exists()?;
         let owners = [restored.uid, restored.gid, state.project];
         let _claims = crate::quota::prepare(&self.core, owners)?;
+        let values = CountedValues::of(&self.core, nr, &state)?;
         let _table = self.core.hold_table(nr)?;
         let mut handle = self.core.begin(Credits {
             blocks: 1,
@@ -63,6 +65,7 @@ impl Volume {
         })?;
         state.restore(restored);
         state.store(&self.core, &mut handle, nr, false)?;
+        values.follow(&self.core, &mut handle, &state)?;
         handle.finish().map(drop)
     }
 }

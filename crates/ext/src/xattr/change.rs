@@ -18,6 +18,7 @@ use super::placement::{Placed, Room, place_within, write_within};
 use super::set::{AttributeSet, Reference, Value};
 use super::values::{self, Found, Owner, Stored};
 use crate::alloc::CREDITS_PER_GROUP;
+use crate::cache::quotas::Owners;
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
@@ -45,6 +46,9 @@ pub(crate) struct Change {
     lost: Vec<InodeNr>,
     /// Difference of the sectors of the values.
     sectors: i64,
+    /// The owners of the inode before the change, and its number of values before and after.
+    owners: Owners,
+    values: [u64; 2],
     /// True if a handle has made the change, and has not undone it.
     is_made: Cell<bool>,
     _held: Vec<Arc<Buffer>>,
@@ -127,6 +131,7 @@ impl Change {
             let text = "an original-revision file system has no attributes; tune2fs -O ext_attr gives it features";
             return Err(Error::Unsupported(text.to_owned()));
         }
+        let values = [old.value_count(), new.value_count()];
         let mut change = Self {
             inode: (old.inode != new.inode).then_some(new.inode),
             block: (old.block != new.block).then_some(new.block),
@@ -136,6 +141,8 @@ impl Change {
             gained: Vec::new(),
             lost: Vec::new(),
             sectors: 0,
+            owners: owner.owners,
+            values,
             is_made: Cell::new(false),
             _held: Vec::new(),
         };
@@ -285,11 +292,13 @@ impl Change {
         nr: InodeNr,
         state: &mut InodeState,
     ) -> Result<()> {
-        let mut counts = Counting::new(self);
+        let mut counts = Counting::new(self, state.owners());
         if let Some(set) = &self.block {
             block::change(core, handle, nr, state, (set, &mut counts))?;
         }
         self.is_made.set(true);
+        let [before, after] = self.values;
+        core.move_values(handle, (self.owners, before), (state.owners(), after))?;
         counts.raise(core, handle, &self.gained)?;
         counts.drop_later(&mut self.lost.iter().copied());
         if rt::mutant!("attributes/references-in-another-step") && self.counted() > 0 {
@@ -322,11 +331,14 @@ impl Change {
         nr: InodeNr,
         state: &mut InodeState,
     ) -> Result<()> {
-        let mut counts = Counting::new(self);
+        let owners = state.owners();
+        let mut counts = Counting::new(self, owners);
         block::release_counted(core, handle, nr, state, &mut counts)?;
         if !self.is_made.replace(false) {
             return Ok(());
         }
+        let [before, after] = self.values;
+        core.move_values(handle, (owners, after), (owners, before))?;
         counts.drop_later(&mut self.gained.iter().copied());
         counts.finish(core, handle)?;
         self.add_sectors(handle, state, -self.sectors);
@@ -358,13 +370,18 @@ impl Change {
 /// The references that a change counts in a handle.
 struct Counting<'c> {
     change: &'c Change,
+    /// The owners of the inode.
+    owners: Owners,
     dropped: Vec<InodeNr>,
 }
 
 impl<'c> Counting<'c> {
-    fn new(change: &'c Change) -> Self {
-        let dropped = Vec::new();
-        Self { change, dropped }
+    fn new(change: &'c Change, owners: Owners) -> Self {
+        Self {
+            change,
+            owners,
+            dropped: Vec::new(),
+        }
     }
 
     /// Drops the noted references.
@@ -373,7 +390,8 @@ impl<'c> Counting<'c> {
             return Ok(());
         }
         let Change { found, stored, .. } = self.change;
-        values::lower(core, handle, (found, stored), &self.dropped)
+        let (counted, owners) = ((found, stored.as_slice()), self.owners);
+        values::lower(core, handle, counted, &self.dropped, owners)
     }
 }
 

@@ -18,6 +18,7 @@ use super::contents;
 use super::list::List;
 use super::name::AttributeName;
 use super::placement::{Placed, Room};
+use crate::cache::quotas::Owners;
 use crate::core::Core;
 use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
@@ -34,13 +35,14 @@ pub(crate) struct Inherited {
     pub(crate) is_inline: bool,
 }
 
-/// Returns the inherited part of a new inode in this directory. Changes nothing.
+/// Returns the inherited part of a new inode of these owners in this directory. Values in inodes of
+/// their own are stored, and nothing else changes; the owners have entries in the quota files.
 pub(crate) fn inherit(
     core: &Core,
     parent: InodeNr,
     parent_state: &InodeState,
     kind: FileKind,
-    new: &NewInode,
+    (new, owners): (&NewInode, Owners),
 ) -> Result<Inherited> {
     let room = Room::of_new(&core.superblock);
     let own = contents::of_new(core, kind, room);
@@ -50,7 +52,9 @@ pub(crate) fn inherit(
         ..Placed::default()
     };
     let permissions = hand_down(core, (parent, parent_state), kind, new, (&mut placed, room))?;
-    let fresh = InodeState::fresh(kind, permissions, new.uid, new.gid, 0);
+    let [uid, gid, project] = owners;
+    let mut fresh = InodeState::fresh(kind, permissions, uid, gid, 0);
+    fresh.project = project;
     let change = if placed == Placed::default() {
         None
     } else {

@@ -70,6 +70,14 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
+    /// Returns the number of values in inodes of their own, or to be stored in one.
+    pub(crate) fn value_count(&self) -> u64 {
+        let sets = [&self.inode, &self.block];
+        sets.map(|set| set.sizes_of_values().count() as u64)
+            .iter()
+            .sum()
+    }
+
     /// Returns the value of a name.
     pub(crate) fn get(&self, name: &AttributeName) -> Option<&Value> {
         self.inode.get(name).or_else(|| self.block.get(name))

@@ -21,7 +21,8 @@
 //!   entry.
 //!
 //! Interactions: an inode counts the blocks of its values among its own, each entry for itself; the
-//! deletion of a file drops its values first ([`super::drop_values`]).
+//! deletion of a file drops its values first ([`super::drop_values`]); quotas count an orphan for
+//! the owners of the inode that gets its entry, or has had it (`core::quota`).
 //!
 //! Source: Linux `Documentation/filesystems/ext4/attributes.rst`.
 
@@ -41,6 +42,7 @@ use super::placement::has_attributes_within;
 use super::set::{AttributeSet, Reference};
 use crate::alloc::CREDITS_INODE;
 use crate::cache::inode::Inode;
+use crate::cache::quotas::Owners;
 use crate::core::Core;
 use crate::core::handle::{CREDITS_MAX_EXTENTS, Handle};
 use crate::disk::inode::{InodeState, table};
@@ -85,8 +87,7 @@ const _: () = assert!(credits_to_go_on(FileMap::DEEPEST).blocks <= CREDITS_MAX_E
 pub(super) struct Owner {
     pub(super) nr: InodeNr,
     pub(super) generation: u32,
-    pub(super) uid: u32,
-    pub(super) gid: u32,
+    pub(super) owners: Owners,
 }
 
 impl Owner {
@@ -94,8 +95,7 @@ impl Owner {
         Self {
             nr,
             generation: state.generation,
-            uid: state.uid,
-            gid: state.gid,
+            owners: state.owners(),
         }
     }
 }
@@ -338,8 +338,9 @@ fn form_of_new(core: &Core) -> FileMap {
 fn fresh_state(core: &Core, nr: InodeNr, owner: Owner) -> InodeState {
     let made = core.made_generation(nr);
     let generation = made.unwrap_or_else(|| rt::random_u64() as u32);
-    let (kind, uid, gid) = (FileKind::Regular, owner.uid, owner.gid);
+    let (kind, [uid, gid, project]) = (FileKind::Regular, owner.owners);
     let mut state = InodeState::fresh(kind, PERMISSIONS, uid, gid, generation);
+    state.project = project;
     if made.is_some() {
         let seconds = core.superblock.raw.creation_time.get();
         state.mtime = InodeTime::new(i64::from(seconds), 0);
@@ -436,12 +437,14 @@ fn link(core: &Core, handle: &mut Handle<'_>, stored: &Stored) -> Result<()> {
 }
 
 /// Drops one reference of each of these inodes. One without references becomes an orphan, and is
-/// left to be deleted. The caller holds the superblock.
+/// left to be deleted; it belongs to the owners of the inode that had the entry. The caller holds
+/// the superblock.
 pub(super) fn lower(
     core: &Core,
     handle: &mut Handle<'_>,
     (found, stored): (&BTreeMap<InodeNr, Found>, &[Stored]),
     references: &[InodeNr],
+    owners: Owners,
 ) -> Result<()> {
     let _counts = core.attribute_blocks.lock();
     for nr in references {
@@ -458,7 +461,7 @@ pub(super) fn lower(
             if rt::mutant!("attributes/value-not-deleted") {
                 continue;
             }
-            unlink(core, handle, *nr, &table)?;
+            unlink(core, handle, *nr, &table, owners)?;
             continue;
         }
         if rt::mutant!("attributes/reference-not-dropped") {
@@ -475,10 +478,21 @@ pub(super) fn lower(
 
 /// Makes the inode of a value without references an orphan. Does nothing if it is one already, as
 /// when a damaged count was too low.
-fn unlink(core: &Core, handle: &mut Handle<'_>, nr: InodeNr, table: &Arc<Buffer>) -> Result<()> {
+fn unlink(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    nr: InodeNr,
+    table: &Arc<Buffer>,
+    owners: Owners,
+) -> Result<()> {
     let mut state = load(core, nr, table)?;
     if state.links == 0 {
         return Ok(());
+    }
+    if core.counts_values() && !rt::mutant!("quota/orphan-of-former-owner") {
+        // Its project has to be stored.
+        core.change_in_table(handle, nr, table, table::extend_extra)?;
+        [state.uid, state.gid, state.project] = owners;
     }
     state.flags.remove(InodeFlags::ATTRIBUTE_INODE);
     state.flags.insert(InodeFlags::JOURNAL_DATA);

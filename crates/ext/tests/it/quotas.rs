@@ -5,6 +5,7 @@ mod damaged;
 mod entries;
 mod shares;
 mod tuned;
+mod values;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -165,7 +166,11 @@ fn change(volume: &Volume, random: &mut Random, names: &mut Vec<String>) {
         }
         _ => {
             if let Ok(nr) = volume.resolve(&name, false) {
-                let value = random.bytes(200);
+                let count = match volume.superblock().has_ea_inode() {
+                    true => random.below(6000) as usize,
+                    false => 200,
+                };
+                let value = random.bytes(count);
                 drop(volume.set_attribute(nr, b"user.x", &value, ext::volume::SetMode::Any));
             }
         }
@@ -180,6 +185,7 @@ fn counts_are_right_after_random_changes() {
         (1024, "quota,project,^metadata_csum,^extent,^64bit"),
         (1024, "quota,project,^has_journal"),
         (2048, "quota,project,orphan_file"),
+        (1024, "quota,project,ea_inode"),
     ] {
         for seed in 0..4 {
             let when = format!("{block_bytes}, {features}, {seed}");
@@ -201,7 +207,7 @@ fn counts_are_right_after_random_changes() {
 
 /// The log is replayed to each commit: usage and inodes are of one transaction.
 fn counts_after_power_cuts() {
-    for features in ["quota,project", "quota,project,orphan_file"] {
+    for features in ["quota,project", "quota,project,orphan_file,ea_inode"] {
         let memory = make(1024, features);
         let mut random = Random::new(9);
         let mut names = Vec::new();

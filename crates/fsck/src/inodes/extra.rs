@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::kind::ProblemKind;
 use crate::problem::Location;
 use crate::reserved_inodes::ROOT;
-use crate::state::{AttributeBlock, State};
+use crate::state::{AttributeBlock, Counted, State};
 
 /// Offset of the first attribute of a block in bytes.
 const HEADER_SIZE: usize = size_of::<BlockHeader>();
@@ -25,11 +25,11 @@ const MAGIC_BYTES: usize = 4;
 /// Bits of the epoch in the extra part of a time.
 const EPOCH_MASK: u32 = 3;
 
-/// Checks the size of the extra part and the attributes after it. Returns the number of blocks that
-/// the inode counts for their values.
-pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64, Error> {
+/// Checks the size of the extra part and the attributes after it. Returns what the inode counts for
+/// their values.
+pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<Counted, Error> {
     let Ok((size, _)) = U16::ref_from_prefix(slot.rest) else {
-        return Ok(0);
+        return Ok(Counted::default());
     };
     let size = usize::from(size.get());
     let place = || Location::inode(slot.number);
@@ -40,20 +40,20 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64, Error
         state
             .report
             .add_differing(kind, place(), size as u64, expected);
-        return Ok(0);
+        return Ok(Counted::default());
     }
     // As in e2fsck, which looks at no times if there is no room for attributes.
     if slot.rest.len() > size + MAGIC_BYTES && has_misencoded_time(slot) {
         state.problem(ProblemKind::TimesBefore1970, place());
     }
     let Some(entries) = entries_within(slot) else {
-        return Ok(0);
+        return Ok(Counted::default());
     };
     match attributes::read(entries, 0, state.has_ea_inode()) {
         Some(named) => values::check(state, slot, (Area::Inode, &named)),
         None => {
             state.problem(ProblemKind::InodeAttributesInvalid, place());
-            Ok(0)
+            Ok(Counted::default())
         }
     }
 }
@@ -128,36 +128,41 @@ pub(super) fn context(state: &mut State<'_>, slot: &Slot<'_>) -> Result<Option<V
     Ok(value.map(<[u8]>::to_vec))
 }
 
-/// Checks the attribute block. Returns the number of blocks that it adds to the inode's.
-pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64, Error> {
+/// Checks the attribute block. Returns what the inode counts for it and its values.
+pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<Counted, Error> {
     let block = slot.raw.attribute_block(state.is_64bit());
     if block == 0 {
-        return Ok(0);
+        return Ok(Counted::default());
     }
     let place = || Location::inode(slot.number).at_block(block);
     let has_attributes = state.features.compatible.contains(Compatible::EXT_ATTR);
     if !has_attributes || !state.geometry.contains(block) {
         // As in e2fsck, which leaves reserved inodes unchanged.
         if slot.number < state.geometry.first_inode && slot.number != ROOT {
-            return Ok(0);
+            return Ok(Counted::default());
         }
         state.problem(ProblemKind::AttributeBlockOutOfRange, place());
-        return Ok(0);
+        return Ok(Counted::default());
     }
     if let Some(known) = state.attribute_blocks.get_mut(&block) {
         known.references += 1;
-        return Ok(known.blocks);
+        return Ok(known.counted);
     }
     let bytes = state.block(block)?;
     let header = BlockHeader::read_from_prefix(&bytes)
         .map_or_else(|_| BlockHeader::default(), |(header, _)| header);
-    let mut blocks = 1;
+    let mut counted = Counted {
+        clusters: 1,
+        values: 0,
+    };
     if header.magic.get() != attribute::MAGIC || header.block_count.get() != 1 {
         state.problem(ProblemKind::AttributeBlockInvalid, place());
     } else {
         let entries = &bytes[HEADER_SIZE..];
         match attributes::read(entries, HEADER_SIZE, state.has_ea_inode()) {
-            Some(named) => blocks += values::check(state, slot, (Area::Block, &named))?,
+            Some(named) => {
+                counted = counted + values::check(state, slot, (Area::Block, &named))?;
+            }
             None => state.problem(ProblemKind::AttributesInvalid, place()),
         }
     }
@@ -176,8 +181,8 @@ pub(super) fn check_block(state: &mut State<'_>, slot: &Slot<'_>) -> Result<u64,
     let known = AttributeBlock {
         references: 1,
         said,
-        blocks,
+        counted,
     };
     state.attribute_blocks.insert(block, known);
-    Ok(blocks)
+    Ok(counted)
 }

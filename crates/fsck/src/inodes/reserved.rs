@@ -47,7 +47,7 @@ pub(super) fn check(state: &mut State<'_>, slot: &Slot<'_>) -> Result<(), Error>
     }
     let attributes = match slot.number {
         BAD_BLOCKS => 0,
-        _ => extra::check_block(state, slot)?,
+        _ => extra::check_block(state, slot)?.clusters,
     };
     let root = has_map.then(|| Root::of(state, raw));
     let mapped = map::check(state, slot.number, root.as_ref(), FileType::Regular)?;

@@ -13,7 +13,7 @@ use crate::attributes::NamedValue;
 use crate::error::Error;
 use crate::kind::ProblemKind;
 use crate::problem::Location;
-use crate::state::State;
+use crate::state::{Counted, State};
 
 /// Notes an inode in use that has the flag.
 pub(super) fn note(state: &mut State<'_>, slot: &Slot<'_>) {
@@ -35,22 +35,29 @@ pub(super) enum Area {
     Block,
 }
 
-/// Checks the entries of one area, and counts their references. Returns the number of clusters that
-/// an inode with the area counts for them: 0 if one of the entries is wrong, as in e2fsck.
+/// Checks the entries of one area, and counts their references. Returns what an inode with the area
+/// counts for them: nothing if one of the entries is wrong, as in e2fsck.
 pub(super) fn check(
     state: &mut State<'_>,
     slot: &Slot<'_>,
     (area, values): (Area, &[NamedValue]),
-) -> Result<u64, Error> {
-    let mut blocks = 0;
+) -> Result<Counted, Error> {
+    let mut counted = Counted::default();
     let mut are_good = true;
     for value in values {
         match check_one(state, slot, (area, value))? {
-            Some(count) => blocks += count,
+            Some(clusters) => {
+                counted.clusters += clusters;
+                counted.values += 1;
+            }
             None => are_good = false,
         }
     }
-    Ok(if are_good { blocks } else { 0 })
+    Ok(if are_good {
+        counted
+    } else {
+        Counted::default()
+    })
 }
 
 fn check_one(

@@ -201,6 +201,16 @@ pub(crate) fn encode(superblock: &Superblock, state: &InodeState, bytes: &mut [u
     base.modification_time.set(word(state.mtime, END_OF_MTIME));
 }
 
+/// Makes the extra part of an inode without attributes as large as that of a new one.
+pub(crate) fn extend_extra(bytes: &mut [u8]) {
+    let rest = &mut bytes[BASE_SIZE..];
+    let size = extra_size(rest);
+    if size < EXTRA_SIZE && rest.len() >= EXTRA_SIZE {
+        rest[size.max(2)..EXTRA_SIZE].fill(0);
+        rest[..2].copy_from_slice(&(EXTRA_SIZE as u16).to_le_bytes());
+    }
+}
+
 /// Encodes the fields that the extra part has room for. Returns its size in bytes.
 fn encode_extra(superblock: &Superblock, state: &InodeState, rest: &mut [u8]) -> usize {
     if state.is_fresh && rest.len() >= EXTRA_SIZE {

@@ -317,11 +317,6 @@ fn features(options: &Options, resolved: &Resolved) -> Result<Features> {
             "orphan_file needs has_journal",
         ),
         (
-            has(ReadOnlyCompatible::QUOTA)
-                && features.incompatible.contains(Incompatible::EA_INODE),
-            "quota excludes ea_inode here: the shares of values are not counted",
-        ),
-        (
             has(ReadOnlyCompatible::PROJECT)
                 && options.inode_bytes.is_some_and(|bytes| bytes < 256),
             "project needs inodes of 256 bytes or more",

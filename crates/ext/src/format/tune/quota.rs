@@ -43,6 +43,7 @@ use crate::map::FileMap;
 use crate::options::MountOptions;
 use crate::quota;
 use crate::volume::{close_core, open_core};
+use crate::xattr;
 
 /// `quota`.
 const QUOTA: (Word, u32) = (Word::ReadOnlyCompatible, ReadOnlyCompatible::QUOTA.bits());
@@ -135,10 +136,6 @@ impl Plan {
 
     /// Checks that the files can be made.
     fn check(&self, device: &Arc<dyn BlockDevice>, superblock: &Superblock) -> Result<()> {
-        if superblock.has_ea_inode() {
-            let text = "quota excludes ea_inode here: the shares of values are not counted; tune2fs makes such quotas";
-            return Err(Error::Unsupported(text.to_owned()));
-        }
         let inode_bytes = usize::from(superblock.geometry.inode_bytes);
         let is_of_projects = self.made.contains(&QuotaKind::Project);
         if is_of_projects && inode_bytes < BASE_SIZE + END_OF_PROJECT {
@@ -158,11 +155,7 @@ impl Plan {
         if is_of_projects && superblock.raw.free_inodes_count.get() == 0 {
             return Err(Error::NoInodes);
         }
-        let options = MountOptions {
-            read_only: true,
-            ..MountOptions::default()
-        };
-        let core = Core::assemble(Arc::clone(device), superblock.clone(), options, None, true)?;
+        let core = look(device, superblock)?;
         for nr in self.made.iter().filter_map(|kind| fixed_inode(*kind)) {
             match Inode::load(&core, nr) {
                 Err(Error::NotFound) => {}
@@ -295,6 +288,15 @@ fn field(superblock: &mut Superblock, kind: QuotaKind) -> &mut U32 {
     }
 }
 
+/// Opens a volume for reading only.
+fn look(device: &Arc<dyn BlockDevice>, superblock: &Superblock) -> Result<Core> {
+    let options = MountOptions {
+        read_only: true,
+        ..MountOptions::default()
+    };
+    Core::assemble(Arc::clone(device), superblock.clone(), options, None, true)
+}
+
 /// Returns the counts of all owners, by kind.
 fn count(
     device: &Arc<dyn BlockDevice>,
@@ -310,17 +312,27 @@ fn count(
         raw.project_quota_inode.get(),
     ];
     let has_huge_file = superblock.has_huge_file();
+    let core = superblock.has_ea_inode().then(|| look(device, superblock));
+    let core = core.transpose()?;
     Tables::open(device, superblock)?.visit(&mut |inode| {
         let is_own = own.contains(&inode.nr.get());
         if inode.nr != InodeNr::ROOT && (inode.nr < geometry.first_inode || is_own) {
             return Ok(ControlFlow::Continue(()));
         }
+        let flags = inode.base.flags();
+        let values = match &core {
+            Some(_) if flags.contains(InodeFlags::ATTRIBUTE_INODE) => {
+                return Ok(ControlFlow::Continue(()));
+            }
+            Some(core) => xattr::count_values(core, inode.nr, inode.bytes)?.cast_signed(),
+            None => 0,
+        };
         let owners = owners(&inode.base, &inode.bytes[BASE_SIZE..]);
         let space = inode.base.sectors(has_huge_file, geometry.block_bytes) * SECTOR;
         for (counts, owner) in counts.iter_mut().zip(owners) {
             let counted = counts.entry(owner).or_default();
             counted.space += space.cast_signed();
-            counted.inodes += 1;
+            counted.inodes += 1 + values;
         }
         Ok(ControlFlow::Continue(()))
     })?;

@@ -43,6 +43,8 @@ enum Format {
     Quota,
     /// The same as `Inline`, with such quotas.
     QuotaInline,
+    /// The same as `Quota`, with values of attributes of up to 64 KiB.
+    QuotaValues,
     /// Quotas of users and groups in files with block maps.
     QuotaOfExt3,
     /// Clusters of four blocks, an orphan file, and values of attributes of up to 64 KiB.
@@ -71,6 +73,7 @@ impl Format {
             Self::InlineOfExt3 => "^extent,^64bit,^metadata_csum,uninit_bg,inline_data",
             Self::Quota => "extent,quota,project",
             Self::QuotaInline => "extent,inline_data,quota,project",
+            Self::QuotaValues => "extent,ea_inode,quota,project",
             Self::QuotaOfExt3 => "^extent,^64bit,^metadata_csum,uninit_bg,quota",
             Self::Clusters => "extent,bigalloc,orphan_file,ea_inode",
             Self::LargeClusters => "extent,bigalloc",
@@ -253,6 +256,7 @@ cells! {
     quota_4k_ordered: 4096, ORDERED, Format::Quota;
     quota_inline_1k_ordered: 1024, ORDERED, Format::QuotaInline;
     quota_inline_4k_journal: 4096, JOURNALED, Format::QuotaInline;
+    quota_values_1k_ordered: 1024, ORDERED, Format::QuotaValues;
     quota_of_ext3_1k_ordered: 1024, ORDERED, Format::QuotaOfExt3;
     quota_of_ext3_4k_no_journal: 4096, NONE, Format::QuotaOfExt3;
     clusters_1k_no_journal: 1024, NONE, Format::Clusters;
