@@ -211,6 +211,8 @@ named! {
     "inline/moved-without-attribute": "a file moves out of its inode with the part in the attribute", by "ext/tests/it/ext4/inline_data.rs",
     "inline/moved-without-order": "what moves out of an inode is in its block before the transaction commits, in writeback mode too", by "ext/tests/it/ext4/inline_data.rs",
     "inline/parent-not-changed": "a directory within its inode that moves has another parent", by "ext/tests/it/ext4/inline_data.rs",
+    "inode/not-grown": "an inode with a short extra part gets the whole one when it is stored", by "ext/src/disk/inode/growth.rs",
+    "inode/values-left-behind": "entries that move within an inode still lead to their values", by "ext/src/disk/inode/growth.rs",
     "inode/generation-kept": "an inode that is used again has another generation", by "ext/tests/it/ext4/pitfalls.rs",
     "map/parent-not-held": "a map block that gets a pointer is in memory when blocks are allocated for it", by "ext/src/file/tests/evicted.rs",
     "multi-mount/checker-ignored": "a volume that a checker uses is refused", by "ext/tests/it/multi_mount.rs",

@@ -23,13 +23,13 @@
 
 use jbd2::Credits;
 use layout::InodeNr;
-use layout::inode::{BASE_SIZE, Inode, InodeExtra, InodeFlags};
+use layout::inode::{Inode, InodeExtra, InodeFlags};
 use zerocopy::FromBytes;
 
 use super::Core;
 use super::handle::Handle;
 use crate::cache::quotas::{Contents, Owners, QuotaFile, Share};
-use crate::disk::inode::table;
+use crate::disk::inode::{InodeState, table};
 use crate::error::{Corrupt, Result};
 
 /// Number of blocks of quota files that a step may dirty: those of the shares of four inodes, in
@@ -96,12 +96,12 @@ impl Core {
         self.charge(handle, share.as_ref(), None)
     }
 
-    /// Returns true if an inode has room for a project.
-    pub(crate) fn has_room_for_project(&self, nr: InodeNr) -> Result<bool> {
+    /// Returns true if an inode has room for a project once it is stored.
+    pub(crate) fn has_room_for_project(&self, nr: InodeNr, state: &InodeState) -> Result<bool> {
         let (buffer, offset) = self.table_of(nr)?;
         let end = offset + usize::from(self.geometry().inode_bytes);
         let bytes = buffer.read();
-        Ok(table::extra_size(&bytes[offset + BASE_SIZE..end]) >= END_OF_PROJECT)
+        Ok(table::grown_extra_size(&bytes[offset..end], state) >= END_OF_PROJECT)
     }
 
     /// Returns true if an inode is that of a value, which an entry names.

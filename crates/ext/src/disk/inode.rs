@@ -5,6 +5,7 @@
 //! beyond the fields known here (extended attributes in its tail, the version word) stay as they
 //! are in the table.
 
+mod growth;
 pub(crate) mod table;
 
 use core::ops::Deref;

@@ -214,7 +214,7 @@ fn prepare_owners<'c>(
             let text = "the volume has no projects: it lacks the feature project";
             return Err(Error::Unsupported(text.to_owned()));
         }
-        if !core.has_room_for_project(inode.nr)? {
+        if !core.has_room_for_project(inode.nr, state)? {
             return Err(Error::Invalid("the inode has no room for a project"));
         }
     }

@@ -22,7 +22,7 @@ use crate::cache::quotas::Owners;
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
-use crate::disk::inode::table::fits_sectors;
+use crate::disk::inode::table::{self, fits_sectors};
 use crate::error::{Corrupt, Error, Result};
 
 /// Number of blocks that a change may dirty besides the inode: an allocated and a released block
@@ -73,7 +73,9 @@ pub(super) fn read(core: &Core, nr: InodeNr, state: &InodeState) -> Result<(Plac
         let bytes = buffer.read();
         let inode = &bytes[offset..offset + usize::from(core.geometry().inode_bytes)];
         let extra = crate::disk::inode::extra_size(inode);
-        room = Room::of(&core.superblock, extra);
+        // The part may grow when the inode is stored, before its attributes are written.
+        let later = table::grown_extra_size(inode, state);
+        room = Room::of(&core.superblock, later);
         if let Some((MAGIC, place)) = place_within(inode, extra) {
             let corrupt = |why| core.damaged(Corrupt::Attributes { inode: nr, why });
             placed.inode = AttributeSet::decode(place, 0, has_ea_inode).map_err(corrupt)?;

@@ -490,8 +490,6 @@ fn unlink(
         return Ok(());
     }
     if core.counts_values() && !rt::mutant!("quota/orphan-of-former-owner") {
-        // Its project has to be stored.
-        core.change_in_table(handle, nr, table, table::extend_extra)?;
         [state.uid, state.gid, state.project] = owners;
     }
     state.flags.remove(InodeFlags::ATTRIBUTE_INODE);

@@ -7,6 +7,7 @@ mod clusters;
 mod damaged;
 mod encrypted;
 mod exchanges;
+mod grown;
 mod inline_data;
 mod large_directories;
 mod large_volumes;

@@ -11,7 +11,7 @@ use layout::time::InodeTime;
 use layout::{BlockNr, InodeNr};
 use zerocopy::FromBytes;
 
-use super::{Claims, InodeState};
+use super::{Claims, InodeState, growth};
 use crate::disk::extents;
 use crate::disk::file_size::size_max;
 use crate::disk::geometry::Geometry;
@@ -201,20 +201,21 @@ pub(crate) fn encode(superblock: &Superblock, state: &InodeState, bytes: &mut [u
     base.modification_time.set(word(state.mtime, END_OF_MTIME));
 }
 
-/// Makes the extra part of an inode without attributes as large as that of a new one.
-pub(crate) fn extend_extra(bytes: &mut [u8]) {
-    let rest = &mut bytes[BASE_SIZE..];
-    let size = extra_size(rest);
-    if size < EXTRA_SIZE && rest.len() >= EXTRA_SIZE {
-        rest[size.max(2)..EXTRA_SIZE].fill(0);
-        rest[..2].copy_from_slice(&(EXTRA_SIZE as u16).to_le_bytes());
+/// Returns `i_extra_isize` of an inode once it is stored again.
+pub(crate) fn grown_extra_size(bytes: &[u8], state: &InodeState) -> usize {
+    let mut rest = bytes[BASE_SIZE..].to_vec();
+    if !state.is_inline() {
+        growth::grow(&mut rest);
     }
+    extra_size(&rest)
 }
 
 /// Encodes the fields that the extra part has room for. Returns its size in bytes.
 fn encode_extra(superblock: &Superblock, state: &InodeState, rest: &mut [u8]) -> usize {
     if state.is_fresh && rest.len() >= EXTRA_SIZE {
         rest[..2].copy_from_slice(&(EXTRA_SIZE as u16).to_le_bytes());
+    } else if !state.is_inline() {
+        growth::grow(rest);
     }
     let mut extra = Extra::read(rest, extra_size(rest));
     if extra.bytes < END_OF_CTIME {
