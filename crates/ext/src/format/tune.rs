@@ -494,7 +494,7 @@ fn change_fields(superblock: &mut Superblock, changes: &Changes) {
         features.set(*word, *bits, false);
     }
     if checksums::concerns(changes) {
-        checksums::settle_features(&mut features);
+        checksums::settle_features(&raw.features(), &mut features, changes);
     }
     raw.set_features(features);
     checksums::settle_fields(raw);

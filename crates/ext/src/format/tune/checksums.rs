@@ -8,6 +8,9 @@
 //! | `metadata_csum`, `uninit_bg` | none | what the flags left uninitialised is made, and they go |
 //! | `metadata_csum`, `uninit_bg` | either | inode tables are zeroed, bitmaps stay uninitialised |
 //!
+//! `metadata_csum` leaves `uninit_bg` behind, as tune2fs has it, unless that is to go, too: groups
+//! keep their flags, and descriptors get the checksums of that feature.
+//!
 //! Checksums that nothing reads any more stay where they are: in inodes, and as unused entries at
 //! the ends of directory blocks. Those of the orphan file become zero, as e2fsck expects.
 //!
@@ -81,14 +84,20 @@ pub(super) fn concerns(changes: &Changes) -> bool {
 }
 
 /// Sets and clears features that depend on those of the checksums: `metadata_csum` has the
-/// checksums of descriptors, and alone is there a seed.
-pub(super) fn settle_features(features: &mut Features) {
+/// checksums of descriptors, which stay without it, and a seed, which goes.
+pub(super) fn settle_features(before: &Features, features: &mut Features, changes: &Changes) {
+    let had = before.read_only_compatible;
     let words = &mut features.read_only_compatible;
-    match words.contains(ReadOnlyCompatible::METADATA_CSUM) {
-        true => words.remove(ReadOnlyCompatible::UNINIT_BG),
-        false => features
-            .incompatible
-            .remove(Incompatible::METADATA_CSUM_SEED),
+    if words.contains(ReadOnlyCompatible::METADATA_CSUM) {
+        words.remove(ReadOnlyCompatible::UNINIT_BG);
+        return;
+    }
+    let seed = Incompatible::METADATA_CSUM_SEED;
+    features.incompatible.remove(seed);
+    if had.contains(ReadOnlyCompatible::METADATA_CSUM)
+        && !changes.features_removed.contains(&DESCRIPTORS)
+    {
+        words.insert(ReadOnlyCompatible::UNINIT_BG);
     }
 }
 

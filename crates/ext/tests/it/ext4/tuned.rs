@@ -95,13 +95,13 @@ fn there_and_back(block_bytes: u32, more: &str) {
     for text in [
         "metadata_csum",
         "uuid",
-        "^metadata_csum",
+        "^metadata_csum,^uninit_bg",
         "uninit_bg",
         "other-uuid",
         "metadata_csum,metadata_csum_seed",
         "uuid",
         "^metadata_csum_seed",
-        "^metadata_csum,uninit_bg",
+        "^metadata_csum",
         "^uninit_bg",
         "metadata_csum",
     ] {
