@@ -8,6 +8,7 @@ mod damaged;
 mod encrypted;
 mod exchanges;
 mod inline_data;
+mod inode_sizes;
 mod large_directories;
 mod large_volumes;
 mod lazy_tables;
