@@ -66,7 +66,7 @@ use crate::location::Location;
 use crate::superblock::Superblock;
 pub use fast_commit::FastCommits;
 pub use inspect::{End, Inspection, LoggedBlock, TransactionInfo, inspect};
-pub use merge::Changes;
+pub use merge::{Changes, check_changes};
 use replay::Replay;
 use scan::Scan;
 pub use view::view;
@@ -223,6 +223,38 @@ pub fn settle<E: From<Error>>(
     Ok(recovered)
 }
 
+/// Makes changes durable at their final locations, by way of an empty log: all of them or none,
+/// whenever the power is cut. The file system calls for a replay until this returns.
+///
+/// The changes are one transaction. At their final locations, those of each stage are durable
+/// before those of the next are written, so that the log can be found in between.
+///
+/// # Errors
+/// - [`Error::NotRecovered`] if the log is not empty.
+/// - [`Error::TooSmall`] if the log has no room for them, see [`check_changes`]; nothing was
+///   written.
+/// - [`Error::Io`] if a device fails. A replay leaves all changes or none.
+pub fn commit_changes(
+    log: &Location,
+    home: &Arc<dyn BlockDevice>,
+    stages: &[Changes],
+) -> Result<()> {
+    let mut superblock = Superblock::load(log)?;
+    if superblock.start().is_some() {
+        return Err(Error::NotRecovered);
+    }
+    let changes = stages.concat();
+    check_changes(log, changes.len())?;
+    let tid = superblock.sequence().next();
+    log_whole(log, &mut superblock, tid, changes)?;
+    for stage in stages {
+        merge::bring_home(home, log.block_bytes, stage)?;
+    }
+    superblock.set_tail(None, tid.next());
+    log.device.request(superblock.requests(log)).wait_all()?;
+    Ok(log.device.flush()?)
+}
+
 /// Makes the changes of fast commits durable at their final locations, by way of the log.
 fn bring_home_merged(
     log: &Location,
@@ -234,27 +266,40 @@ fn bring_home_merged(
     if changes.is_empty() {
         return Ok(());
     }
-    merge::log_changes(log, superblock, tid, changes)?;
-    let scan = match superblock.start() {
-        Some(start) => Scan::of(log, superblock, start)?,
-        None => return Ok(()),
+    let Some(scan) = log_whole(log, superblock, tid, changes)? else {
+        return Ok(());
     };
+    let replay = Replay::plan(&scan);
+    replay.check(home, log.block_bytes)?;
+    replay.run(log, home)?;
+    Ok(home.flush()?)
+}
+
+/// Logs changes as a transaction, durably, and reads the log again.
+fn log_whole(
+    log: &Location,
+    superblock: &mut Superblock,
+    tid: Tid,
+    changes: Changes,
+) -> Result<Option<Scan>> {
+    merge::log_changes(log, superblock, tid, changes)?;
+    let Some(start) = superblock.start() else {
+        return Ok(None);
+    };
+    let scan = Scan::of(log, superblock, start)?;
     scan.accept()?;
     let is_whole = scan.transactions.iter().map(|logged| logged.tid).eq([tid]);
     if !is_whole || scan.lost().is_some() {
-        // The fast commits are still there: the next open replays them.
-        let log_block = superblock.start().unwrap_or_default();
-        let what = "the fast commits that were merged into it read back as something else";
+        // Nothing has changed but the log: the next open finds what was there before.
+        let log_block = start;
+        let what = "the changes that were logged read back as something else";
         return Err(Error::Corrupt(Corrupt::Log {
             tid,
             log_block,
             what,
         }));
     }
-    let replay = Replay::plan(&scan);
-    replay.check(home, log.block_bytes)?;
-    replay.run(log, home)?;
-    Ok(home.flush()?)
+    Ok(Some(scan))
 }
 
 /// Replays the transactions that a scan found, durably. They remain in the log.

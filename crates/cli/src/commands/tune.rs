@@ -104,8 +104,9 @@ pub(crate) struct Arguments {
     /// counted already are counted again, and keep their limits.
     #[arg(short = 'Q', value_name = "OWNERS")]
     quotas: Vec<String>,
-    /// Size of inodes in bytes, which cannot be changed yet.
-    #[arg(short = 'I', value_name = "BYTES", hide = true)]
+    /// Size of inodes in bytes, larger than before. The file system needs a journal, and free
+    /// blocks for new inode tables.
+    #[arg(short = 'I', value_name = "BYTES")]
     inode_bytes: Option<u16>,
     /// Release a file system with multiple mount protection that a node has left as in use or being
     /// checked. Only if it is certain that no node uses it.
@@ -115,7 +116,7 @@ pub(crate) struct Arguments {
     #[arg(short = 'j')]
     with_journal: bool,
     /// Journal: size=MEGABYTES creates an internal one, device=DEV attaches an external one; or
-    /// names the present external journal, for -U and -O ^has_journal.
+    /// names the present external journal, for -U, -I and -O ^has_journal.
     #[arg(short = 'J', value_name = "OPTIONS")]
     journal: Vec<String>,
     /// Present external journal (the same as -J device=DEV).
@@ -221,18 +222,8 @@ fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T> {
     number.with_context(|| format!("-E {name}={value}: expected a number"))
 }
 
-/// Opens the device, unless something is asked for that cannot be.
-fn open(arguments: &Arguments) -> Result<Arc<dyn BlockDevice>> {
-    if let Some(bytes) = arguments.inode_bytes {
-        bail!(
-            "-I {bytes}: the size of inodes stays as it is; tune2fs -I makes inodes of 128 bytes larger"
-        );
-    }
-    open_device(&arguments.device, Access::Write)
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let device = open(arguments)?;
+    let device = open_device(&arguments.device, Access::Write)?;
     let mut changes = Changes {
         label: arguments.label.clone(),
         uuid: arguments.uuid.as_deref().map(uuid).transpose()?,
@@ -251,6 +242,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         last_mounted: arguments.last_mounted.clone(),
         mount_options: mount_options(&arguments.mount_options)?,
         quotas: quotas(&arguments.quotas)?,
+        inode_bytes: arguments.inode_bytes,
         ..Changes::default()
     };
     read_extended(&arguments.extended, &mut changes)?;

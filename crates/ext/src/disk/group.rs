@@ -127,6 +127,17 @@ pub(crate) fn set_flags(bytes: &mut [u8], flags: GroupFlags, checksum: u16) {
     low.checksum.set(checksum);
 }
 
+/// Sets the first block of the inode table in all the bytes of a descriptor.
+///
+/// # Panics
+/// Panics if there are fewer than 32 bytes.
+pub(crate) fn set_inode_table(bytes: &mut [u8], first: BlockNr) {
+    low_of(bytes).inode_table_low.set(first.get() as u32);
+    if let Some(whole) = whole_of(bytes) {
+        whole.inode_table_high.set((first.get() >> 32) as u32);
+    }
+}
+
 fn low_of(bytes: &mut [u8]) -> &mut Low {
     let (low, _) = Low::mut_from_prefix(bytes).expect("a block has room for its descriptors");
     low

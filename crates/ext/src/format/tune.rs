@@ -18,13 +18,15 @@
 //! | make quota files | the files, counted | inodes and blocks that only e2fsck frees, or names |
 //! | count quota files again | each entry, through the journal | the same command completes it |
 //! | remove quota files | the superblock without them | inodes and blocks that only e2fsck frees |
+//! | larger inodes | new tables in free blocks, one transaction | the volume before, or after |
 //!
 //! A volume with multiple mount protection is taken first, as a checker takes it: no node can open
-//! it meanwhile. The protection is made before other changes, and removed after them. Quotas are
-//! changed by a step of their own after others.
+//! it meanwhile. The protection is made before other changes, and removed after them. Inodes become
+//! larger by a step of their own before others, and quotas are changed by one after them.
 
 mod checksums;
 mod features;
+mod inode_size;
 mod journal;
 mod multi_mount;
 mod quota;
@@ -97,6 +99,8 @@ pub struct Changes {
     /// Kinds of owners to count (`true`), or not to count any more. Kinds that are counted already
     /// are counted again, and keep their limits.
     pub quotas: Vec<(QuotaKind, bool)>,
+    /// Size of inodes in bytes, larger than before.
+    pub inode_bytes: Option<u16>,
     /// The change of the journal.
     pub journal: JournalChange,
 }
@@ -120,7 +124,8 @@ pub enum JournalChange {
 }
 
 /// Changes a volume. `journal` is the device for [`JournalChange::External`], or that of the
-/// volume's external journal if that is removed or the volume's UUID changes.
+/// volume's external journal if that is removed, if the volume's UUID changes, or if inodes become
+/// larger.
 ///
 /// # Errors
 /// - [`Error::NotClean`] if it was not closed cleanly; [`Error::Unsupported`] if it has features
@@ -139,7 +144,8 @@ pub fn apply(
         || vec![changes.clone()],
         |(first, second)| vec![first, second],
     ) {
-        for part in quota::steps(&half) {
+        let sized = inode_size::steps(&half);
+        for part in sized.iter().flat_map(quota::steps) {
             match checksums::steps(&part) {
                 Some((rest, own)) => steps.extend([rest, own]),
                 None => steps.push(part),
@@ -184,6 +190,7 @@ struct Prepared {
     multi_mount: multi_mount::Change,
     conversion: Option<Conversion>,
     quotas: quota::Plan,
+    larger: Option<inode_size::Plan>,
 }
 
 /// Checks changes, and writes nothing.
@@ -210,6 +217,7 @@ fn prepare(
     change_fields(&mut superblock, changes);
     let conversion = Conversion::of(device, &before, &superblock.raw)?;
     quotas.change_features(&mut superblock);
+    let larger = inode_size::Plan::new(device, journal, &before, changes)?;
     Ok(Prepared {
         superblock,
         indexed,
@@ -218,6 +226,7 @@ fn prepare(
         multi_mount,
         conversion,
         quotas,
+        larger,
     })
 }
 
@@ -235,7 +244,11 @@ fn apply_held(
         multi_mount,
         conversion,
         quotas,
+        larger,
     } = prepare(device, journal, changes)?;
+    if let Some(plan) = larger {
+        return plan.apply(device);
+    }
     if let Some(conversion) = &conversion {
         conversion.make_room(device, journal, &mut superblock)?;
     }
@@ -315,7 +328,10 @@ fn check(
     let stable = Compatible::STABLE_INODES.bits();
     let extents = (Word::Incompatible, Incompatible::EXTENTS.bits());
     let inline_data = (Word::Incompatible, Incompatible::INLINE_DATA.bits());
-    let inode_bytes = usize::from(superblock.geometry.inode_bytes);
+    let inode_bytes = changes
+        .inode_bytes
+        .max(Some(superblock.geometry.inode_bytes));
+    let inode_bytes = usize::from(inode_bytes.unwrap_or_default());
     let rules = [
         (
             inode_bytes > BASE_SIZE || !changes.features.contains(&inline_data),

@@ -9,6 +9,7 @@ mod encrypted;
 mod exchanges;
 mod grown;
 mod inline_data;
+mod inode_sizes;
 mod large_directories;
 mod large_volumes;
 mod lazy_tables;

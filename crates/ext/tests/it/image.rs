@@ -173,10 +173,15 @@ impl Image {
 
     /// Returns the tree as read from the volume itself.
     pub fn own_tree(&self, volume: &Volume) -> Tree {
-        let mut tree = Tree::new();
-        walk(volume, InodeNr::ROOT, &[], &mut tree);
-        tree
+        tree_of(volume)
     }
+}
+
+/// Returns the tree as read from a volume itself.
+pub fn tree_of(volume: &Volume) -> Tree {
+    let mut tree = Tree::new();
+    walk(volume, InodeNr::ROOT, &[], &mut tree);
+    tree
 }
 
 /// Opens an image that others may have open.

@@ -7,15 +7,18 @@
 //! open replays the fast commits again; afterwards, the transaction.
 //!
 //! All transactions before are checkpointed by then, so that it has the whole log.
+//!
+//! Other changes of many blocks are made in the same way, on a volume that is not open.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use block::{Payload, Request};
+use block::{BlockDevice, Payload, Request};
 use layout::{Block, BlockNr, SectorNr, Tid};
 
 use crate::buffer::Buffer;
 use crate::commit::records::{Records, block_count, commit_block};
+use crate::credits::Credits;
 use crate::error::{Error, Result};
 use crate::location::Location;
 use crate::space::Limits;
@@ -25,9 +28,31 @@ use crate::transaction::{Contents, Logged};
 /// Largest number of blocks in one request.
 const REQUEST_BLOCKS: usize = 256;
 
-/// The blocks that a replay of fast commits changes: their final locations and new contents, each
-/// once.
+/// The blocks that a replay of fast commits, or another change, writes: their final locations and
+/// new contents, each once.
 pub type Changes = Vec<(BlockNr, Arc<Block>)>;
+
+/// Checks that a log has room for this number of changes as one transaction.
+///
+/// # Errors
+/// - [`Error::TooSmall`], and the errors of reading the superblock.
+pub fn check_changes(log: &Location, count: usize) -> Result<()> {
+    let superblock = Superblock::load(log)?;
+    let limits = Limits::new(&superblock, &superblock.format());
+    let credits = Credits {
+        blocks: u32::try_from(count).unwrap_or(u32::MAX),
+        revokes: 0,
+    };
+    let (needed, room) = (limits.need(credits), limits.ring.capacity());
+    if needed > room {
+        let blocks = superblock.length();
+        return Err(Error::TooSmall {
+            blocks,
+            least: (blocks - room).saturating_add(needed),
+        });
+    }
+    Ok(())
+}
 
 /// Logs changes as a transaction, durably. The log holds no transaction that is still needed.
 ///
@@ -70,6 +95,23 @@ pub(super) fn log_changes(
     let commit = commit_block(&format, tid, records.crc, rt::wall());
     write(log, commit_at, vec![commit])?;
     Ok(log.device.flush()?)
+}
+
+/// Writes changes at their final locations, durably.
+pub(super) fn bring_home(
+    home: &Arc<dyn BlockDevice>,
+    block_bytes: u32,
+    changes: &Changes,
+) -> Result<()> {
+    for part in changes.chunks(REQUEST_BLOCKS) {
+        let write = |(block, image): &(BlockNr, Arc<Block>)| Request::Write {
+            sector: SectorNr::from_byte_offset(block.get() * u64::from(block_bytes)),
+            payload: vec![Arc::clone(image)],
+            force_unit_access: false,
+        };
+        home.request(part.iter().map(write).collect()).wait_all()?;
+    }
+    Ok(home.flush()?)
 }
 
 /// Writes blocks of the log from a place on.

@@ -256,6 +256,46 @@ fn what_is_refused_has_changed_nothing() {
     }
 }
 
+/// Inodes become larger, and then have room for what needs it.
+#[test]
+fn inodes_become_larger() {
+    let folder = Folder::new();
+    folder.write("hello", b"world");
+    folder.good("mkfs -q -t ext4 -b 1024 -I 128 disk.img 24M");
+    folder.good("cp hello disk.img:/hello");
+    for (line, said) in [
+        (
+            "tune -I 192 disk.img",
+            "a power of two from 128 to that of a block, 1024",
+        ),
+        ("tune -I 128 disk.img", "128 bytes already"),
+        ("tune -O inline_data disk.img", "more than 128 bytes"),
+    ] {
+        let error = folder.bad(line);
+        assert!(error.contains(said), "{line}: {error}");
+    }
+    folder.good("tune -I 256 -O inline_data -L larger disk.img");
+    folder.check("disk.img");
+    assert_eq!(told(&folder, "Inode size"), "256");
+    assert_eq!(told(&folder, "Filesystem volume name"), "larger");
+    assert_eq!(folder.good("cat disk.img:/hello"), "world");
+    assert_eq!(folder.json("info --json disk.img")["inode_bytes"], 256);
+    let error = folder.bad("tune -I 128 disk.img");
+    assert!(error.contains("cannot become smaller"), "{error}");
+    folder.good("tune -O ^has_journal disk.img");
+    let error = folder.bad("tune -I 512 disk.img");
+    assert!(error.contains("add one with tune -j"), "{error}");
+    folder.good("journal create -q -b 1024 log.img 4M");
+    folder.good("tune -J device=log.img disk.img");
+    let error = folder.bad("tune -I 512 disk.img");
+    assert!(error.contains("name it with --journal"), "{error}");
+    folder.good("tune -I 512 --journal log.img disk.img");
+    assert_eq!(told(&folder, "Inode size"), "512");
+    folder.good("tune -O ^has_journal --journal log.img disk.img");
+    folder.check("disk.img");
+    assert_eq!(folder.good("cat disk.img:/hello"), "world");
+}
+
 /// Blocks of an index have checksums that a linear directory has at other places.
 #[test]
 fn an_index_with_checksums_stays() {

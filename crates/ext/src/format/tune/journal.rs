@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use block::BlockDevice;
+use jbd2::Location;
 use layout::feature::Compatible;
 use layout::inode::MAP_WORDS;
 use layout::superblock::JOURNAL_BACKUP_BLOCKS;
@@ -128,20 +129,8 @@ pub(super) fn check_empty(
     superblock: &Superblock,
     journal: Option<&Arc<dyn BlockDevice>>,
 ) -> Result<()> {
-    let log = match (superblock.journal_inode, superblock.journal_uuid, journal) {
-        (Some(nr), ..) => {
-            let options = MountOptions {
-                read_only: true,
-                ..MountOptions::default()
-            };
-            let core = Core::assemble(Arc::clone(device), superblock.clone(), options, None, true)?;
-            log_of_inode(&core, nr)?
-        }
-        (None, Some(uuid), Some(journal)) => {
-            let block_bytes = superblock.geometry.block_bytes;
-            jbd2::format::open_external(Arc::clone(journal), block_bytes, uuid)?
-        }
-        _ => return Ok(()),
+    let Some(log) = location(device, superblock, journal)? else {
+        return Ok(());
     };
     let found = match jbd2::recovery::inspect(&log) {
         // Bytes that cannot be read as a log are never replayed.
@@ -156,6 +145,31 @@ pub(super) fn check_empty(
     Err(Error::UnmarkedLog {
         transactions: u32::try_from(transactions).unwrap_or(u32::MAX),
     })
+}
+
+/// Returns the location of the log, if there is one. `journal` is the device of an external one;
+/// without it there is none.
+pub(super) fn location(
+    device: &Arc<dyn BlockDevice>,
+    superblock: &Superblock,
+    journal: Option<&Arc<dyn BlockDevice>>,
+) -> Result<Option<Location>> {
+    match (superblock.journal_inode, superblock.journal_uuid, journal) {
+        (Some(nr), ..) => {
+            let options = MountOptions {
+                read_only: true,
+                ..MountOptions::default()
+            };
+            let core = Core::assemble(Arc::clone(device), superblock.clone(), options, None, true)?;
+            log_of_inode(&core, nr).map(Some)
+        }
+        (None, Some(uuid), Some(journal)) => {
+            let block_bytes = superblock.geometry.block_bytes;
+            let log = jbd2::format::open_external(Arc::clone(journal), block_bytes, uuid)?;
+            Ok(Some(log))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Removes the journal; the blocks of an internal one become free.
