@@ -14,11 +14,9 @@ use layout::attribute::{ALIGNMENT, Entry, INODE_HEADER_SIZE, MAGIC};
 use layout::inode::EXTRA_SIZE;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::table::extra_size;
-
-/// Grows the extra part, if it is short and there is room. `rest` is the inode behind its base.
-pub(super) fn grow(rest: &mut [u8]) {
-    let size = extra_size(rest);
+/// Grows the extra part of this size, if it is short and there is room. `rest` is the inode behind
+/// its base.
+pub(super) fn grow(rest: &mut [u8], size: usize) {
     let is_short = size < EXTRA_SIZE && size.is_multiple_of(ALIGNMENT);
     if !is_short || rest.len() < EXTRA_SIZE + INODE_HEADER_SIZE || rt::mutant!("inode/not-grown") {
         return;
@@ -137,12 +135,12 @@ mod tests {
             let most = LENGTH - EXTRA_SIZE - 4 - 20 - 4;
             for value in [1, most] {
                 let mut rest = inode(size, value);
-                grow(&mut rest);
+                grow(&mut rest, size);
                 assert_eq!(rest, inode(EXTRA_SIZE, value), "{size}, {value}");
             }
             let full = inode(size, most + 1);
             let mut rest = full.clone();
-            grow(&mut rest);
+            grow(&mut rest, size);
             assert_eq!(rest, full, "{size}: there is no room");
         }
     }
@@ -154,7 +152,7 @@ mod tests {
             let mut damaged = sound.clone();
             damaged[at] = byte;
             let before = damaged.clone();
-            grow(&mut damaged);
+            grow(&mut damaged, 8);
             assert_eq!(damaged, before, "{at}");
         }
     }
@@ -165,8 +163,8 @@ mod tests {
             let mut rest = vec![0xEE; LENGTH];
             rest[..2].copy_from_slice(&(size as u16).to_le_bytes());
             rest[EXTRA_SIZE..][..4].copy_from_slice(&MAGIC.to_le_bytes());
-            grow(&mut rest);
-            assert_eq!(extra_size(&rest), EXTRA_SIZE);
+            grow(&mut rest, size);
+            assert_eq!(rest[..2], (EXTRA_SIZE as u16).to_le_bytes());
             assert!(rest[size.max(2)..].iter().all(|byte| *byte == 0));
         }
     }

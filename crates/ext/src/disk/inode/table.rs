@@ -205,7 +205,8 @@ pub(crate) fn encode(superblock: &Superblock, state: &InodeState, bytes: &mut [u
 pub(crate) fn grown_extra_size(bytes: &[u8], state: &InodeState) -> usize {
     let mut rest = bytes[BASE_SIZE..].to_vec();
     if !state.is_inline() {
-        growth::grow(&mut rest);
+        let size = extra_size(&rest);
+        growth::grow(&mut rest, size);
     }
     extra_size(&rest)
 }
@@ -215,7 +216,7 @@ fn encode_extra(superblock: &Superblock, state: &InodeState, rest: &mut [u8]) ->
     if state.is_fresh && rest.len() >= EXTRA_SIZE {
         rest[..2].copy_from_slice(&(EXTRA_SIZE as u16).to_le_bytes());
     } else if !state.is_inline() {
-        growth::grow(rest);
+        growth::grow(rest, extra_size(rest));
     }
     let mut extra = Extra::read(rest, extra_size(rest));
     if extra.bytes < END_OF_CTIME {
