@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn damaged_entries_stay() {
         let sound = inode(8, 10);
-        for (at, byte) in [(14, 0xFF), (14, 0), (16, 0xFF), (12, 0xFF)] {
+        for (at, byte) in [(14, 0xFF), (14, 0), (20, 0xFF), (12, 0xFF)] {
             let mut damaged = sound.clone();
             damaged[at] = byte;
             let before = damaged.clone();
