@@ -65,7 +65,7 @@ pub(super) fn render(report: &Report, has_counters: bool) -> String {
         let plans = report.counterparts.join(", ");
         let line = format!(
             "jext's engine: its figures for the same workload and levels, on the disk and under the \
-             conditions of {plans}, whose report has their intervals."
+             conditions of {plans}; without an interval where one trial is recorded."
         );
         for line in wrapped(&line, COLUMNS_MAX) {
             writeln!(text, "{line}").expect(INFALLIBLE);
