@@ -54,14 +54,13 @@ use crate::timeline::Timeline;
 use crate::warning::Warning;
 use gather::{Gathered, gather};
 
+pub use crate::plan::TIE;
 pub use counterpart::Counterparts;
 pub use findings::{Findings, Mark, Marks, Order};
 pub(crate) use table::wrapped;
 
 /// Relative gain from one row to the next below which the curve is saturated.
 pub const SATURATION: f64 = 0.05;
-/// Relative difference below which two published figures are equal.
-pub const TIE: f64 = 0.02;
 
 /// The figures of a plan.
 #[derive(Debug, Clone)]

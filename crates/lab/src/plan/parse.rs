@@ -1,5 +1,6 @@
 //! Parses a plan from TOML.
 
+mod causes;
 mod draft;
 mod published;
 mod taken;
@@ -41,6 +42,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
     notes.dedup();
     plan.notes = notes;
     check_size(&plan, source)?;
+    plan.check_causes()?;
     Ok(plan)
 }
 
@@ -92,6 +94,7 @@ impl<'t> Parser<'t, '_> {
             self.take(taken, &blocks, &mut results)?;
         }
         self.results(&mut root, &blocks, &mut results)?;
+        let causes = self.causes(&mut root)?;
         root.finish()?;
         let [seed, repetitions, repetitions_max, warmup] = [
             head.seed,
@@ -113,6 +116,7 @@ impl<'t> Parser<'t, '_> {
             published: results.published,
             published_sets: results.sets,
             claims: results.claims,
+            causes,
             taken: head.taken,
             written_out,
             notes: Vec::new(),

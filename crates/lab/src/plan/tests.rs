@@ -1,5 +1,7 @@
 //! The plan format: every error names its line.
 
+mod causes;
+
 use super::*;
 
 /// Lines 1 to 8; the text under test starts on line 9.
