@@ -77,6 +77,23 @@ fn every_file_system_runs_in_real_time() {
     }
 }
 
+#[test]
+fn a_volume_and_a_log_that_xfs_does_not_support_are_made_and_noted() {
+    let folder = Folder::new();
+    for (name, bytes) in [("disk.img", 100 << 20), ("log.img", 32 << 20)] {
+        let image = File::create(folder.path().join(name)).unwrap();
+        image.set_len(bytes).unwrap();
+    }
+    let more = ["--device", "disk.img", "--key", "journal=log.img"];
+    let result = bench(&folder, "xfs", &more);
+    assert_eq!(result["measured"]["metrics"]["transactions"], 50.0);
+    let notes = result["measured"]["notes"].to_string();
+    assert!(
+        notes.contains("made with --unsupported: mkfs.xfs refuses it otherwise ("),
+        "{notes}"
+    );
+}
+
 /// A kernel whose processor takes no time charges each phase what its host work costs.
 #[test]
 fn short_phases_take_time_in_virtual_time() {
