@@ -88,6 +88,11 @@
 //! Without a `[[block]]` a plan has one block without a name. A level given as a table
 //! `{ label, value }` is printed by its label.
 //!
+//! # Presets
+//!
+//! `preset = "kernel-6.1"` in `[fixed]` or `[block.fixed]` stands for settings: the engine's journal
+//! as JBD2 of Linux 6.1 works. Other settings there replace those of the preset.
+//!
 //! # The results of another plan
 //!
 //! `claims_of = ["NAME", ...]` in `[plan]` takes the published figures and claims of built-in

@@ -2,6 +2,7 @@
 
 mod causes;
 mod draft;
+mod preset;
 mod published;
 mod taken;
 
@@ -17,6 +18,7 @@ use super::{
     Block, Cell, Claim, Factor, Level, Plan, PlanError, Published, PublishedSet, Spot, Taken,
 };
 use draft::Draft;
+use preset::PRESET;
 
 /// Maximum number of combinations: a larger one is a typing error.
 const COMBINATIONS_MAX: usize = 100_000;
@@ -255,14 +257,18 @@ impl<'t> Parser<'t, '_> {
     }
 
     fn settings(&mut self, entries: &[Entry<'_>]) -> Result<Vec<Setting>, PlanError> {
-        entries
-            .iter()
-            .map(|entry| {
-                let key = self.key(entry)?;
-                let value = self.value(key, &entry.value, &entry.span)?;
-                Ok((key, value, self.source.spot(&entry.span)))
-            })
-            .collect()
+        let (presets, entries): (Vec<&Entry<'_>>, Vec<&Entry<'_>>) =
+            entries.iter().partition(|entry| entry.key == PRESET);
+        let mut all = Vec::new();
+        for entry in presets {
+            all.extend(self.preset(entry)?);
+        }
+        for entry in entries {
+            let key = self.key(entry)?;
+            let value = self.value(key, &entry.value, &entry.span)?;
+            all.push((key, value, self.source.spot(&entry.span)));
+        }
+        Ok(all)
     }
 
     fn factors(&mut self, entries: &[Entry<'_>]) -> Result<Vec<Factor>, PlanError> {

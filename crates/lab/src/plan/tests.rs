@@ -1,6 +1,7 @@
 //! The plan format: every error names its line.
 
 mod causes;
+mod presets;
 
 use super::*;
 
