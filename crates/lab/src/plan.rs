@@ -90,8 +90,8 @@
 //!
 //! # Presets
 //!
-//! `preset = "kernel-6.1"` in `[fixed]` or `[block.fixed]` stands for settings: the engine's journal
-//! as JBD2 of Linux 6.1 works. Other settings there replace those of the preset.
+//! `preset = "kernel-6.1"` in `[fixed]` or `[block.fixed]` stands for settings: the engine's
+//! journal as JBD2 of Linux 6.1 works. Other settings there replace those of the preset.
 //!
 //! # The results of another plan
 //!

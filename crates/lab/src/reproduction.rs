@@ -3,11 +3,11 @@
 //! # Claims
 //!
 //! Figures that stand beside each other where they were published (a [`PublishedSet`]) claim an
-//! order and its size: of each pair that differs by more than [`TIE`](crate::plan::TIE), one is higher by a factor.
-//! Seven figures have 21 pairs and no more than six independent differences, so a set counts one
-//! claim for each figure other than its first; Kendall's tau is over all pairs. A claim that
-//! several plans or sources state counts once, with a verdict of each kind of [`Machines`]
-//! ([`Distinct`]).
+//! order and its size: of each pair that differs by more than [`TIE`](crate::plan::TIE), one is
+//! higher by a factor. Seven figures have 21 pairs and no more than six independent differences, so
+//! a set counts one claim for each figure other than its first; Kendall's tau is over all pairs. A
+//! claim that several plans or sources state counts once, with a verdict of each kind of
+//! [`Machines`] ([`Distinct`]).
 //!
 //! What a plan says in `[[claim]]` is decided by its own rule; "about the same" is a difference of
 //! at most [`SATURATION`]. The rules are in [`Verdict`]; figures of ours are compared in pairs of

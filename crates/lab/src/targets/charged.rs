@@ -11,8 +11,8 @@
 //! What a file system computes inside, such as a search in a directory or a journal handle, has no
 //! cost: file systems differ in it, and no profile has it.
 //!
-//! What a thread owes is paid before it reads a clock ([`rt::owe`]), so that a phase or a timed call
-//! takes what its work costs, however short it is, and most calls do not sleep.
+//! What a thread owes is paid before it reads a clock ([`rt::owe`]), so that a phase or a timed
+//! call takes what its work costs, however short it is, and most calls do not sleep.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! `preset` in `[fixed]` and `[block.fixed]`: a name for several settings.
 //!
-//! A preset is its settings: the hash of a plan, its records and its written-out form have them, and
-//! not the name. Settings beside it replace them, wherever they stand.
+//! A preset is its settings: the hash of a plan, its records and its written-out form have them,
+//! and not the name. Settings beside it replace them, wherever they stand.
 
 use super::{Parser, Setting};
 use crate::plan::PlanError;
