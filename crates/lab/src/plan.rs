@@ -69,6 +69,15 @@
 //!
 //! The text of a claim identifies it: plans that have the same text test the same claim.
 //!
+//! ```toml
+//! [[cause]]                          # why claims are not reproduced, or not run
+//! text = "One sentence."             # the same text in two plans is the same cause
+//! claims = ["More than 64 MB is of no use.", "elapsed: 4 MB > internal"]
+//! ```
+//!
+//! A document of reproductions prints the claims that are not reproduced by their causes, and last
+//! those without one. A published figure is named as the document's table of claims names it.
+//!
 //! # A plan based on another
 //!
 //! `base = "NAME"` in `[plan]` takes `[fixed]`, `[factors]`, `[baseline]` and the blocks of a
@@ -79,21 +88,29 @@
 //! Without a `[[block]]` a plan has one block without a name. A level given as a table
 //! `{ label, value }` is printed by its label.
 //!
+//! # Presets
+//!
+//! `preset = "kernel-6.1"` in `[fixed]` or `[block.fixed]` stands for settings: the engine's
+//! journal as JBD2 of Linux 6.1 works. Other settings there replace those of the preset.
+//!
 //! # The results of another plan
 //!
 //! `claims_of = ["NAME", ...]` in `[plan]` takes the published figures and claims of built-in
 //! plans, for blocks and levels of the same names. An entry may be a table: `block` is the block
 //! that a plan without blocks is about, `blocks` maps the names of its blocks to those of this
 //! plan. A figure that is `absent` there is run by a block of that name, apart from capitals.
+//! The `why` of a figure or a claim is not taken: it is about what the other plan runs. The plan
+//! has a `[[cause]]` of its own, or none.
 //!
 //! # Settings that decide a result
 //!
 //! [`Plan::hash`] covers the seed and, block by block, every setting (defaults included) and every
 //! factor's levels: two plans with the same hash have the same trials. It excludes titles, the
-//! question, labels, published figures and the number of repetitions: these can change without
-//! losing records. The differences between repetitions are in [`Replica`].
+//! question, labels, published figures, causes and the number of repetitions: these can change
+//! without losing records. The differences between repetitions are in [`Replica`].
 
 pub mod builtin;
+mod cause;
 mod error;
 pub mod key;
 pub(crate) mod parse;
@@ -111,6 +128,7 @@ use key::Key;
 use settings::Settings;
 use value::Value;
 
+pub use cause::{Cause, Pair, TIE, name as claim_name};
 pub use error::{PlanError, Spot};
 pub use product::{Combination, Trial, split_id, trial_id};
 pub use published::{
@@ -150,6 +168,8 @@ pub struct Plan {
     pub published_sets: Vec<PublishedSet>,
     /// The published claims.
     pub claims: Vec<Claim>,
+    /// The causes of claims that are not reproduced.
+    pub causes: Vec<Cause>,
     /// The plans that published figures and claims are taken from.
     pub taken: Vec<Taken>,
     /// The plan as TOML with everything taken from its bases; `None` if it has no base.

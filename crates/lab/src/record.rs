@@ -76,6 +76,10 @@ pub struct Measured {
     /// The timeline, if it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
+    /// Facts of the trial that a reader of its figures must know, such as an option that its file
+    /// system could not be made without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// The latencies of one kind of call.

@@ -54,14 +54,13 @@ use crate::timeline::Timeline;
 use crate::warning::Warning;
 use gather::{Gathered, gather};
 
+pub use crate::plan::TIE;
 pub use counterpart::Counterparts;
 pub use findings::{Findings, Mark, Marks, Order};
 pub(crate) use table::wrapped;
 
 /// Relative gain from one row to the next below which the curve is saturated.
 pub const SATURATION: f64 = 0.05;
-/// Relative difference below which two published figures are equal.
-pub const TIE: f64 = 0.02;
 
 /// The figures of a plan.
 #[derive(Debug, Clone)]
@@ -152,6 +151,9 @@ pub struct Row {
     pub timeline: Option<Timeline>,
     /// Position on the axis of the only factor, if that factor is a quantity.
     pub position: Option<f64>,
+    /// Facts of its trials that a reader of the figures must know, each with its number in the
+    /// report, from 1.
+    pub notes: Vec<(usize, String)>,
 }
 
 impl Report {
@@ -174,6 +176,8 @@ impl Report {
                 .collect();
             block_report(plan, block, &own, counterparts)
         });
+        let mut blocks: Vec<BlockReport> = blocks.collect();
+        number_notes(&mut blocks);
         let used = || all.iter().flat_map(|gathered| gathered.trials.values());
         let contexts: BTreeMap<*const Context, &Context> = used()
             .map(|record| (Arc::as_ptr(&record.context), &*record.context))
@@ -205,7 +209,7 @@ impl Report {
             plan: plan.name.clone(),
             question: plan.question.clone(),
             plan_hash: format!("{:016x}", plan.hash()),
-            blocks: blocks.collect(),
+            blocks,
             warnings,
             missing: all.iter().map(|gathered| gathered.missing(plan)).sum(),
             count: used().count(),
@@ -236,6 +240,17 @@ impl Report {
     }
 }
 
+impl Group {
+    /// Returns the notes of its rows, each once.
+    #[must_use]
+    pub fn notes(&self) -> BTreeSet<(usize, &str)> {
+        let notes = self.rows.iter().flat_map(|row| &row.notes);
+        notes
+            .map(|(number, note)| (*number, note.as_str()))
+            .collect()
+    }
+}
+
 impl Row {
     /// Returns the labels joined to one text.
     #[must_use]
@@ -245,6 +260,13 @@ impl Row {
         } else {
             self.labels.join(", ")
         }
+    }
+
+    /// Returns the marks of its notes, for the end of its label.
+    #[must_use]
+    pub fn marks(&self) -> String {
+        let notes = self.notes.iter();
+        notes.map(|(number, _)| format!(" [{number}]")).collect()
     }
 
     /// Returns the mean of a figure.
@@ -273,6 +295,20 @@ impl Row {
     pub fn against_engine(&self, primary: &str) -> Option<f64> {
         let engine = self.engine.filter(|mean| mean.value != 0.0)?;
         Some(self.value(primary)? / engine.value - 1.0)
+    }
+}
+
+/// Numbers the notes of all rows, equal ones alike.
+fn number_notes(blocks: &mut [BlockReport]) {
+    let groups = blocks.iter_mut().flat_map(|block| &mut block.groups);
+    let rows = groups.flat_map(|group| &mut group.rows);
+    let mut known: Vec<String> = Vec::new();
+    for (number, note) in rows.flat_map(|row| &mut row.notes) {
+        let place = known.iter().position(|other| other == note);
+        if place.is_none() {
+            known.push(note.clone());
+        }
+        *number = place.map_or(known.len(), |place| place + 1);
     }
 }
 
@@ -428,6 +464,7 @@ fn row(
         latencies: gathered.latencies(),
         timeline: gathered.timeline().cloned(),
         position: position(combination, compared),
+        notes: gathered.notes().into_iter().map(|note| (0, note)).collect(),
     }
 }
 

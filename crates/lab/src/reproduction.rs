@@ -3,11 +3,11 @@
 //! # Claims
 //!
 //! Figures that stand beside each other where they were published (a [`PublishedSet`]) claim an
-//! order and its size: of each pair that differs by more than [`TIE`], one is higher by a factor.
-//! Seven figures have 21 pairs and no more than six independent differences, so a set counts one
-//! claim for each figure other than its first; Kendall's tau is over all pairs. A claim that
-//! several plans or sources state counts once, with a verdict of each kind of [`Machines`]
-//! ([`Distinct`]).
+//! order and its size: of each pair that differs by more than [`TIE`](crate::plan::TIE), one is
+//! higher by a factor. Seven figures have 21 pairs and no more than six independent differences, so
+//! a set counts one claim for each figure other than its first; Kendall's tau is over all pairs. A
+//! claim that several plans or sources state counts once, with a verdict of each kind of
+//! [`Machines`] ([`Distinct`]).
 //!
 //! What a plan says in `[[claim]]` is decided by its own rule; "about the same" is a difference of
 //! at most [`SATURATION`]. The rules are in [`Verdict`]; figures of ours are compared in pairs of
@@ -16,6 +16,7 @@
 //! A claim without records, or about a configuration that the plan does not run, counts as not run,
 //! never as reproduced.
 
+mod causes;
 mod distinct;
 mod document;
 mod number;
@@ -27,12 +28,12 @@ use std::path::Path;
 
 use crate::metric::MetricKind;
 use crate::plan::{
-    Cell, Claim, ClaimRule, ClaimTest, Combination, Explanation, Limit, Plan, Published,
+    Cell, Claim, ClaimRule, ClaimTest, Combination, Explanation, Limit, Pair, Plan, Published,
     PublishedSet, Size,
 };
 use crate::record::Record;
+use crate::report::SATURATION;
 use crate::report::gather::{Gathered, gather};
-use crate::report::{SATURATION, TIE};
 use crate::setup::Setup;
 use crate::statistics::paired::{ByRepetition, LogRatio};
 use crate::statistics::{Interval, Mean, Sample};
@@ -233,46 +234,23 @@ impl Found<'_> {
 
     /// Returns every pair of a set's figures that differ by more than a tie.
     fn orders(&self, plan: &Plan, set: usize, own: &PublishedSet) -> Vec<Order> {
-        if !own.is_compared {
-            return Vec::new();
-        }
-        let run = of_set(plan, set).map(|own| (own.cell.label.as_str(), own.value, Some(own)));
-        let absent = own.absent.iter();
-        let absent = absent.map(|absent| (absent.label.as_str(), absent.value, None));
-        let mut all: Vec<(&str, f64, Option<&Published>)> = run.chain(absent).collect();
-        let Some((first, ..)) = all.first().copied() else {
-            return Vec::new();
-        };
-        all.sort_by(|one, other| other.1.total_cmp(&one.1));
-        let mut orders = Vec::new();
-        for (index, (higher, more, our_more)) in all.iter().enumerate() {
-            for (lower, less, our_less) in &all[index + 1..] {
-                if *less > 0.0 && more / less - 1.0 <= TIE {
-                    continue;
-                }
-                let published = (*less > 0.0).then(|| more / less);
-                let cells = our_more.zip(*our_less);
-                let test = cells.map(|(more, less)| ClaimTest {
-                    metric: own.metric,
-                    rule: ClaimRule::Higher(
-                        more.cell.clone(),
-                        less.cell.clone(),
-                        published.map(Size::from),
-                    ),
-                });
-                let (verdict, ours) = self.judge(test.as_ref(), own.limit, own.explained.as_ref());
-                orders.push(Order {
-                    set,
-                    higher: (*higher).to_owned(),
-                    lower: (*lower).to_owned(),
-                    is_counted: first == *higher || first == *lower,
-                    verdict,
-                    published,
-                    ours,
-                });
+        let order = |pair: Pair<'_>| {
+            let test = pair.cells.map(|(more, less)| ClaimTest {
+                metric: own.metric,
+                rule: ClaimRule::Higher(more.clone(), less.clone(), pair.ratio.map(Size::from)),
+            });
+            let (verdict, ours) = self.judge(test.as_ref(), own.limit, own.explained.as_ref());
+            Order {
+                set,
+                higher: pair.higher.to_owned(),
+                lower: pair.lower.to_owned(),
+                is_counted: pair.is_counted,
+                verdict,
+                published: pair.ratio,
+                ours,
             }
-        }
-        orders
+        };
+        plan.pairs(set).into_iter().map(order).collect()
     }
 
     fn decide(&self, claim: &Claim) -> Decided {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::ClockId;
 
+use crate::debt::settle;
 use crate::nanos::Nanos;
 use crate::wall_time::WallTime;
 use crate::world;
@@ -27,7 +28,10 @@ const UPTIME_CLOCK: ClockId = ClockId::Monotonic;
 pub fn monotonic() -> Nanos {
     match world::current() {
         Some(world) => world.monotonic(),
-        None => since_beginning(Instant::now()),
+        None => {
+            settle();
+            since_beginning(Instant::now())
+        }
     }
 }
 
@@ -37,6 +41,7 @@ pub fn uptime() -> Nanos {
     match world::current() {
         Some(world) => world.monotonic(),
         None => {
+            settle();
             let now = rustix::time::clock_gettime(UPTIME_CLOCK);
             Nanos::from_secs(now.tv_sec.cast_unsigned()) + Nanos::new(now.tv_nsec.cast_unsigned())
         }
@@ -44,8 +49,8 @@ pub fn uptime() -> Nanos {
 }
 
 /// Returns the time of [`monotonic`] for an observer. In a simulated world this call has no effect
-/// at all, and the result excludes host work that the calling task has not yet paid for: no
-/// decision of the engine may depend on it.
+/// at all, and in both worlds the result excludes host work that the calling task has not yet paid
+/// for: no decision of the engine may depend on it.
 pub fn glance() -> Nanos {
     match world::current() {
         Some(world) => world.glance(),
@@ -61,7 +66,10 @@ pub fn glance() -> Nanos {
 pub fn wall() -> WallTime {
     match world::current() {
         Some(world) => world.wall(),
-        None => real_wall(),
+        None => {
+            settle();
+            real_wall()
+        }
     }
 }
 
@@ -75,6 +83,7 @@ pub fn sleep_until(moment: Nanos) {
     match world::current() {
         Some(world) => world.sleep_until(moment),
         None => {
+            settle();
             let now = since_beginning(Instant::now());
             std::thread::sleep(Duration::from_nanos(moment.saturating_sub(now).get()));
         }

@@ -17,7 +17,8 @@
 //!   where the check costs nothing.
 //! - Locks, notifications, spawns and [`atomic`]s are [`point`]s, at which a hostile simulated
 //!   world may switch tasks.
-//! - Host code takes no virtual time except through [`charge`] and [`charge_with`].
+//! - Host code takes no virtual time except through [`charge`] and [`charge_with`]. In the real
+//!   world, [`owe`] is for machines whose processor takes no time.
 //!
 //! # Sources
 //!
@@ -34,6 +35,7 @@ pub mod atomic;
 mod charge;
 mod clock;
 mod cost;
+mod debt;
 mod home;
 pub mod mutant;
 mod nanos;
@@ -51,6 +53,7 @@ pub mod world;
 pub use charge::{charge, charge_with};
 pub use clock::{glance, monotonic, sleep, sleep_until, uptime, wall};
 pub use cost::{Cost, Memory};
+pub use debt::{owe, settle};
 pub use nanos::Nanos;
 pub use node::node_name;
 pub use random::random_u64;

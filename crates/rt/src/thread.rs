@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::debt::settle;
 use crate::world;
 
 /// A handle to a thread that can be joined. Dropping it detaches the thread.
@@ -126,6 +127,11 @@ where
         }
         None => {
             let builder = std::thread::Builder::new().name(name.to_owned());
+            let body = || {
+                let value = body();
+                settle();
+                value
+            };
             Thread::Real(builder.spawn(body).expect("the system has threads left"))
         }
     };

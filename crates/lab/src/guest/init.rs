@@ -4,12 +4,13 @@
 //! Nothing here runs on the host: [`run`] refuses to be anything but the first process of a
 //! user-mode kernel.
 
+mod maker;
 mod proc;
 
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -69,9 +70,7 @@ fn work() -> Result<()> {
     for module in &job.modules {
         load_module(module)?;
     }
-    for command in &job.commands {
-        call(command)?;
-    }
+    let notes = maker::make(&job.commands)?;
     set(&job.values)?;
     mount_file_system(&job)?;
     set(&job.mounted_values)?;
@@ -92,6 +91,7 @@ fn work() -> Result<()> {
     let committed = proc::commits();
     drop(target);
     let mut result = JobResult::of(&outcome);
+    result.measured.notes = notes;
     let closing = rt::monotonic();
     // An unmount reports no failed write.
     rustix::fs::syncfs(&place).context("syncing the file system")?;
@@ -194,17 +194,7 @@ fn target(job: &Job) -> Result<Arc<dyn Target>> {
 
 /// Runs a command; its errors are in the message.
 fn call(command: &[String]) -> Result<()> {
-    let Some((program, arguments)) = command.split_first() else {
-        bail!("an empty command");
-    };
-    let output = Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| program.clone())?;
+    let output = output(command)?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),
@@ -214,6 +204,21 @@ fn call(command: &[String]) -> Result<()> {
         output.status
     );
     Ok(())
+}
+
+/// Runs a command, and returns what it left.
+fn output(command: &[String]) -> Result<Output> {
+    let Some((program, arguments)) = command.split_first() else {
+        bail!("an empty command");
+    };
+    Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| program.clone())
 }
 
 fn report(report: &Report) {

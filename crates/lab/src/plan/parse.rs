@@ -1,6 +1,8 @@
 //! Parses a plan from TOML.
 
+mod causes;
 mod draft;
+mod preset;
 mod published;
 mod taken;
 
@@ -16,6 +18,7 @@ use super::{
     Block, Cell, Claim, Factor, Level, Plan, PlanError, Published, PublishedSet, Spot, Taken,
 };
 use draft::Draft;
+use preset::PRESET;
 
 /// Maximum number of combinations: a larger one is a typing error.
 const COMBINATIONS_MAX: usize = 100_000;
@@ -41,6 +44,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Plan, PlanError> {
     notes.dedup();
     plan.notes = notes;
     check_size(&plan, source)?;
+    plan.check_causes()?;
     Ok(plan)
 }
 
@@ -92,6 +96,7 @@ impl<'t> Parser<'t, '_> {
             self.take(taken, &blocks, &mut results)?;
         }
         self.results(&mut root, &blocks, &mut results)?;
+        let causes = self.causes(&mut root)?;
         root.finish()?;
         let [seed, repetitions, repetitions_max, warmup] = [
             head.seed,
@@ -113,6 +118,7 @@ impl<'t> Parser<'t, '_> {
             published: results.published,
             published_sets: results.sets,
             claims: results.claims,
+            causes,
             taken: head.taken,
             written_out,
             notes: Vec::new(),
@@ -251,14 +257,18 @@ impl<'t> Parser<'t, '_> {
     }
 
     fn settings(&mut self, entries: &[Entry<'_>]) -> Result<Vec<Setting>, PlanError> {
-        entries
-            .iter()
-            .map(|entry| {
-                let key = self.key(entry)?;
-                let value = self.value(key, &entry.value, &entry.span)?;
-                Ok((key, value, self.source.spot(&entry.span)))
-            })
-            .collect()
+        let (presets, entries): (Vec<&Entry<'_>>, Vec<&Entry<'_>>) =
+            entries.iter().partition(|entry| entry.key == PRESET);
+        let mut all = Vec::new();
+        for entry in presets {
+            all.extend(self.preset(entry)?);
+        }
+        for entry in entries {
+            let key = self.key(entry)?;
+            let value = self.value(key, &entry.value, &entry.span)?;
+            all.push((key, value, self.source.spot(&entry.span)));
+        }
+        Ok(all)
     }
 
     fn factors(&mut self, entries: &[Entry<'_>]) -> Result<Vec<Factor>, PlanError> {

@@ -1,5 +1,8 @@
 //! The plan format: every error names its line.
 
+mod causes;
+mod presets;
+
 use super::*;
 
 /// Lines 1 to 8; the text under test starts on line 9.

@@ -1,6 +1,6 @@
 //! Records grouped by combination of levels.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::metric::METRICS;
@@ -118,6 +118,13 @@ impl Gathered<'_> {
     pub(super) fn timeline(&self) -> Option<&Timeline> {
         let mut all = self.trials.values();
         all.find_map(|record| record.measured.timeline.as_ref())
+    }
+
+    /// Returns the notes of all trials, each once.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let all = self.trials.values();
+        let all: BTreeSet<&String> = all.flat_map(|record| &record.measured.notes).collect();
+        all.into_iter().cloned().collect()
     }
 
     /// Merges the latencies of all trials, by kind of call.

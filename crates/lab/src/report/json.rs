@@ -83,7 +83,9 @@ fn row(row: &Row) -> Value {
         "count": row.count,
         "figures": figures,
         "engine": row.engine.map(|mean| mean.value),
+        "engine_half_interval_95": row.engine.and_then(|mean| mean.half_interval),
         "gain": row.effect.as_ref().map(effect),
+        "notes": row.notes.iter().map(|(_, note)| note).collect::<Vec<_>>(),
         "runs_95": row.runs.map(|runs| [runs.low, runs.high]),
     })
 }

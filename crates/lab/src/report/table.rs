@@ -1,5 +1,6 @@
 //! A report as text, the same for every terminal, because it is compared digit by digit.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::iter;
 
@@ -65,7 +66,7 @@ pub(super) fn render(report: &Report, has_counters: bool) -> String {
         let plans = report.counterparts.join(", ");
         let line = format!(
             "jext's engine: its figures for the same workload and levels, on the disk and under the \
-             conditions of {plans}, whose report has their intervals."
+             conditions of {plans}; without an interval where one trial is recorded."
         );
         for line in wrapped(&line, COLUMNS_MAX) {
             writeln!(text, "{line}").expect(INFALLIBLE);
@@ -110,6 +111,15 @@ fn render_marks(text: &mut String, report: &Report) {
     }
     if has_outside {
         say("*  the published run lies outside of 95 % of runs here");
+    }
+    let notes: BTreeSet<(usize, &str)> = groups().flat_map(Group::notes).collect();
+    if !notes.is_empty() {
+        text.push('\n');
+    }
+    for (number, note) in notes {
+        for line in wrapped(&format!("[{number}]  {note}"), COLUMNS_MAX) {
+            writeln!(text, "{line}").expect(INFALLIBLE);
+        }
     }
 }
 
@@ -444,11 +454,14 @@ fn heads_of_factors(group: &Group) -> Vec<String> {
 }
 
 fn labels(group: &Group, row: &Row) -> Vec<String> {
-    if group.factors.is_empty() {
-        vec![row.label()]
-    } else {
-        row.labels.clone()
+    let mut labels = match group.factors.is_empty() {
+        true => vec![row.label()],
+        false => row.labels.clone(),
+    };
+    if let Some(last) = labels.last_mut() {
+        last.push_str(&row.marks());
     }
+    labels
 }
 
 fn two_lines(kind: &MetricKind) -> String {

@@ -2,6 +2,7 @@
 
 mod advice;
 mod counterpart;
+mod notes;
 
 use super::*;
 use crate::plan::Trial;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Decided, Order, Reproduction, Tally, Verdict, kind};
 use crate::metric::MetricKind;
-use crate::plan::{ClaimRule, Plan, Size};
+use crate::plan::{ClaimRule, Plan, Size, claim_name};
 use crate::statistics::Mean;
 use crate::statistics::paired::LogRatio;
 
@@ -80,6 +80,8 @@ pub struct Column {
     pub figure: Option<(&'static MetricKind, Mean)>,
     /// The input that explains the difference.
     pub explained: Option<String>,
+    /// The cause that the plan gives, which counts if the claim is not reproduced or not run.
+    pub cause: Option<String>,
 }
 
 impl Default for Column {
@@ -90,6 +92,7 @@ impl Default for Column {
             ratio: None,
             figure: None,
             explained: None,
+            cause: None,
         }
     }
 }
@@ -173,10 +176,7 @@ pub(super) fn tally(claims: &[Distinct], machines: Machines) -> Tally {
 fn of_order(own: &Reproduction, order: &Order, machines: Machines) -> (String, Distinct) {
     let set = &own.plan.published_sets[order.set];
     let (higher, lower) = (&order.higher, &order.lower);
-    let subject = match set.what.as_str() {
-        "" => kind(set.metric).title.to_owned(),
-        what => format!("{what}: {}", kind(set.metric).title),
-    };
+    let text = claim_name(set, higher, lower);
     let key = format!(
         "{}|{}|{}|{higher}|{lower}",
         set.source, set.metric, set.what
@@ -188,8 +188,8 @@ fn of_order(own: &Reproduction, order: &Order, machines: Machines) -> (String, D
         ratio: order.ours,
         figure: None,
         explained: explained.filter(|_| order.verdict == Verdict::Explained),
+        cause: own.plan.cause_of(&text).map(str::to_owned),
     };
-    let text = format!("{subject}: {higher} > {lower}");
     let size = order.published.map(Size::from);
     let claim = Distinct::new(text, &set.source, size, column, machines);
     (key.to_lowercase(), claim)
@@ -213,6 +213,7 @@ fn of_claim(own: &Reproduction, decided: &Decided, machines: Machines) -> Distin
         ratio: decided.ratio,
         figure: metric.zip(figure),
         explained: explained.filter(|_| decided.verdict == Verdict::Explained),
+        cause: own.plan.cause_of(&claim.text).map(str::to_owned),
     };
     Distinct::new(claim.text.clone(), &claim.source, size, column, machines)
 }

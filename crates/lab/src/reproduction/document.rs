@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::distinct::{present, tally};
 use super::number::number;
 use super::{
-    Column, Decided, Distinct, Figure, Machines, Order, Reproduction, Tally, Verdict, distinct,
-    kind, stamp, table,
+    Column, Decided, Distinct, Figure, Machines, Order, Reproduction, Tally, Verdict, causes,
+    distinct, kind, stamp, table,
 };
 use crate::plan::{ClaimRule, Explanation, PublishedSet};
 use crate::statistics::Mean;
@@ -67,6 +67,7 @@ pub(super) fn render(all: &[Reproduction]) -> String {
         "Ratios: the figure that is claimed to be higher over the other, as published, and ours with its 95 % interval.",
     );
     table::markdown(&mut text, &claims);
+    causes::markdown(&mut text, all, &claims);
     for own in all.iter().filter(|own| own.has_claims()) {
         experiment(&mut text, own);
     }
@@ -455,6 +456,7 @@ fn column_json(column: &Column) -> Value {
         "interval_95": interval.map(|share| [1.0 + share.low, 1.0 + share.high]),
         "figure": column.figure.map(|(_, mean)| mean.value),
         "explained": column.explained,
+        "cause": column.cause,
     })
 }
 

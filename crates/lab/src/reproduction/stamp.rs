@@ -79,6 +79,10 @@ fn add(hash: &mut StableHash, plan: &Plan) {
         let numbers = numbers.into_iter().flatten();
         numbers.for_each(|number| hash.number(number.to_bits()));
     }
+    for cause in &plan.causes {
+        hash.text(&cause.text);
+        cause.claims.iter().for_each(|(name, _)| hash.text(name));
+    }
 }
 
 fn limit(hash: &mut StableHash, limit: Limit) {

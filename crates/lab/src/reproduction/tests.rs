@@ -344,3 +344,49 @@ fn plans_of_guests_have_a_document_and_a_stamp_of_their_own() {
         "{text}"
     );
 }
+
+#[test]
+fn claims_that_are_not_reproduced_are_grouped_by_cause() {
+    let causes = r#"
+[[cause]]
+text = "The disk is another one."
+claims = ["It takes about two minutes.", "elapsed: 1s > 30s", "elapsed: 1s > 5s"]
+[[cause]]
+text = "There was no such machine."
+claims = ["Nobody can tell."]
+[[cause]]
+text = "Nothing has this cause."
+claims = ["elapsed: 1s > never"]
+"#;
+    let text = PLAN.replace("REPETITIONS", "2") + causes;
+    let plan = Plan::parse("test.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let times = [[30.0, 30.3], [31.0, 31.2], [40.0, 40.3]];
+    let records = plan.trials().into_iter().enumerate().map(|(index, trial)| {
+        let mut measured = Measured::default();
+        let time = times[index / 2][index % 2];
+        measured.metrics.insert("elapsed".to_owned(), time);
+        Record::new(&plan, &trial, 0, 1.0, measured)
+    });
+    let own = Reproduction::of(plan.clone(), records.collect());
+    let text = document(std::slice::from_ref(&own));
+    for part in [
+        "\n## Not reproduced, by cause: simulated\n",
+        "| cause | not reproduced | not run here |",
+        "| The disk is another one. | 3: elapsed: 1s > 5s; elapsed: 1s > 30s; It takes about two minutes |  |",
+        "| There was no such machine. |  | Nobody can tell |",
+        "| Nothing has this cause. |  | elapsed: 1s > never |",
+        "| not found out | From 5 s on it is all the same |  |",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert_ne!(
+        stamp([&own.plan]),
+        stamp([&Plan {
+            causes: Vec::new(),
+            ..plan
+        }])
+    );
+    // Plans without causes have no table.
+    let text = document(&[reproduction([&[30.0], &[31.0], &[40.0]])]);
+    assert!(!text.contains("by cause"), "{text}");
+}

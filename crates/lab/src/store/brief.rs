@@ -55,6 +55,9 @@ pub struct MeasuredBrief {
     /// The timeline, if it was recorded.
     #[serde(default)]
     pub timeline: Option<Timeline>,
+    /// Facts of the trial that a reader of its figures must know.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// The figures of a trial, in the order of [`METRICS`]. Figures with other names are ignored.
@@ -152,6 +155,7 @@ impl From<&Record> for Brief {
                 metrics: Figures(metrics.collect()),
                 latencies: record.measured.latencies.clone(),
                 timeline: record.measured.timeline.clone(),
+                notes: record.measured.notes.clone(),
             },
         }
     }

@@ -11,7 +11,8 @@
 //! What a file system computes inside, such as a search in a directory or a journal handle, has no
 //! cost: file systems differ in it, and no profile has it.
 //!
-//! A sleep is made when a thread owes [`DEBT_MAX`], so that most calls do not sleep.
+//! What a thread owes is paid before it reads a clock ([`rt::owe`]), so that a phase or a timed
+//! call takes what its work costs, however short it is, and most calls do not sleep.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -27,11 +28,7 @@ use workload::{
 
 use crate::hash::StableHash;
 
-/// Debt in nanoseconds at which a thread sleeps.
-const DEBT_MAX: u64 = 50_000;
-
 thread_local! {
-    static DEBT: Cell<u64> = const { Cell::new(0) };
     static THREAD: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -65,14 +62,9 @@ impl Charged {
         }
         let mut prices = self.prices.lock().unwrap_or_else(PoisonError::into_inner);
         let each = costs.iter().map(|cost| prices.nanos(THREAD.get(), *cost));
-        let debt = DEBT.get() + each.sum::<u64>();
+        let cost = Nanos::new(each.sum::<u64>());
         drop(prices);
-        if debt < DEBT_MAX {
-            DEBT.set(debt);
-            return;
-        }
-        DEBT.set(0);
-        rt::sleep(Nanos::new(debt));
+        rt::owe(cost);
     }
 
     fn call(&self) {
@@ -279,5 +271,29 @@ impl Target for Charged {
     fn sync(&self) -> Result<(), TargetError> {
         self.call();
         self.target.sync()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use workload::counting::CountingTarget;
+
+    use super::*;
+
+    /// A cost for which no thread sleeps at once.
+    const CALL: Nanos = Nanos::new(45_000);
+
+    #[test]
+    fn a_phase_of_one_call_takes_what_the_call_costs() {
+        let host = HostProfile {
+            syscall_ns: CALL.get(),
+            ..sim::ZERO
+        };
+        let target = Charged::new(Arc::new(CountingTarget::new()), &host);
+        for _ in 0..20 {
+            let began = rt::monotonic();
+            target.space().expect("it has space");
+            assert!(rt::monotonic() - began >= CALL);
+        }
     }
 }

@@ -48,6 +48,10 @@ pub(super) fn run(
     let result = lab::trial::run_in_guest(&setup, SEED, control, output);
     bar.finish_and_clear();
     let result = result.with_context(|| target.to_owned())?;
+    let notes = &result.measured.notes;
+    notes
+        .iter()
+        .for_each(|note| output::note(&format!("{target}: {note}")));
     if let Some(record) = record {
         record.finish(false)?;
     }

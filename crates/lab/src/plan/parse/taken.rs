@@ -84,7 +84,16 @@ impl Parser<'_, '_> {
             renamed: taken.blocks.clone(),
             block: taken.block.clone(),
         };
+        let (sets, claims) = (results.sets.len(), results.claims.len());
         let mut root = parser.root()?;
-        parser.results(&mut root, blocks, results)
+        parser.results(&mut root, blocks, results)?;
+        // The reasons are about what the other plan runs.
+        for set in &mut results.sets[sets..] {
+            set.why = None;
+        }
+        for claim in &mut results.claims[claims..] {
+            claim.why = None;
+        }
+        Ok(())
     }
 }

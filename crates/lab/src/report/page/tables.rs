@@ -95,7 +95,8 @@ fn rows(page: &mut String, group: &Group, kinds: &[&MetricKind], label: &str) {
     }
     page.push_str("</tr></thead>\n<tbody>\n");
     for (number, row) in group.rows.iter().enumerate() {
-        let mut cells = vec![Cell::new(row.label(), number as f64)];
+        let label = row.label() + &row.marks();
+        let mut cells = vec![Cell::new(label, number as f64)];
         for (index, kind) in kinds.iter().enumerate() {
             cells.push(figure(kind, row));
             if index == 0 && has_gain {
@@ -109,6 +110,10 @@ fn rows(page: &mut String, group: &Group, kinds: &[&MetricKind], label: &str) {
         write_row(page, row, &cells);
     }
     page.push_str("</tbody>\n</table>\n</div>\n");
+    for (number, note) in group.notes() {
+        let note = escape(note);
+        writeln!(page, "<p class=\"note\">[{number}] {note}</p>").expect(INFALLIBLE);
+    }
 }
 
 fn write_row(page: &mut String, row: &Row, cells: &[Cell]) {

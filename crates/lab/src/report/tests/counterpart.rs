@@ -34,12 +34,20 @@ name = "new"
 /// Returns a report whose rows are `text`'s, with the engine at 200 s in every cell of the
 /// block `linux-2.4`.
 fn beside(text: &str) -> Report {
+    beside_engine(text, &[200.0])
+}
+
+/// The same; the engine has these times in turn.
+fn beside_engine(text: &str, times: &[f64]) -> Report {
     let plan = Plan::parse("p.toml", text).unwrap_or_else(|error| panic!("{error}"));
     let trials = vec![100.0; plan.trials().len()];
     let briefs: Vec<Brief> = records(&plan, &trials).iter().map(Brief::from).collect();
     let counterparts = Counterparts::of(&plan, |theirs| -> Result<Vec<Brief>, Infallible> {
         assert_eq!(theirs.name, "external-journal");
-        let all = records(theirs, &vec![200.0; theirs.trials().len()]);
+        let theirs = theirs.clone().repeated(times.len() as u32);
+        let times = times.iter().copied().cycle();
+        let times: Vec<f64> = times.take(theirs.trials().len()).collect();
+        let all = records(&theirs, &times);
         let old = all
             .iter()
             .filter(|record| record.context.combination.contains("linux-2.4"));
@@ -70,7 +78,7 @@ fn the_engine_stands_beside_the_kernel_in_cells_that_are_alike() {
     assert_eq!(report.counterparts, ["external-journal"]);
     let text = report.text(false);
     assert!(
-        text.contains("-50.0 %") && text.contains("external-journal, whose report"),
+        text.contains("-50.0 %") && text.contains("external-journal; without an interval"),
         "{text}"
     );
     assert!(
@@ -93,4 +101,24 @@ fn only_a_guest_has_counterparts() {
     let plan = Plan::parse("p.toml", &text).unwrap_or_else(|error| panic!("{error}"));
     let none = Counterparts::of(&plan, |_| -> Result<Vec<Brief>, ()> { Err(()) });
     assert!(none.is_ok());
+}
+
+#[test]
+fn the_engines_figure_has_its_interval() {
+    let report = beside_engine(GUEST, &[198.0, 200.0, 202.0]);
+    let text = report.text(false);
+    // Student's t of two degrees of freedom: 4.303 * 2 / sqrt(3).
+    assert!(text.contains("200.0 ± 5.0"), "{text}");
+    let row = &report.json()["blocks"][0]["groups"][0]["rows"][0];
+    assert_eq!(row["engine"], 200.0);
+    let half = row["engine_half_interval_95"].as_f64();
+    assert!(
+        half.is_some_and(|half| (half - 4.968).abs() < 0.01),
+        "{row}"
+    );
+    let text = beside(GUEST).text(false);
+    assert!(
+        !text.contains("200.0 ±"),
+        "one trial has no interval: {text}"
+    );
 }
