@@ -77,6 +77,7 @@ builtin!(
     "journal-2026-database",
     "journal-2026-build",
     "journal-2026-objects",
+    "journal-2026-lost",
     "recovery-time",
     "what-is-lost",
 );
