@@ -281,7 +281,7 @@ impl Tree {
         self.touch(id, change)
     }
 
-    /// Sets all flags. After an earlier failure the inode may not be of the kind for which they are.
+    /// Sets all flags. After an earlier failure the inode may be of another kind than they are for.
     fn change_flags(&mut self, path: &str, is_dirsync: bool, change: Change) -> Option<()> {
         let id = self.find(path)?;
         let node = self.node_mut(id)?;
