@@ -8,9 +8,10 @@ use core::fmt;
 use core::str::FromStr;
 
 use block::Replay;
+use layout::SectorNr;
 
 use crate::disks::Disks;
-use crate::image::{Image, hash_sector};
+use crate::image::{Hashed, Image, hash_sector};
 
 /// A power cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,8 +38,8 @@ pub struct Unit {
 }
 
 /// All states that a power cut at one moment can leave.
-pub struct Moment<'r> {
-    replays: &'r [Replay<Image>],
+pub struct Moment<'r, M = Image> {
+    replays: &'r [Replay<M>],
     /// The unsettled sectors of all devices.
     pub units: Vec<Unit>,
     base_hash: u64,
@@ -58,9 +59,9 @@ impl Unit {
     }
 }
 
-impl<'r> Moment<'r> {
+impl<'r, M: Hashed> Moment<'r, M> {
     /// Collects the versions that the devices may have after a power cut now.
-    pub fn new(replays: &'r [Replay<Image>]) -> Self {
+    pub fn new(replays: &'r [Replay<M>]) -> Self {
         let mut units = Vec::new();
         let mut base_hash = 0;
         for (device, replay) in replays.iter().enumerate() {
@@ -108,26 +109,36 @@ impl<'r> Moment<'r> {
         changes.fold(self.base_hash, |hash, change| hash ^ change)
     }
 
-    /// Returns the disks that a selection leaves.
-    pub fn disks(&self, selection: &[u16], like: &Disks) -> Disks {
-        let mut images: Vec<Image> = self
-            .replays
-            .iter()
-            .map(|one| one.durable().clone())
-            .collect();
+    /// Returns the contents of each device that a selection leaves.
+    pub fn images(&self, selection: &[u16]) -> Vec<M> {
+        let mut chosen = vec![Vec::new(); self.replays.len()];
         for (unit, version) in self.units.iter().zip(selection) {
             let Some(index) = version.checked_sub(1) else {
                 continue;
             };
             let versions = self.replays[unit.device].versions();
             let sequence = unit.writes[usize::from(index)];
-            let sector = layout::SectorNr::new(unit.sector);
+            let sector = SectorNr::new(unit.sector);
             let version = versions
                 .newest_through(sector, sequence)
                 .expect("a version of the unit");
-            images[unit.device].set_sector(unit.sector, version.bytes());
+            chosen[unit.device].push((sector, version.clone()));
         }
-        let mut images = images.into_iter();
+        let devices = self.replays.iter().zip(&chosen);
+        devices
+            .map(|(replay, chosen)| {
+                let mut image = replay.durable().snapshot();
+                image.store(chosen);
+                image
+            })
+            .collect()
+    }
+}
+
+impl Moment<'_> {
+    /// Returns the disks that a selection leaves.
+    pub fn disks(&self, selection: &[u16], like: &Disks) -> Disks {
+        let mut images = self.images(selection).into_iter();
         Disks {
             home: images.next().expect("there is a home device"),
             log: images.next(),

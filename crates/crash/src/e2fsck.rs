@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use block::MemoryDevice;
 use tempfile::TempDir;
 
 use crate::disks::Disks;
@@ -12,7 +13,7 @@ use crate::rule::{Broken, Rule};
 
 /// Folder in memory, used if it exists, because thousands of images are written.
 const FAST_FOLDER: &str = "/dev/shm";
-/// The exit statuses of `e2fsck -y` after which nothing is wrong.
+/// The exit statuses of `e2fsck -y` and `-p` after which nothing is wrong.
 const REPAIRED: [Option<i32>; 2] = [Some(0), Some(1)];
 
 /// Disks as files in a separate folder.
@@ -33,17 +34,38 @@ impl Files {
         Self::try_write(disks).map_err(|error| not_read(&error))
     }
 
+    /// Writes the contents of devices, sparsely.
+    ///
+    /// # Errors
+    /// - U1 if the files cannot be written.
+    pub(crate) fn of_devices(
+        home: &MemoryDevice,
+        log: Option<&MemoryDevice>,
+    ) -> Result<Self, Broken> {
+        Self::with(home, log, |device, path| device.write_to_file(path))
+            .map_err(|error| not_read(&error))
+    }
+
     fn try_write(disks: &Disks) -> io::Result<Self> {
+        let write = |image: &Image, path: &Path| std::fs::write(path, image.to_bytes());
+        Self::with(&disks.home, disks.log.as_ref(), write)
+    }
+
+    fn with<T>(
+        home: &T,
+        log: Option<&T>,
+        write: impl Fn(&T, &Path) -> io::Result<()>,
+    ) -> io::Result<Self> {
         let folder = if Path::new(FAST_FOLDER).is_dir() {
             tempfile::tempdir_in(FAST_FOLDER)?
         } else {
             tempfile::tempdir()?
         };
         let image = folder.path().join("image");
-        std::fs::write(&image, disks.home.to_bytes())?;
-        let journal = disks.log.as_ref().map(|log| {
+        write(home, &image)?;
+        let journal = log.map(|log| {
             let journal = folder.path().join("journal");
-            std::fs::write(&journal, log.to_bytes()).map(|()| journal)
+            write(log, &journal).map(|()| journal)
         });
         Ok(Self {
             image,
@@ -91,9 +113,31 @@ impl Files {
     /// # Errors
     /// - U2, with its output, if e2fsck leaves errors.
     pub(crate) fn repair(&self) -> Result<(), Broken> {
-        match self.e2fsck("-fy") {
-            Ok((status, _)) if REPAIRED.contains(&status) => Ok(()),
-            Ok((_, text)) => Err(Broken::new(Rule::U2, format!("e2fsck -fy: {text}"))),
+        self.expect("-fy", &REPAIRED)
+    }
+
+    /// Lets e2fsck replay the log and do what it does without questions, as at boot.
+    ///
+    /// # Errors
+    /// - U2, with its output, if e2fsck leaves errors.
+    pub(crate) fn preen(&self) -> Result<(), Broken> {
+        self.expect("-fp", &REPAIRED)
+    }
+
+    /// Expects that e2fsck finds nothing.
+    ///
+    /// # Errors
+    /// - U2, with its output.
+    pub(crate) fn expect_clean(&self) -> Result<(), Broken> {
+        self.expect("-fn", &[Some(0)])
+    }
+
+    fn expect(&self, flags: &str, statuses: &[Option<i32>]) -> Result<(), Broken> {
+        // A log that it does not replay says nothing of the volume.
+        let is_whole = |text: &str| !text.contains("skipping journal recovery");
+        match self.e2fsck(flags) {
+            Ok((status, text)) if statuses.contains(&status) && is_whole(&text) => Ok(()),
+            Ok((_, text)) => Err(Broken::new(Rule::U2, format!("e2fsck {flags}: {text}"))),
             Err(error) => Err(not_run(&error)),
         }
     }
@@ -104,12 +148,7 @@ impl Files {
 /// # Errors
 /// - U2, with its output, or the reason why it could not be run; U1 if the files cannot be written.
 pub fn check(disks: &Disks) -> Result<(), Broken> {
-    match Files::write(disks)?.e2fsck("-fn") {
-        // A log that it does not replay says nothing of the volume.
-        Ok((Some(0), text)) if !text.contains("skipping journal recovery") => Ok(()),
-        Ok((_, text)) => Err(Broken::new(Rule::U2, format!("e2fsck -fn: {text}"))),
-        Err(error) => Err(not_run(&error)),
-    }
+    Files::write(disks)?.expect_clean()
 }
 
 fn not_read(error: &io::Error) -> Broken {

@@ -24,6 +24,16 @@ const CHUNK_BLOCKS: usize = 32;
 /// Separates the hashes of sectors from those of anything else.
 const SEED: u64 = 0x6A65_7874;
 
+/// A medium whose contents have a hash, built from the hashes of its sectors: media with the same
+/// hash are taken as equal.
+pub trait Hashed: Medium {
+    /// Returns the hash of the contents.
+    fn hash(&self) -> u64;
+
+    /// Returns the hash of a sector.
+    fn sector_hash(&self, sector: u64) -> u64;
+}
+
 /// The contents of a device.
 #[derive(Clone)]
 pub struct Image {
@@ -143,6 +153,16 @@ impl Medium for Image {
         for (sector, version) in versions {
             self.set_sector(sector.get(), version.bytes());
         }
+    }
+}
+
+impl Hashed for Image {
+    fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    fn sector_hash(&self, sector: u64) -> u64 {
+        self.sector_hash(sector)
     }
 }
 

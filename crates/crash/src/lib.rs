@@ -31,6 +31,7 @@
 //! | [`mutant`](mod@mutant), [`hunt`](mod@hunt) | rules of the engine, broken on purpose |
 //! | [`session`], `volumes` | many workloads on several threads; their prepared volumes |
 //! | [`real`] | clients on threads of the operating system, with a cut at a random instant |
+//! | [`recorded`] | recordings of other programs, such as guests, cut off and recovered |
 //! | [`replay`], [`device_log`](mod@device_log) | a violation in one line; its requests as text |
 //! | [`shrink`] | the shortest workload that shows a violation |
 //! | [`e2fsck`](mod@e2fsck), [`outside`] | the same images given to e2fsck and to the kernel |
@@ -72,6 +73,7 @@ pub mod oracle;
 pub mod outside;
 pub mod protocol;
 pub mod real;
+pub mod recorded;
 pub mod recording;
 pub mod recover;
 pub mod replay;

@@ -2,6 +2,7 @@
 
 mod compare;
 mod real;
+mod recorded;
 mod silent;
 
 use std::fmt::Write as _;
@@ -77,6 +78,8 @@ pub(crate) struct Arguments {
     compare: compare::CompareArguments,
     #[command(flatten)]
     real: real::RealArguments,
+    #[command(flatten)]
+    recorded: recorded::RecordedArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -99,6 +102,15 @@ enum GeneratorName {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let seed = arguments.seed;
+    if let Some(path) = arguments.recorded.recording()? {
+        let options = recorded::Options {
+            minutes: arguments.minutes,
+            states: arguments.states,
+            seed,
+            is_json: arguments.json,
+        };
+        return recorded::run(path, &arguments.recorded, &options);
+    }
     let cells = cells(arguments)?;
     if arguments.compare.compare {
         let threads = threads(arguments);

@@ -186,8 +186,22 @@ fn what_cannot_be_benched_is_said() {
             .bad("bench postmark disk.img --mkfs -q")
             .contains("--mkfs is for mem:SIZE")
     );
+    for (line, said) in [
+        ("bench postmark", "<DIR|IMAGE|mem:SIZE|uml:TYPE>"),
+        (
+            "bench postmark mem:8MiB --on mem:8MiB",
+            "cannot be used with",
+        ),
+    ] {
+        let output = folder.command(line).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(
+            String::from_utf8_lossy(&output.stderr).contains(said),
+            "{line}"
+        );
+    }
     let output = folder
-        .command("bench postmark mem:8MiB --json")
+        .command("bench postmark --on mem:8MiB --json")
         .args(["--set", "number 0"])
         .output();
     let output = output.unwrap();

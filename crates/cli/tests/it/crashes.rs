@@ -109,6 +109,11 @@ fn wrong_flags_are_named() {
             "one shard at a time",
         ),
         ("crash --compare --shard 1/2", 2, "cannot be used with"),
+        ("crash --recording r --all", 2, "cannot be used with"),
+        ("crash --all --one-in 2", 1, "are for --recording FILE"),
+        ("crash --recording r --one-in 0", 2, "--one-in"),
+        ("crash --recording r --replay 5", 2, "look like 57-kept"),
+        ("crash --recording r --output cut.img", 2, "--replay"),
         ("replay crash1:nonsense", 2, "is not a replay id"),
         ("replay", 2, "<ID>"),
     ] {

@@ -1,6 +1,5 @@
-//! Guests: real kernels in cages. By default Debian's kernel runs in real time on files. With
-//! `JEXT_TEST_KERNEL=1`, which `scripts/kernel-suite` sets, the kernel of `jext lab kernel build`
-//! also runs in virtual time.
+//! Guests: real kernels in cages. By default Debian's kernel runs in real time on files. The kernel
+//! of `jext lab kernel build` runs in virtual time: see `in_virtual_time.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -17,7 +16,7 @@ use crate::support::Folder;
 
 /// Size of the image of a file system: XFS accepts no smaller one.
 pub(crate) const IMAGE_BYTES: u64 = 320 << 20;
-const KINDS: [&str; 7] = ["ext2", "ext3", "ext4", "reiserfs", "jfs", "xfs", "btrfs"];
+pub(crate) const KINDS: [&str; 7] = ["ext2", "ext3", "ext4", "reiserfs", "jfs", "xfs", "btrfs"];
 pub(crate) const SMALL: [&str; 5] = [
     "--no-latencies",
     "--set",
@@ -38,10 +37,6 @@ const ATTACK: &str = "
     timeout 10 rm -rf --no-preserve-root /
     true";
 
-pub(crate) fn has_built_kernel() -> bool {
-    std::env::var_os("JEXT_TEST_KERNEL").is_some()
-}
-
 /// Returns a folder with an empty image.
 pub(crate) fn with_image() -> Folder {
     let folder = Folder::new();
@@ -50,7 +45,7 @@ pub(crate) fn with_image() -> Folder {
     folder
 }
 
-fn bench(folder: &Folder, kind: &str, more: &[&str]) -> serde_json::Value {
+pub(crate) fn bench(folder: &Folder, kind: &str, more: &[&str]) -> serde_json::Value {
     let line = format!("bench postmark uml:{kind} --json");
     let output = folder
         .command(&line)
@@ -134,36 +129,6 @@ fn a_parameter_that_looks_like_a_number_reaches_a_guest() {
         .unwrap();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{error}");
-}
-
-#[test]
-fn every_file_system_repeats_itself_in_virtual_time() {
-    if !has_built_kernel() {
-        return;
-    }
-    let folder = Folder::new();
-    let device = "slice(sim(atlas-v-18,elevator=noop),1GiB..1800MiB)";
-    for kind in KINDS {
-        let has_journal = !matches!(kind, "ext2" | "btrfs");
-        let journals = match has_journal {
-            true => &["internal", "sim(ramdisk,capacity=80MiB)"][..],
-            false => &["none"],
-        };
-        for journal in journals {
-            let journal = format!("journal={journal}");
-            let more = [
-                "--device",
-                device,
-                "--key",
-                "host=p4-2.66-2003",
-                "--key",
-                &journal,
-            ];
-            let first = bench(&folder, kind, &more);
-            assert_eq!(first["measured"]["metrics"]["transactions"], 50.0);
-            assert_eq!(first, bench(&folder, kind, &more), "{kind}, {journal}");
-        }
-    }
 }
 
 /// A watcher that keeps the reports, and cancels the guest at a time.

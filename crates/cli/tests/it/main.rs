@@ -20,6 +20,8 @@ mod foreign;
 mod guests;
 mod hostile;
 mod images;
+#[cfg(feature = "built-kernel")]
+mod in_virtual_time;
 mod interrupted;
 mod journals;
 mod kept;

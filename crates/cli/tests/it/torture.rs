@@ -12,12 +12,35 @@ use rt::split_mix::SplitMix;
 use uml::serve;
 use uml::{Guest, GuestError};
 
-use crate::guests::{IMAGE_BYTES, Reports, changed, guest_of, program, tree, with_image};
+use crate::guests::{IMAGE_BYTES, Reports, Tree, changed, guest_of, program, tree, with_image};
 
 /// Number of actions of a guest.
 const ACTIONS: usize = 12;
-/// Depth of the trees of the host that are compared.
+/// Folders of the host that are compared, and their depth.
+const WATCHED: [&str; 9] = [
+    "/usr", "/etc", "/mnt", "/media", "/srv", "/boot", "/bin", "/opt", "/home",
+];
 const DEPTH: usize = 4;
+/// Folders that long runs compare as well, and the depth of all: as deep as they are.
+const WATCHED_WHOLE: [&str; 2] = ["/var", "/root"];
+const DEPTH_WHOLE: usize = 64;
+/// Parts of them that other programs of the host change at any time.
+const BUSY: [&str; 12] = [
+    "/root/.cache",
+    "/root/.cargo",
+    "/root/.config",
+    "/root/.local",
+    "/root/.rustup",
+    "/usr/local/cargo",
+    "/var/cache",
+    "/var/lib/systemd",
+    "/var/log",
+    "/var/run",
+    "/var/spool",
+    "/var/tmp",
+];
+/// The image of a guest that is killed.
+pub(crate) const IMAGE: &str = "disk.img";
 /// Seed of all actions.
 const SEED: u64 = 1;
 /// Places in the guest that an action may be about: the host's tree through two mounts of it, the
@@ -69,9 +92,34 @@ const ENDS: [&str; 7] = [
 ];
 
 /// Returns a number from the environment.
-fn from_environment(name: &str, default: u64) -> u64 {
+pub(crate) fn from_environment(name: &str, default: u64) -> u64 {
     let text = std::env::var(name).ok();
     text.map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// True for long runs, which see more of the host.
+fn is_whole() -> bool {
+    from_environment("JEXT_TEST_WHOLE", 0) > 0
+}
+
+/// Returns the facts of the files of the host that a guest must leave as they are, without those of
+/// this repository and of other tests.
+fn host(own: &Path) -> Tree {
+    if !is_whole() {
+        return tree(&WATCHED.map(Path::new), DEPTH);
+    }
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let repository = fs::canonicalize(repository).unwrap();
+    let temporary = std::env::temp_dir();
+    let mut all: Vec<&Path> = WATCHED.iter().map(Path::new).collect();
+    all.extend(WATCHED_WHOLE.map(Path::new));
+    let mut facts = tree(&all, DEPTH_WHOLE);
+    facts.retain(|path, _| {
+        let is_below = |folder: &Path| path.starts_with(folder);
+        let is_busy = BUSY.iter().any(|folder| is_below(Path::new(folder)));
+        !is_busy && !is_below(&repository) && (is_below(own) || !is_below(&temporary))
+    });
+    facts
 }
 
 /// Returns the mount points of this process, without those of other tests.
@@ -130,12 +178,8 @@ fn guests_that_act_at_random_leave_the_host_as_it_is() {
     folder.write("canary", b"alive");
     let (image, canary) = (folder.path().join("disk.img"), folder.path().join("canary"));
     let binary = program();
-    let watched = [
-        "/usr", "/etc", "/mnt", "/media", "/srv", "/boot", "/bin", "/opt", "/home",
-    ];
-    let mut watched: Vec<&Path> = watched.iter().map(Path::new).collect();
-    watched.push(canary.as_path());
-    let before = tree(&watched, DEPTH);
+    let before = host(folder.path());
+    let canary_before = tree(&[&canary], 0);
     let program_before = fs::read(&binary).unwrap();
     let mounts_before = mounts(folder.path());
     let mut numbers = SplitMix::new(SEED);
@@ -166,9 +210,10 @@ fn guests_that_act_at_random_leave_the_host_as_it_is() {
         file.set_len(IMAGE_BYTES).unwrap();
     }
     assert_eq!(
-        changed(&before, &tree(&watched, DEPTH)),
+        changed(&before, &host(folder.path())),
         Vec::<PathBuf>::new()
     );
+    assert!(tree(&[&canary], 0) == canary_before);
     assert!(fs::read(&binary).unwrap() == program_before);
     assert_eq!(fs::read(&canary).unwrap(), b"alive");
     assert_eq!(mounts(folder.path()), mounts_before);
@@ -211,22 +256,33 @@ fn child_of(pid: u32) -> Option<u32> {
 
 #[test]
 fn a_program_that_is_killed_leaves_neither_process_nor_file() {
-    let count = from_environment("JEXT_TEST_KILLS", 5);
+    kill(from_environment("JEXT_TEST_KILLS", 5), &[IMAGE]);
+}
+
+/// Kills programs with guests on these devices, in turn; nothing may be left.
+pub(crate) fn kill(count: u64, devices: &[&str]) {
     let folder = with_image();
     let temporary = folder.path().join("tmp");
     fs::create_dir(&temporary).unwrap();
     let places = ["/mnt", "/media", "/srv", "/run", "/dev/shm"].map(Path::new);
     let listed = |path: &Path| tree(&[path], 1).into_keys().collect::<Vec<_>>();
     let before = places.map(listed);
+    // Names only: a program that is killed may leave a file, and changes none.
+    let names = || -> Vec<PathBuf> { host(folder.path()).into_keys().collect() };
+    let names_before = is_whole().then(names);
+    // The built kernel is there.
+    let in_home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache");
+    let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(in_home, PathBuf::from);
     let mounts_before = mounts(folder.path());
     let mut caged = 0;
-    for number in 0..count {
+    for (number, device) in (0..count).zip(devices.iter().cycle()) {
         let mut child = Command::new(program())
-            .args(["bench", "postmark", "uml:ext3", "--device", "disk.img"])
+            .args(["bench", "postmark", "uml:ext3", "--device", device])
             .args(["-F", "--set", "transactions 20000"])
             .current_dir(folder.path())
             .env("TMPDIR", &temporary)
             .env("HOME", &temporary)
+            .env("XDG_CACHE_HOME", &cache)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -246,10 +302,12 @@ fn a_program_that_is_killed_leaves_neither_process_nor_file() {
     }
     assert!(caged > count / 2, "{caged} of {count} had started a guest");
     assert_eq!(places.map(listed), before);
+    assert!(names_before == is_whole().then(names), "a file was left");
     let left: Vec<_> = fs::read_dir(&temporary).unwrap().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(mounts(folder.path()), mounts_before);
     println!(
-        "torture: {count} kills of jext, {caged} with a guest: no process, file or mount is left"
+        "torture: {count} kills of jext, {caged} with a guest on {}: no process, file or mount is left",
+        devices.join(" or ")
     );
 }

@@ -45,7 +45,7 @@ fn choose_tight(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
         5 => Op::Journaled(path, false),
         6 => Op::Write(path, 0, 2),
         7 => Op::Fdatasync(path),
-        8 => Op::Dirsync(directory.into(), random.below(3) > 0),
+        8 => Op::Dirsync(directory, random.below(3) > 0),
         _ => choose(lane, tree, random),
     }
 }

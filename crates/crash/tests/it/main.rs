@@ -8,6 +8,7 @@ mod outside;
 mod planted;
 mod promises;
 mod real;
+mod recorded;
 mod rules;
 mod scripted;
 mod sessions;

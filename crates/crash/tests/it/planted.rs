@@ -18,16 +18,25 @@ use crash::setting::{CELLS, Cell, JournalPlace};
 
 /// The planted bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Bug {
+pub(crate) enum Bug {
     /// Flushes are not passed on.
     NoFlush,
     /// Forced writes are not forced.
     NoForce,
+    /// Neither is done.
+    Neither,
 }
 
-struct Planted {
+/// A device with a bug in front of it.
+pub(crate) struct Planted {
     inner: Arc<dyn BlockDevice>,
     bug: Bug,
+}
+
+impl Planted {
+    pub(crate) fn new(inner: Arc<dyn BlockDevice>, bug: Bug) -> Self {
+        Self { inner, bug }
+    }
 }
 
 impl BlockDevice for Planted {
@@ -37,9 +46,11 @@ impl BlockDevice for Planted {
 
     fn submit(&self, mut batch: Vec<Request>) -> Ticket {
         match (self.bug, &batch[..]) {
-            (Bug::NoFlush, [Request::Flush]) => return Ticket::ready(vec![Ok(Outcome::Done)]),
+            (Bug::NoFlush | Bug::Neither, [Request::Flush]) => {
+                return Ticket::ready(vec![Ok(Outcome::Done)]);
+            }
             (Bug::NoFlush, _) => {}
-            (Bug::NoForce, _) => {
+            (Bug::NoForce | Bug::Neither, _) => {
                 for request in &mut batch {
                     if let Request::Write {
                         force_unit_access, ..

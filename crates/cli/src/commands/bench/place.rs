@@ -22,8 +22,14 @@ const GUEST_PREFIX: &str = "uml:";
 pub(super) struct PlaceArguments {
     /// A directory, an image, mem:SIZE for a new file system in memory, or uml:TYPE for a new file
     /// system of a real kernel in a guest.
-    #[arg(value_name = "DIR|IMAGE|mem:SIZE|uml:TYPE")]
-    target: String,
+    #[arg(
+        value_name = "DIR|IMAGE|mem:SIZE|uml:TYPE",
+        required_unless_present = "on"
+    )]
+    target: Option<String>,
+    /// The target, as an option.
+    #[arg(long, value_name = "TARGET", conflicts_with = "target")]
+    on: Option<String>,
     #[command(flatten)]
     guest: GuestArguments,
     /// mkfs options for the file system in memory, as in --mkfs "-t ext3 -b 4096 -J size=32".
@@ -58,10 +64,17 @@ enum Place {
 }
 
 impl PlaceArguments {
+    /// Returns the target.
+    fn target(&self) -> &str {
+        let given = self.target.as_ref().or(self.on.as_ref());
+        given.map_or("", String::as_str)
+    }
+
     /// Returns the target and the arguments of a guest, if the target is one.
     pub(super) fn guest(&self) -> Option<(&str, &GuestArguments)> {
-        let is_guest = self.target.starts_with(GUEST_PREFIX);
-        is_guest.then_some((self.target.as_str(), &self.guest))
+        let target = self.target();
+        let is_guest = target.starts_with(GUEST_PREFIX);
+        is_guest.then_some((target, &self.guest))
     }
 
     /// Opens the target, runs `work` on it, and always closes it.
@@ -82,14 +95,14 @@ impl PlaceArguments {
             target
                 .into_volume()
                 .close()
-                .with_context(|| format!("{}: closing", self.target))?;
+                .with_context(|| format!("{}: closing", self.target()))?;
         }
         result
     }
 }
 
 fn place(arguments: &PlaceArguments) -> Result<Place> {
-    let text = &arguments.target;
+    let text = arguments.target();
     let guest = &arguments.guest;
     if guest.device.is_some() || !guest.key.is_empty() || guest.record.is_some() || guest.force {
         bail!("{text}: --device, --key, --record and -F are for {GUEST_PREFIX}TYPE");
@@ -117,10 +130,10 @@ fn place(arguments: &PlaceArguments) -> Result<Place> {
         bail!("{text}: --mkfs is for mem:SIZE; `jext mkfs {text}` makes a file system there");
     }
     take_defaults(text, &mut parsed, &opened);
-    let volume = Volume::open(opened, journal, parsed.options).with_context(|| text.clone())?;
+    let volume = Volume::open(opened, journal, parsed.options).with_context(|| text.to_owned())?;
     Ok(Place::Volume(Arc::new(VolumeTarget::new(
         volume,
-        text.clone(),
+        text.to_owned(),
     ))))
 }
 
