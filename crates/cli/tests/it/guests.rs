@@ -89,34 +89,6 @@ fn a_volume_and_a_log_that_xfs_does_not_support_are_made_and_noted() {
     );
 }
 
-/// A kernel whose processor takes no time charges each phase what its host work costs.
-#[test]
-fn short_phases_take_time_in_virtual_time() {
-    if !has_built_kernel() {
-        return;
-    }
-    let folder = Folder::new();
-    let line =
-        "bench iozone uml:ext2 --json --no-latencies --set record=64KiB --key host=xeon-5130";
-    let rates = ["64KiB", "512KiB"].map(|size| {
-        let output = folder
-            .command(line)
-            .args(["--set", &format!("size={size}"), "--set", "tests=0 1 2"])
-            .args(["--device", "sim(atlas-10k,elevator=noop)"])
-            .output()
-            .unwrap();
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{error}");
-        let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        let metrics = &result["measured"]["metrics"];
-        ["write_rate", "read_rate", "random_read_rate"].map(|name| metrics[name].as_f64().unwrap())
-    });
-    // Both fit into the cache of the processor. Before, 64 KiB had 20 times the rate.
-    for (small, large) in rates[0].iter().zip(&rates[1]) {
-        assert!(*small < 3.0 * large, "{rates:?}");
-    }
-}
-
 #[test]
 fn a_parameter_that_looks_like_a_number_reaches_a_guest() {
     // The version of Bonnie++ is a word.

@@ -90,3 +90,28 @@ fn every_instant_of_a_recording_in_virtual_time_is_recovered() {
 fn a_program_that_is_killed_in_virtual_time_leaves_neither_process_nor_file() {
     kill(from_environment("JEXT_TEST_KILLS", 5), &[DISK, IMAGE]);
 }
+
+/// A kernel whose processor takes no time charges each phase what its host work costs.
+#[test]
+fn short_phases_take_time_in_virtual_time() {
+    let folder = Folder::new();
+    let line =
+        "bench iozone uml:ext2 --json --no-latencies --set record=64KiB --key host=xeon-5130";
+    let rates = ["64KiB", "512KiB"].map(|size| {
+        let output = folder
+            .command(line)
+            .args(["--set", &format!("size={size}"), "--set", "tests=0 1 2"])
+            .args(["--device", "sim(atlas-10k,elevator=noop)"])
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{error}");
+        let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let metrics = &result["measured"]["metrics"];
+        ["write_rate", "read_rate", "random_read_rate"].map(|name| metrics[name].as_f64().unwrap())
+    });
+    // Both fit into the cache of the processor. Before, 64 KiB had 20 times the rate.
+    for (small, large) in rates[0].iter().zip(&rates[1]) {
+        assert!(*small < 3.0 * large, "{rates:?}");
+    }
+}
