@@ -244,7 +244,7 @@ pub fn commit_changes(
         return Err(Error::NotRecovered);
     }
     let changes = stages.concat();
-    check_changes(log, changes.len())?;
+    check_changes(log, (false, false), changes.len())?;
     let tid = superblock.sequence().next();
     log_whole(log, &mut superblock, tid, changes)?;
     for stage in stages {

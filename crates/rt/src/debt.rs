@@ -9,7 +9,8 @@
 //!   [`wall`](crate::wall)) or sleeps, so that every span it measures has what was done in it;
 //! - at its end, if [`spawn`](crate::spawn) started it, so that a thread that joins it is as late.
 //!
-//! A simulated world does the same with [`charge`](crate::charge()).
+//! A simulated world does more for [`charge`](crate::charge()): a task pays before all that others
+//! can observe. Here a request may start up to [`DEBT_MAX`] before the work is paid for.
 
 use std::cell::Cell;
 use std::time::Duration;

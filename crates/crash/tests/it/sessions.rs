@@ -83,7 +83,7 @@ fn all_single_operations() {
     let kind = Kind::Exhaustive { length: 1 };
     let report = run_in(&CELLS_EXT4[..1], kind, 1, None);
     assert!(report.is_complete);
-    run(kind, 1, Some(96));
+    run(kind, 1, Some(48));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn quotas_and_multiple_mount_protection() {
 
 #[test]
 fn stress() {
-    run(Kind::Stress, 4, Some(10));
+    run(Kind::Stress, 4, Some(6));
 }
 
 #[test]

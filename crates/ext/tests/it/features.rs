@@ -151,8 +151,7 @@ fn image(feature: &Feature) -> Image {
 fn accepting(image: &Image) -> Oracles {
     let mut found = Oracles::empty();
     let path = image.path.to_str().unwrap();
-    // The features count here, not what is in a log that is skipped.
-    let is_clean = |program: &str| tool::run(program, &["-f", "-n", path]).status.success();
+    let is_clean = |program: &str| tool::run(program, &["-fn", path]).status.success();
     found.set(Oracles::E2FSCK_1_47_0, is_clean("e2fsck"));
     if let Some(newer) = oracle::newer_e2fsck() {
         found.set(Oracles::E2FSCK_1_47_2, is_clean(&newer));

@@ -35,6 +35,7 @@ pub fn assert_fsck_clean(image: &Image, when: &str) {
         "e2fsck -fn {when}:\n{}",
         tool::said(&output)
     );
+    tool::assert_log_not_skipped(&output);
 }
 
 /// Returns the e2fsck 1.47.2 that `scripts/build-e2fsprogs` builds, if it is there.

@@ -266,5 +266,6 @@ impl Rig {
             "e2fsck -fn {when}:\n{}",
             tool::said(&output)
         );
+        tool::assert_log_not_skipped(&output);
     }
 }

@@ -32,12 +32,22 @@ const REQUEST_BLOCKS: usize = 256;
 /// new contents, each once.
 pub type Changes = Vec<(BlockNr, Arc<Block>)>;
 
-/// Checks that a log has room for this number of changes as one transaction.
+/// Checks that a log is empty, and has room for this number of changes as one transaction once it
+/// has these features; see [`add_features`](crate::format::add_features).
 ///
 /// # Errors
+/// - [`Error::NotRecovered`] if it is not empty.
 /// - [`Error::TooSmall`], and the errors of reading the superblock.
-pub fn check_changes(log: &Location, count: usize) -> Result<()> {
-    let superblock = Superblock::load(log)?;
+pub fn check_changes(
+    log: &Location,
+    (is_64bit, has_checksums): (bool, bool),
+    count: usize,
+) -> Result<()> {
+    let mut superblock = Superblock::load(log)?;
+    if superblock.start().is_some() {
+        return Err(Error::NotRecovered);
+    }
+    superblock.add_features(is_64bit, has_checksums);
     let limits = Limits::new(&superblock, &superblock.format());
     let credits = Credits {
         blocks: u32::try_from(count).unwrap_or(u32::MAX),

@@ -14,31 +14,38 @@ use layout::attribute::{ALIGNMENT, Entry, INODE_HEADER_SIZE, MAGIC};
 use layout::inode::EXTRA_SIZE;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Grows the extra part of this size, if it is short and there is room. `rest` is the inode behind
-/// its base.
+/// Grows the extra part of this size to that of a new inode, if it is short and there is room.
+/// `rest` is the inode behind its base.
 pub(super) fn grow(rest: &mut [u8], size: usize) {
-    let is_short = size < EXTRA_SIZE && size.is_multiple_of(ALIGNMENT);
-    if !is_short || rest.len() < EXTRA_SIZE + INODE_HEADER_SIZE || rt::mutant!("inode/not-grown") {
+    if !rt::mutant!("inode/not-grown") {
+        grow_to(rest, size, EXTRA_SIZE);
+    }
+}
+
+/// Grows the extra part of this size to a wanted one, if it is short and there is room.
+pub(super) fn grow_to(rest: &mut [u8], size: usize, wanted: usize) {
+    let are_aligned = size.is_multiple_of(ALIGNMENT) && wanted.is_multiple_of(ALIGNMENT);
+    if size >= wanted || !are_aligned || rest.len() < wanted + INODE_HEADER_SIZE {
         return;
     }
     let has_attributes = size > 0 && rest[size..][..INODE_HEADER_SIZE] == MAGIC.to_le_bytes();
     if !has_attributes {
         // Nothing that lies here may be taken for attributes later.
         rest[size.max(2)..].fill(0);
-    } else if !move_attributes(rest, size) {
+    } else if !move_attributes(rest, size, wanted) {
         return;
     }
-    rest[..2].copy_from_slice(&(EXTRA_SIZE as u16).to_le_bytes());
+    rest[..2].copy_from_slice(&(wanted as u16).to_le_bytes());
 }
 
 /// Moves the header and the entries of attributes behind a whole extra part; values stay where they
 /// are. Returns false if there is no room, or if the entries are damaged.
-fn move_attributes(rest: &mut [u8], size: usize) -> bool {
+fn move_attributes(rest: &mut [u8], size: usize, wanted: usize) -> bool {
     let first = size + INODE_HEADER_SIZE;
     let Some((entries, values)) = entries(&rest[first..]) else {
         return false;
     };
-    let (end, by) = (first + entries.end, EXTRA_SIZE - size);
+    let (end, by) = (first + entries.end, wanted - size);
     let end_of_gap = values.map_or(rest.len(), |start| first + start);
     if end_of_gap < end + by {
         return false;
@@ -52,8 +59,8 @@ fn move_attributes(rest: &mut [u8], size: usize) -> bool {
         }
         at += bytes;
     }
-    rest.copy_within(size..end, EXTRA_SIZE);
-    rest[size..EXTRA_SIZE].fill(0);
+    rest.copy_within(size..end, wanted);
+    rest[size..wanted].fill(0);
     true
 }
 
@@ -143,6 +150,16 @@ mod tests {
             grow(&mut rest, size);
             assert_eq!(rest, full, "{size}: there is no room");
         }
+    }
+
+    /// A tag of a fast commit may have a shorter part than a new inode.
+    #[test]
+    fn attributes_move_behind_a_part_of_any_size() {
+        let mut rest = inode(4, 10);
+        grow_to(&mut rest, 4, 28);
+        assert_eq!(rest, inode(28, 10));
+        grow_to(&mut rest, 28, 8);
+        assert_eq!(rest, inode(28, 10), "it does not shrink");
     }
 
     #[test]

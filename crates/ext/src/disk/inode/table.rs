@@ -211,6 +211,12 @@ pub(crate) fn grown_extra_size(bytes: &[u8], state: &InodeState) -> usize {
     extra_size(&rest)
 }
 
+/// Grows the extra part of an inode to a size, if it is short and its attributes leave room.
+pub(crate) fn grow_extra(bytes: &mut [u8], wanted: usize) {
+    let rest = &mut bytes[BASE_SIZE..];
+    growth::grow_to(rest, extra_size(rest), wanted);
+}
+
 /// Encodes the fields that the extra part has room for. Returns its size in bytes.
 fn encode_extra(superblock: &Superblock, state: &InodeState, rest: &mut [u8]) -> usize {
     if state.is_fresh && rest.len() >= EXTRA_SIZE {

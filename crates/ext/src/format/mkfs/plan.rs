@@ -91,7 +91,7 @@ enum Round {
 
 /// Computes the plan.
 pub(super) fn plan(device: &DeviceGeometry, options: &Options) -> Result<Plan> {
-    let resolved = defaults::resolve(options, volume_bytes(device, options));
+    let resolved = resolve(device, options);
     check(device, options, &resolved)?;
     let mut features = features(options, &resolved)?;
     let log = cluster_log(&resolved);
@@ -384,16 +384,21 @@ fn descriptor_bytes(features: Features) -> u16 {
     }
 }
 
-/// Returns the size of the volume, which decides its usage type: that of the device, or of its part
-/// that is asked for. A number of blocks without their size is one of blocks as large as those of a
-/// volume of this device.
-fn volume_bytes(device: &DeviceGeometry, options: &Options) -> u64 {
-    let of_device = defaults::resolve(options, device.size_bytes).block_bytes;
-    let asked = options.block_count.map(|count| {
-        let block_bytes = options.block_bytes.unwrap_or(of_device);
-        count.saturating_mul(u64::from(block_bytes))
-    });
-    asked.map_or(device.size_bytes, |bytes| bytes.min(device.size_bytes))
+/// Resolves the options by the size of the volume: that of the device, or of its part that is asked
+/// for. A number of blocks without their size is one of blocks as large as those of a volume that
+/// takes the device.
+fn resolve(device: &DeviceGeometry, options: &Options) -> Resolved {
+    let whole = defaults::resolve(options, device.size_bytes);
+    let Some(count) = options.block_count else {
+        return whole;
+    };
+    let block_bytes = options.block_bytes.unwrap_or(whole.block_bytes);
+    let bytes = count.saturating_mul(u64::from(block_bytes));
+    let options = Options {
+        block_bytes: Some(block_bytes),
+        ..options.clone()
+    };
+    defaults::resolve(&options, bytes.min(device.size_bytes))
 }
 
 fn block_count(device: &DeviceGeometry, options: &Options, block_bytes: u32) -> Result<u64> {

@@ -58,6 +58,18 @@ fn options(file_system: FileSystemType) -> Options {
     }
 }
 
+/// A number of blocks without their size is one of blocks as large as those of the whole device.
+#[test]
+fn a_part_of_a_device_has_the_blocks_of_the_device() {
+    let device: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(1 << 30));
+    let part = Options {
+        block_count: Some(20_000),
+        ..options(FileSystemType::Ext4)
+    };
+    let geometry = format(&device, &part).unwrap().geometry;
+    assert_eq!((geometry.block_bytes, geometry.block_count), (4096, 20_000));
+}
+
 fn ext2() -> Options {
     options(FileSystemType::Ext2)
 }

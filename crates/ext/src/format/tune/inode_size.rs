@@ -11,9 +11,8 @@
 //! | the log emptied, the superblock without the mark | the new volume |
 //!
 //! The transaction has the superblock, all group descriptors, the block bitmaps in which new tables
-//! are taken and old ones freed, and, if the log has room for them, the copies of superblock and
-//! descriptors. So no power cut leaves blocks in use that nothing uses. Copies for which the log
-//! has no room are written afterwards; e2fsck reads them only if the first ones are damaged.
+//! are taken and old ones freed, and the copies of superblock and descriptors. So no power cut
+//! leaves blocks in use that nothing uses, or a copy that leads to tables of before.
 //!
 //! Without a journal there is no such instant, and the change is refused.
 //!
@@ -45,6 +44,7 @@ mod switch;
 mod tables;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use block::BlockDevice;
 use jbd2::Location;
@@ -78,8 +78,6 @@ pub(super) struct Plan {
     logged: Blocks,
     /// The superblock of the transaction.
     superblock: (BlockNr, Arc<Block>),
-    /// Copies of superblock and descriptors for which the log has no room.
-    written_after: Blocks,
 }
 
 /// The log that the change goes through.
@@ -141,17 +139,14 @@ impl Plan {
         let tables = tables(&core, &mut places)?;
         let bitmaps = places.into_changed();
         let after = switch::superblock(&core, after, &bitmaps)?;
-        let copy = tables::JournalCopy::of(before, &after, &tables)?;
+        let copy = tables::JournalCopy::of(device, before, &after, &tables)?;
         let superblock = switch::head(&core, &after)?;
         let mut logged = switch::blocks(&core, &tables, &bitmaps)?;
-        let mut written_after = switch::copies(&after, &logged);
+        logged.append(&mut switch::copies(&after, &logged));
         let others = 1 + usize::from(copy.is_some());
-        let all = logged.len() + written_after.len() + others;
-        if recovery::check_changes(&log, all).is_ok() {
-            logged.append(&mut written_after);
-        }
-        let least = recovery::check_changes(&log, logged.len() + others);
-        least.map_err(|error| too_short(error, before))?;
+        let features = log_features(before);
+        let room = recovery::check_changes(&log, features, logged.len() + others);
+        room.map_err(|error| too_short(error, before))?;
         Ok(Some(Self {
             before: before.clone(),
             after,
@@ -160,7 +155,6 @@ impl Plan {
             copy,
             logged,
             superblock,
-            written_after,
         }))
     }
 
@@ -174,13 +168,13 @@ impl Plan {
             copy,
             logged,
             superblock,
-            written_after,
         } = self;
         for table in &tables {
             tables::make(device, &before, &after, table)?;
         }
         let without_copy = copy.map(|copy| copy.make(device, &before)).transpose()?;
-        jbd2::format::add_features(&log, before.is_64bit(), before.checksums.has_tails())?;
+        let (is_64bit, has_checksums) = log_features(&before);
+        jbd2::format::add_features(&log, is_64bit, has_checksums)?;
         let mut marked = before.clone();
         marked.set_needs_recovery(true);
         // The flush of the mark is that of the tables, too.
@@ -196,11 +190,15 @@ impl Plan {
         } else {
             recovery::commit_changes(&log, device, &stages)?;
         }
-        write_in_place(device, &before, &written_after)?;
         let mut done = read(device)?;
         done.set_needs_recovery(false);
         superblock::write(device, &done)
     }
+}
+
+/// Returns the features of a volume's log: 64-bit block numbers, and checksums.
+fn log_features(superblock: &Superblock) -> (bool, bool) {
+    (superblock.is_64bit(), superblock.checksums.has_tails())
 }
 
 /// Writes blocks at their final locations, durably.
@@ -301,6 +299,18 @@ fn look(device: &Arc<dyn BlockDevice>, superblock: &Superblock, log: &Location) 
     Ok(core)
 }
 
+/// Returns the number of inodes at the start of a group's table that may have been used. An inode
+/// behind them that the bitmap has is damage: its contents would be lost.
+fn used_inodes(core: &Core, nr: GroupNr) -> Result<u32> {
+    let group = core.space.group(nr);
+    if !group.lacks_inode_bitmap.load(Ordering::Relaxed) {
+        let bitmap = core.inode_bitmap(group)?;
+        let known = group.inodes(&mut group.maps.lock(), &bitmap).map(drop);
+        known?;
+    }
+    Ok(group.used_inodes())
+}
+
 /// Returns all tables with their new places. Places of old tables become free when all new ones
 /// are taken.
 fn tables(core: &Core, places: &mut Places<'_>) -> Result<Vec<Move>> {
@@ -316,7 +326,7 @@ fn tables(core: &Core, places: &mut Places<'_>) -> Result<Vec<Move>> {
             count: geometry.inode_table_blocks(),
         };
         let used = match core.superblock.checksums.has_group_flags() {
-            true => group.used_inodes(),
+            true => used_inodes(core, nr)?,
             false => geometry.inodes_per_group,
         };
         let to = places.take(nr)?;

@@ -139,7 +139,8 @@ pub(super) fn check_empty(
     };
     let transactions = found.transactions.len();
     let is_damaged = found.end.is_some_and(|end| end.is_damaged);
-    if transactions == 0 && !is_damaged {
+    let has_fast_commits = found.fast_commits.is_some_and(|fast| fast.count > 0);
+    if transactions == 0 && !is_damaged && !has_fast_commits {
         return Ok(());
     }
     Err(Error::UnmarkedLog {

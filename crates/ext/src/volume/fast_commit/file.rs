@@ -13,6 +13,7 @@ use super::contradiction;
 use super::pieces::{Piece, Pieces};
 use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::disk::inode::{extra_size, table};
 use crate::disk::kind::FileKind;
 use crate::disk::run::Run;
 use crate::error::Result;
@@ -116,6 +117,7 @@ impl File {
             ));
         }
         let is_64bit = core.superblock.is_64bit();
+        self.make_room(bytes)?;
         let before = *self.base();
         let (had_extents, was_inline) = (self.has_extents(), self.is_inline());
         self.bytes[..bytes.len()].copy_from_slice(bytes);
@@ -144,6 +146,24 @@ impl File {
             base.set_map(before.map());
         }
         Ok(())
+    }
+
+    /// Moves the attributes behind the extra part of a tag that ends before them: Linux has grown it
+    /// since the inode was written.
+    fn make_room(&mut self, bytes: &[u8]) -> Result<()> {
+        let ends_before = bytes.len() < self.bytes.len() && bytes.len() > BASE_SIZE;
+        let wanted = if ends_before { extra_size(bytes) } else { 0 };
+        if wanted <= extra_size(&self.bytes) {
+            return Ok(());
+        }
+        table::grow_extra(&mut self.bytes, wanted);
+        match extra_size(&self.bytes) == wanted {
+            true => Ok(()),
+            false => Err(contradiction(
+                self.nr,
+                "its attributes leave no room for its fields",
+            )),
+        }
     }
 
     /// Returns true if the words are a block map: not for devices and short symbolic links, nor for

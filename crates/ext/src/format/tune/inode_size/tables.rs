@@ -14,6 +14,8 @@ use crate::disk::superblock::Superblock;
 use crate::disk::tables::Tables;
 use crate::error::{Error, Result};
 
+/// Number of blocks of the shortest journal that e2fsck accepts.
+const JOURNAL_BLOCKS_MIN: u64 = 1024;
 /// Number of blocks of a new table written at a time.
 const BATCH_BLOCKS: u32 = 256;
 
@@ -47,6 +49,7 @@ impl JournalCopy {
     /// # Errors
     /// - [`Error::Unsupported`] if it is that of the start of another inode.
     pub(super) fn of(
+        device: &Arc<dyn BlockDevice>,
         before: &Superblock,
         after: &Superblock,
         tables: &[Move],
@@ -62,6 +65,7 @@ impl JournalCopy {
                 "the size of inodes changes by way of the journal, which has to be in inode 8, and is in inode {nr}: make another one with tune -O ^has_journal, and then tune -j"
             )));
         }
+        Self::check_twin(device, before, nr, factor)?;
         let table = tables[group.index()];
         let at = u64::from(index) * u64::from(geometry.inode_bytes);
         let block_bytes = u64::from(geometry.block_bytes);
@@ -70,6 +74,37 @@ impl JournalCopy {
             block: table.to.first + at / block_bytes,
             offset: (at % block_bytes) as usize,
         }))
+    }
+
+    /// Checks the inode that lies in the old table where the journal's would be if inodes were
+    /// larger. If the power fails during a replay, too, it may be read as the journal's: a large
+    /// file would be taken for the journal where inodes have no checksums.
+    fn check_twin(
+        device: &Arc<dyn BlockDevice>,
+        before: &Superblock,
+        nr: InodeNr,
+        factor: u32,
+    ) -> Result<()> {
+        let twin = InodeNr::new((nr.get() - 1) * factor + 1);
+        if before.checksums.has_tails() || twin.get() > before.geometry.inodes_per_group {
+            return Ok(());
+        }
+        let least = JOURNAL_BLOCKS_MIN * u64::from(before.geometry.block_bytes);
+        let mut is_possible = false;
+        Tables::open(device, before)?.visit(&mut |inode| {
+            if inode.nr != twin {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let is_regular = FileType::from_mode(inode.base.mode.get()) == FileType::Regular;
+            is_possible = is_regular && inode.base.size(true) >= least;
+            Ok(ControlFlow::Break(()))
+        })?;
+        if is_possible {
+            return Err(Error::Unsupported(format!(
+                "inode {twin} is a large file, which a second power cut could make the journal: copy it to another file and remove it, or turn checksums on with tune -O metadata_csum"
+            )));
+        }
+        Ok(())
     }
 
     /// Writes the copy into the new table. Returns the block without it.
