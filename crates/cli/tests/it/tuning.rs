@@ -55,7 +55,7 @@ fn the_time_of_a_check_is_that_of_tune2fs() {
     let folder = Folder::new();
     folder.good("mkfs -q disk.img 8M");
     let image = folder.path().join("disk.img");
-    for time in ["20260101", "202602281530", "20240229235958", "@1234567890"] {
+    for time in ["20260101", "202602281530", "20240229235958"] {
         let texts = ["-T", time, image.to_str().unwrap()];
         let command = std::process::Command::new("tune2fs")
             .env("TZ", "UTC")

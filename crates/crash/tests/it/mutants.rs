@@ -118,7 +118,7 @@ const A_FEW: [&str; 34] = [
 const SEED: u64 = 1;
 /// States after which a hunt for one of them is given up.
 #[cfg(debug_assertions)]
-const STATES_MAX: u64 = 1000;
+const STATES_MAX: u64 = 4000;
 
 /// Builds without debug assertions break no rules.
 #[cfg(debug_assertions)]

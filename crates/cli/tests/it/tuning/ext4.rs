@@ -21,7 +21,7 @@ fn ext4_is_tuned() {
         folder.good(&format!("mkfs -q -t ext4 -b 1024 {options} disk.img 64M"));
         folder.good("cp hello disk.img:/hello");
         folder.good(
-            "tune -L crowns -m 10 -c 30 -C 7 -i 26w -T 1000000000 -u 12 -g 34 -M /old -o nodelalloc \
+            "tune -L crowns -m 10 -c 30 -C 7 -i 26w -T @1000000000 -u 12 -g 34 -M /old -o nodelalloc \
              -E stride=16,stripe_width=64,hash_alg=tea disk.img",
         );
         folder.check("disk.img");
