@@ -99,15 +99,21 @@ fn set_log_length(image: &Image, blocks: u32) {
     file.write_all_at(&blocks.to_be_bytes(), at).unwrap();
 }
 
-/// The transaction needs a log as long as it is. If the log has no room for the copies, they are
-/// written afterwards.
+/// The log has room for the transaction with all copies, or nothing changes.
 #[test]
-fn the_log_has_room_for_all_but_copies() {
+fn the_log_is_as_long_as_the_transaction() {
     let image = in_small_groups();
-    set_log_length(&image, 33);
-    assert_refused(&image, 256, "a journal of 33 blocks is too short");
-    assert_refused(&image, 256, "tune -O ^has_journal, and then tune -J size=1");
-    for blocks in [40, 1024] {
+    for blocks in [33, 99] {
+        set_log_length(&image, blocks);
+        assert_refused(
+            &image,
+            256,
+            &format!("a journal of {blocks} blocks is too short"),
+        );
+        assert_refused(&image, 256, "with one of 100 blocks it does");
+        assert_refused(&image, 256, "tune -O ^has_journal, and then tune -J size=1");
+    }
+    for blocks in [100, 1024] {
         let image = image.copy();
         set_log_length(&image, blocks);
         apply(&image.device(), None, &larger(256)).unwrap();
