@@ -394,10 +394,8 @@ fn resolve(device: &DeviceGeometry, options: &Options) -> Resolved {
     };
     let block_bytes = options.block_bytes.unwrap_or(whole.block_bytes);
     let bytes = count.saturating_mul(u64::from(block_bytes));
-    let options = Options {
-        block_bytes: Some(block_bytes),
-        ..options.clone()
-    };
+    let mut options = options.clone();
+    options.block_bytes = Some(block_bytes);
     defaults::resolve(&options, bytes.min(device.size_bytes))
 }
 

@@ -66,7 +66,7 @@ fn a_part_of_a_device_has_the_blocks_of_the_device() {
         block_count: Some(20_000),
         ..options(FileSystemType::Ext4)
     };
-    let geometry = format(&device, &part).unwrap().geometry;
+    let geometry = format(&device, &part).expect("it is made").geometry;
     assert_eq!((geometry.block_bytes, geometry.block_count), (4096, 20_000));
 }
 

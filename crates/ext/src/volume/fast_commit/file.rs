@@ -148,8 +148,8 @@ impl File {
         Ok(())
     }
 
-    /// Moves the attributes behind the extra part of a tag that ends before them: Linux has grown it
-    /// since the inode was written.
+    /// Moves the attributes behind the extra part of a tag that ends before them: Linux has grown
+    /// it since the inode was written.
     fn make_room(&mut self, bytes: &[u8]) -> Result<()> {
         let ends_before = bytes.len() < self.bytes.len() && bytes.len() > BASE_SIZE;
         let wanted = if ends_before { extra_size(bytes) } else { 0 };
