@@ -21,7 +21,7 @@ pub struct Cut {
     /// True if all writes but the exceptions are kept.
     pub is_kept: bool,
     /// Device, sector and version of each exception; version 0 is the durable one.
-    pub exceptions: Vec<(usize, u64, u16)>,
+    pub exceptions: Vec<(usize, u64, u32)>,
 }
 
 /// An unsettled sector.
@@ -46,7 +46,7 @@ pub struct Moment<'r, M = Image> {
 }
 
 /// The chosen version of each unit.
-pub type Selection = Vec<u16>;
+pub type Selection = Vec<u32>;
 
 fn rotate(device: usize, hash: u64) -> u64 {
     hash.rotate_left(device as u32)
@@ -54,8 +54,8 @@ fn rotate(device: usize, hash: u64) -> u64 {
 
 impl Unit {
     /// Returns the number of the newest version.
-    pub fn newest(&self) -> u16 {
-        self.writes.len() as u16
+    pub fn newest(&self) -> u32 {
+        self.writes.len() as u32
     }
 }
 
@@ -99,25 +99,22 @@ impl<'r, M: Hashed> Moment<'r, M> {
     }
 
     /// Returns the hash of the state that a selection leaves.
-    pub fn hash(&self, selection: &[u16]) -> u64 {
+    pub fn hash(&self, selection: &[u32]) -> u64 {
         let changes = self.units.iter().zip(selection).map(|(unit, version)| {
-            rotate(
-                unit.device,
-                unit.hashes[0] ^ unit.hashes[usize::from(*version)],
-            )
+            rotate(unit.device, unit.hashes[0] ^ unit.hashes[*version as usize])
         });
         changes.fold(self.base_hash, |hash, change| hash ^ change)
     }
 
     /// Returns the contents of each device that a selection leaves.
-    pub fn images(&self, selection: &[u16]) -> Vec<M> {
+    pub fn images(&self, selection: &[u32]) -> Vec<M> {
         let mut chosen = vec![Vec::new(); self.replays.len()];
         for (unit, version) in self.units.iter().zip(selection) {
             let Some(index) = version.checked_sub(1) else {
                 continue;
             };
             let versions = self.replays[unit.device].versions();
-            let sequence = unit.writes[usize::from(index)];
+            let sequence = unit.writes[index as usize];
             let sector = SectorNr::new(unit.sector);
             let version = versions
                 .newest_through(sector, sequence)
@@ -137,7 +134,7 @@ impl<'r, M: Hashed> Moment<'r, M> {
 
 impl Moment<'_> {
     /// Returns the disks that a selection leaves.
-    pub fn disks(&self, selection: &[u16], like: &Disks) -> Disks {
+    pub fn disks(&self, selection: &[u32], like: &Disks) -> Disks {
         let mut images = self.images(selection).into_iter();
         Disks {
             home: images.next().expect("there is a home device"),
@@ -147,7 +144,7 @@ impl Moment<'_> {
     }
 
     /// Converts a selection to a cut.
-    pub fn cut(&self, event: usize, selection: &[u16]) -> Cut {
+    pub fn cut(&self, event: usize, selection: &[u32]) -> Cut {
         let kept = self
             .units
             .iter()

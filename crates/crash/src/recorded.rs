@@ -9,16 +9,20 @@
 //!
 //! # Limits
 //!
-//! - Only ext2, ext3 and ext4 are judged, from the first instant at which a sound file system is
-//!   durable and nothing is undecided: when mkfs has ended, or before the first event.
+//! - Only ext2, ext3 and ext4 are judged, from the first instant at which the last file system that
+//!   was made is sound and durable and nothing is undecided: at the end of the last mkfs, or before
+//!   the first event.
 //! - The program is not known: recovery must succeed and the volume must be sound. Contents of
 //!   files are not judged.
 //! - A power cut that leaves half of a superblock with a checksum makes a volume that is refused.
-//!   Such images are counted and not judged if recovery refuses them.
+//!   Such images are counted and not judged if recovery refuses them. A whole superblock with a
+//!   wrong checksum is a violation.
 //!
 //! | part | contents |
 //! |---|---|
 //! | `plan` | the instants of a recording |
+//! | `state` | the devices after each event |
+//! | `start` | the instant from which on it is judged |
 //! | `choice` | what a power cut leaves |
 //! | `sparse` | contents of large devices |
 //! | `judge` | recovery and checks of an image |
@@ -28,16 +32,14 @@ mod error;
 mod judge;
 mod plan;
 mod sparse;
+mod start;
+mod state;
 
 use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::trace::Event;
-use block::{Geometry, MemoryDevice, Replay, Request};
-use layout::SectorNr;
+use block::{Geometry, MemoryDevice};
 use rt::split_mix::mix_pair;
 
 use crate::cut::Moment;
@@ -45,9 +47,11 @@ use crate::rule::Broken;
 pub use choice::{Id, IdError, Limits};
 use choice::{parts, wholes};
 pub use error::RecordedError;
-use judge::{Judge, Verdict};
+use judge::{SUPERBLOCK, Verdict, is_halved};
 use plan::Plan;
 use sparse::Sparse;
+use start::{Finder, Start};
+use state::State;
 
 /// Maximum number of devices: a file system and its journal.
 const DEVICES_MAX: usize = 2;
@@ -55,8 +59,6 @@ const DEVICES_MAX: usize = 2;
 const E2FSCK_ONE_IN: u64 = 64;
 /// Number of violations that are kept; more are only counted.
 const VIOLATIONS_KEPT: usize = 20;
-/// Number of sectors of which a write is noted as one, for discards.
-const TOUCHED_SECTORS: u64 = 128;
 
 /// A recording, and what is to be tried.
 #[derive(Debug, Clone)]
@@ -159,14 +161,16 @@ impl Setup {
     /// Explores the recording. `progress` gets the counts and the share that is done.
     ///
     /// # Errors
-    /// Fails if the recording or an initial image is invalid, and if no file system that can be
-    /// judged is in it.
+    /// Fails if the recording or an initial image is invalid, if no file system that can be judged
+    /// is in it, if no instant is explored, and if e2fsck cannot be asked.
     pub fn explore(&self, progress: &dyn Fn(&Tally, f64)) -> Result<Report, RecordedError> {
         let started = Instant::now();
         let plan = Plan::read(&self.path)?;
         let chosen = plan.chosen(self.seed, self.one_in);
         let (instants_at_flushes, instants_between) = plan.counts();
-        let mut run = Run::new(self, &plan)?;
+        let initial = self.initial(&plan.devices)?;
+        let start = self.start(&plan, &initial)?;
+        let mut run = Run::new(self, &plan, self.state(&plan, &initial), start);
         run.report.tally = Tally {
             commands: plan.commands,
             flushes: plan.flushes,
@@ -178,24 +182,24 @@ impl Setup {
             self.after.is_some_and(|limit| started.elapsed() >= limit)
                 || self.images.is_some_and(|limit| tally.distinct >= limit)
         };
-        run.look_for_start(0)?;
         run.report.is_complete = true;
         let mut events = plan::open(&self.path)?;
         for number in 0..=plan.events {
-            if chosen.contains(&number) && run.judge.is_some() {
+            if chosen.contains(&number) && number >= start.event {
                 if is_over(&run.report.tally) {
                     run.report.is_complete = false;
                     break;
                 }
-                run.explore_at(number);
+                run.explore_at(number)?;
                 let share = number as f64 / plan.events.max(1) as f64;
                 progress(&run.report.tally, share);
             }
             let Some(recorded) = events.next() else { break };
-            run.apply(&recorded?.event, number + 1)?;
+            run.state.apply(&recorded?.event, number)?;
         }
-        if run.judge.is_none() {
-            return Err(RecordedError::NoFileSystem);
+        if run.report.tally.explored == 0 {
+            let start = start.event;
+            return Err(RecordedError::Nothing { start });
         }
         run.report.elapsed = started.elapsed();
         Ok(run.report)
@@ -211,20 +215,22 @@ impl Setup {
             let events = plan.events;
             return Err(RecordedError::NoInstant { id, events });
         }
-        let mut run = Run::new(self, &plan)?;
-        run.look_for_start(0)?;
+        let initial = self.initial(&plan.devices)?;
+        let start = self.start(&plan, &initial)?;
+        if id.event < start.event {
+            return Err(RecordedError::TooEarly(id));
+        }
+        let mut state = self.state(&plan, &initial);
         let events = plan::open(&self.path)?;
         for (number, recorded) in events.take(id.event).enumerate() {
-            run.apply(&recorded?.event, number + 1)?;
+            state.apply(&recorded?.event, number)?;
         }
-        let Some(judge) = run.judge else {
-            return Err(RecordedError::TooEarly(id));
-        };
-        let moment = Moment::new(&run.replays);
-        let selection = id.choice.select(&moment, &run.unit_sectors);
+        let moment = Moment::new(&state.replays);
+        let selection = id.choice.select(&moment, &plan.unit_sectors());
         let selection = selection.ok_or(RecordedError::NoChoice(id))?;
         let images = moment.images(&selection);
-        let verdict = judge.judge(&images, true);
+        let is_halved = is_halved(&moment, &selection);
+        let verdict = start.judge.judge(&images, true, is_halved)?;
         Ok(Left {
             devices: images.iter().map(|one| one.memory().snapshot()).collect(),
             broken: verdict.broken,
@@ -232,11 +238,32 @@ impl Setup {
         })
     }
 
+    /// Finds the instant from which on the recording is judged, by applying all of it.
+    fn start(&self, plan: &Plan, initial: &[MemoryDevice]) -> Result<Start, RecordedError> {
+        let mut state = self.state(plan, initial);
+        let mut finder = Finder::new(&state.replays);
+        for (number, recorded) in plan::open(&self.path)?.enumerate() {
+            let event = recorded?.event;
+            state.apply(&event, number)?;
+            finder.note(&state.replays, &event, number + 1);
+        }
+        finder.start()
+    }
+
+    /// Returns the devices before the first event.
+    fn state(&self, plan: &Plan, initial: &[MemoryDevice]) -> State {
+        State::new(initial, &plan.devices, self.initial.is_empty())
+    }
+
     /// Returns the contents of the devices before the recording.
     fn initial(&self, devices: &[Geometry]) -> Result<Vec<MemoryDevice>, RecordedError> {
         let wanted = devices.len();
         if wanted == 0 || wanted > DEVICES_MAX {
             return Err(RecordedError::DeviceCount(wanted));
+        }
+        let size_bytes = devices[0].size_bytes;
+        if size_bytes < SUPERBLOCK.0 + u64::from(SUPERBLOCK.1) {
+            return Err(RecordedError::TooSmall(size_bytes));
         }
         if self.initial.is_empty() {
             let sizes = devices.iter().map(|geometry| geometry.size_bytes);
@@ -268,107 +295,42 @@ impl Setup {
     }
 }
 
-/// A recording that is being applied.
+/// A recording that is being explored.
 struct Run<'s> {
     setup: &'s Setup,
-    replays: Vec<Replay<Sparse>>,
+    state: State,
     /// Size of a sector of each device, in sectors of 512 bytes.
     unit_sectors: Vec<u64>,
-    /// For each device, the parts that were ever written; `None` if it was not empty.
-    touched: Vec<Option<BTreeSet<u64>>>,
-    /// The judge, from the instant on at which the file system was whole.
-    judge: Option<Judge>,
+    start: Start,
     /// Hashes of the images that were judged.
     known: BTreeSet<u64>,
     report: Report,
 }
 
 impl<'s> Run<'s> {
-    fn new(setup: &'s Setup, plan: &Plan) -> Result<Self, RecordedError> {
-        let initial = setup.initial(&plan.devices)?;
-        let is_empty = setup.initial.is_empty();
-        let replays = initial.into_iter().zip(&plan.devices).enumerate();
-        let replays = replays.map(|(device, (memory, geometry))| {
-            Replay::on(device, geometry.clone(), &Sparse::new(memory))
-        });
-        let sectors = |geometry: &Geometry| u64::from(geometry.sector_bytes) / SectorNr::SIZE;
-        Ok(Self {
+    fn new(setup: &'s Setup, plan: &Plan, state: State, start: Start) -> Self {
+        Self {
             setup,
-            replays: replays.collect(),
-            unit_sectors: plan.devices.iter().map(sectors).collect(),
-            touched: vec![is_empty.then(BTreeSet::new); plan.devices.len()],
-            judge: None,
+            state,
+            unit_sectors: plan.unit_sectors(),
+            start,
             known: BTreeSet::new(),
-            report: Report::default(),
-        })
-    }
-
-    /// Applies an event, the one with this number.
-    fn apply(&mut self, event: &Event, number: usize) -> Result<(), RecordedError> {
-        let event = self.narrowed(event);
-        for replay in &mut self.replays {
-            replay.apply(&event);
+            report: Report {
+                start: start.event,
+                is_repaired: start.judge.repairs(),
+                ..Report::default()
+            },
         }
-        match event {
-            Event::Completed { .. } if self.judge.is_none() => self.look_for_start(number),
-            _ => Ok(()),
-        }
-    }
-
-    /// Returns the event with discards cut to what was ever written: elsewhere the device holds
-    /// zeroes in any case, and a discard of a whole disk would take memory for each of its sectors.
-    fn narrowed(&mut self, event: &Event) -> Event {
-        let Event::Submitted {
-            device,
-            batch,
-            requests,
-        } = event
-        else {
-            return event.clone();
-        };
-        let Some(touched) = &mut self.touched[*device] else {
-            return event.clone();
-        };
-        let mut narrowed = Vec::with_capacity(requests.len());
-        for request in requests.iter() {
-            let (first, sectors) = request.range();
-            narrowed.push(match request {
-                Request::Discard { .. } => discard_of(touched, first.get(), sectors),
-                other => other.clone(),
-            });
-            if matches!(request, Request::Write { .. }) && sectors > 0 {
-                touched.extend(parts_of(first.get(), sectors));
-            }
-        }
-        Event::Submitted {
-            device: *device,
-            batch: *batch,
-            requests: Arc::new(narrowed),
-        }
-    }
-
-    /// Notes that the file system is whole, if it is and if nothing is undecided.
-    fn look_for_start(&mut self, number: usize) -> Result<(), RecordedError> {
-        if self.replays.iter().any(|one| !one.versions().is_empty()) {
-            return Ok(());
-        }
-        let images = Moment::new(&self.replays).images(&[]);
-        self.judge = Judge::of(&images)?;
-        if let Some(judge) = self.judge {
-            self.report.start = number;
-            self.report.is_repaired = judge.repairs();
-        }
-        Ok(())
     }
 
     /// Cuts the power after a number of events in all chosen ways.
-    fn explore_at(&mut self, event: usize) {
+    fn explore_at(&mut self, event: usize) -> Result<(), RecordedError> {
         self.report.tally.explored += 1;
-        let replays = core::mem::take(&mut self.replays);
+        let replays = core::mem::take(&mut self.state.replays);
         let moment = Moment::new(&replays);
         let mut read = Vec::new();
         for choice in wholes(replays.len()) {
-            let verdict = self.try_image(&moment, Id { event, choice });
+            let verdict = self.try_image(&moment, Id { event, choice })?;
             read.extend(verdict.map(|verdict| verdict.reads));
         }
         let is_read = |device: usize, sector: u64| {
@@ -377,29 +339,36 @@ impl<'s> Run<'s> {
         };
         let seed = mix_pair(self.setup.seed, event as u64);
         for choice in parts(&moment, &self.setup.limits, seed, &is_read) {
-            self.try_image(&moment, Id { event, choice });
+            self.try_image(&moment, Id { event, choice })?;
         }
         drop(moment);
-        self.replays = replays;
+        self.state.replays = replays;
+        Ok(())
     }
 
     /// Judges an image, unless it was judged before. Returns the verdict if it is new.
-    fn try_image(&mut self, moment: &Moment<'_, Sparse>, id: Id) -> Option<Verdict> {
-        let selection = id.choice.select(moment, &self.unit_sectors)?;
+    fn try_image(
+        &mut self,
+        moment: &Moment<'_, Sparse>,
+        id: Id,
+    ) -> Result<Option<Verdict>, RecordedError> {
+        let Some(selection) = id.choice.select(moment, &self.unit_sectors) else {
+            return Ok(None);
+        };
         let tally = &mut self.report.tally;
         tally.tried += 1;
         let hash = moment.hash(&selection);
         if !self.known.insert(hash) {
-            return None;
+            return Ok(None);
         }
         let is_first = tally.distinct == 0;
         tally.distinct += 1;
         let one_in = self.setup.e2fsck_one_in;
         let is_chosen = one_in > 0 && mix_pair(self.setup.seed, hash).is_multiple_of(one_in);
         let images = moment.images(&selection);
-        let verdict = self
-            .judge?
-            .judge(&images, one_in > 0 && is_first || is_chosen);
+        let is_halved = is_halved(moment, &selection);
+        let with_e2fsck = one_in > 0 && is_first || is_chosen;
+        let verdict = self.start.judge.judge(&images, with_e2fsck, is_halved)?;
         tally.e2fsck += u64::from(verdict.has_e2fsck);
         tally.torn += u64::from(verdict.is_torn);
         if let Some(broken) = &verdict.broken {
@@ -409,29 +378,6 @@ impl<'s> Run<'s> {
                 self.report.violations.push(Violation { broken, id });
             }
         }
-        Some(verdict)
-    }
-}
-
-/// Returns the numbers of the parts that some sectors lie in.
-fn parts_of(first: u64, sectors: u64) -> RangeInclusive<u64> {
-    first / TOUCHED_SECTORS..=(first + sectors - 1) / TOUCHED_SECTORS
-}
-
-/// Returns a discard of the range from the first to the last part of some sectors that was written.
-fn discard_of(touched: &BTreeSet<u64>, first: u64, sectors: u64) -> Request {
-    let mut range = (first, 0);
-    if sectors > 0 {
-        let mut inside = touched.range(parts_of(first, sectors));
-        if let Some(low) = inside.next() {
-            let high = inside.next_back().unwrap_or(low);
-            let start = first.max(low * TOUCHED_SECTORS);
-            let end = (first + sectors).min((high + 1) * TOUCHED_SECTORS);
-            range = (start, end - start);
-        }
-    }
-    Request::Discard {
-        sector: SectorNr::new(range.0),
-        sectors: range.1,
+        Ok(Some(verdict))
     }
 }

@@ -171,7 +171,19 @@ fn look<E: Engine>(volume: &E, recovery: &Recovery, data: DataMode) -> Result<Re
 pub fn check_closed(disks: &Disks, has_failed: bool) -> Result<(), Broken> {
     let devices = disks.devices();
     let (home, log) = (devices.home_device(), devices.log_device());
-    let soundness = Tested::check(&*home, log.as_deref())?;
+    check_ended(&*home, log.as_deref(), has_failed)
+}
+
+/// Checks the devices of a closed volume, as [`check_closed`].
+///
+/// # Errors
+/// - U2 if the check finds something.
+pub(crate) fn check_ended(
+    home: &dyn BlockDevice,
+    log: Option<&dyn BlockDevice>,
+    has_failed: bool,
+) -> Result<(), Broken> {
+    let soundness = Tested::check(home, log)?;
     if !has_failed || soundness.orphans == 0 {
         expect_sound(&soundness)?;
     }

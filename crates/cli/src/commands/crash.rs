@@ -26,6 +26,9 @@ use serde_json::{Value, json};
 use crate::output::{print, print_json};
 use crate::progress;
 
+/// Maximum number of minutes: more than anything takes, and not too much for a clock.
+const MINUTES_MAX: f64 = 1e9;
+
 /// Run workloads in simulated worlds, cut the power after every event, and check what recovery
 /// leaves.
 #[derive(Debug, Args)]
@@ -54,8 +57,8 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=6))]
     length: u8,
     /// Stop after this number of minutes.
-    #[arg(long)]
-    minutes: Option<f64>,
+    #[arg(long, value_parser = minutes)]
+    minutes: Option<Duration>,
     /// Stop after this number of recovered states.
     #[arg(long)]
     states: Option<u64>,
@@ -228,6 +231,16 @@ fn selection(arguments: &Arguments) -> String {
     }
 }
 
+/// Returns the duration of a number of minutes; a negative one is zero.
+fn minutes(text: &str) -> Result<Duration, String> {
+    let count = text.parse::<f64>().ok();
+    let count = count.filter(|count| *count <= MINUTES_MAX);
+    let seconds = count.map(|count| count.max(0.0) * 60.0);
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| format!("give a number of minutes up to {MINUTES_MAX}"))
+}
+
 fn threads(arguments: &Arguments) -> usize {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     arguments.threads.map_or(available, usize::from)
@@ -260,10 +273,9 @@ fn run_kind(
         .iter()
         .map(|(_, report)| report.total().recovered)
         .sum();
-    let after = arguments.minutes.map(|minutes| {
-        let left = Duration::from_secs_f64(minutes.max(0.0) * 60.0).saturating_sub(elapsed);
-        left / shares as u32
-    });
+    let after = arguments
+        .minutes
+        .map(|minutes| minutes.saturating_sub(elapsed) / shares as u32);
     let states = arguments
         .states
         .map(|states| states.saturating_sub(done) / shares as u64);

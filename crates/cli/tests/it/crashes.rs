@@ -114,6 +114,9 @@ fn wrong_flags_are_named() {
         ("crash --recording r --one-in 0", 2, "--one-in"),
         ("crash --recording r --replay 5", 2, "look like 57-kept"),
         ("crash --recording r --output cut.img", 2, "--replay"),
+        ("crash --recording r --minutes inf", 2, "minutes up to"),
+        ("crash --real --minutes 1e300", 2, "minutes up to"),
+        ("crash --all --minutes NaN", 2, "minutes up to"),
         ("replay crash1:nonsense", 2, "is not a replay id"),
         ("replay", 2, "<ID>"),
     ] {

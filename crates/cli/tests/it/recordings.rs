@@ -78,6 +78,17 @@ fn power_cuts_in_a_recording_of_ext4_are_recovered() {
     folder.good("fsck -n cut.img");
     let error = folder.bad(&cut);
     assert!(error.contains("cut.img: is there already"), "{error}");
+    std::os::unix::fs::symlink("elsewhere", folder.path().join("link")).unwrap();
+    let error = folder.bad(&cut.replace("cut.img", "link"));
+    assert!(error.contains("link: is there already"), "{error}");
+    assert!(!folder.path().join("elsewhere").exists());
+    let error = folder.bad(&format!(
+        "{} --output twice",
+        cut.replace("cut.img", "twice")
+    ));
+    assert!(error.contains("twice: is there already"), "{error}");
+    let error = folder.bad("crash --recording ext4.recording --states 0");
+    assert!(error.contains("nothing was explored"), "{error}");
 }
 
 #[test]

@@ -86,8 +86,8 @@ impl Explorer<'_> {
             done = place;
             let moment = Moment::new(&recovery.replays);
             let choose =
-                |unit: &crate::cut::Unit| random.below(u64::from(unit.newest()) + 1) as u16;
-            let selection: Vec<u16> = moment.units.iter().map(choose).collect();
+                |unit: &crate::cut::Unit| random.below(u64::from(unit.newest()) + 1) as u32;
+            let selection: Vec<u32> = moment.units.iter().map(choose).collect();
             let mut cuts = cuts.clone();
             cuts.push(moment.cut(place, &selection));
             let left = moment.disks(&selection, disks);

@@ -89,7 +89,7 @@ impl Parts<'_> {
                 let mut selection = others.clone();
                 for (unit, choice) in self.moment.units.iter().zip(&mut selection) {
                     if unit.device == device {
-                        *choice = unit.writes.iter().filter(|write| **write <= last).count() as u16;
+                        *choice = unit.writes.iter().filter(|write| **write <= last).count() as u32;
                     }
                 }
                 self.selections.push(selection);
@@ -104,9 +104,9 @@ impl Parts<'_> {
                 let place = unit.writes.iter().position(|one| *one == write);
                 place
                     .filter(|_| unit.device == device)
-                    .map(|place| (index, place as u16))
+                    .map(|place| (index, place as u32))
             };
-            let own: Vec<(usize, u16)> = (0..self.lost.len()).filter_map(version_of).collect();
+            let own: Vec<(usize, u32)> = (0..self.lost.len()).filter_map(version_of).collect();
             for half in [&own[..own.len() / 2], &own[own.len() / 2..]] {
                 if half.is_empty() || half.len() == own.len() {
                     continue;
@@ -179,7 +179,7 @@ impl Parts<'_> {
     fn randoms(&mut self, count: usize) {
         for _ in 0..count {
             let choose =
-                |unit: &crate::cut::Unit| self.random.below(u64::from(unit.newest()) + 1) as u16;
+                |unit: &crate::cut::Unit| self.random.below(u64::from(unit.newest()) + 1) as u32;
             let selection = self.moment.units.iter().map(choose).collect();
             self.selections.push(selection);
         }

@@ -35,7 +35,7 @@ pub(crate) enum Except {
     Write(usize, u64),
     Head(usize, u64),
     Tail(usize, u64),
-    Sector(usize, u64, u16),
+    Sector(usize, u64, u32),
 }
 
 /// A choice.
@@ -122,7 +122,7 @@ impl Choice {
                     .for_each(|(unit, version)| {
                         is_found |= unit.writes.contains(&last);
                         *version =
-                            unit.writes.iter().filter(|write| **write <= last).count() as u16;
+                            unit.writes.iter().filter(|write| **write <= last).count() as u32;
                     })
             }
             Except::Sector(device, sector, wanted) => {
@@ -161,18 +161,18 @@ impl Choice {
 }
 
 /// Returns the units that a write touches, and the number of older versions of each.
-fn places_of(units: &[Unit], device: usize, write: u64) -> Vec<(usize, u16)> {
+fn places_of(units: &[Unit], device: usize, write: u64) -> Vec<(usize, u32)> {
     let own = units.iter().enumerate();
     own.filter(|(_, unit)| unit.device == device)
         .filter_map(|(index, unit)| {
             let place = unit.writes.iter().position(|one| *one == write)?;
-            Some((index, place as u16))
+            Some((index, place as u32))
         })
         .collect()
 }
 
 /// Returns the place of the middle of a write, between two units of the device.
-fn middle(units: &[Unit], places: &[(usize, u16)], size: u64) -> usize {
+fn middle(units: &[Unit], places: &[(usize, u32)], size: u64) -> usize {
     let of = |place: usize| units[places[place].0].sector / size;
     let mut half = places.len() / 2;
     while half > 0 && half < places.len() && of(half) == of(half - 1) {
@@ -195,7 +195,7 @@ fn random(units: &[Unit], unit_sectors: &UnitSectors, seed: u64) -> Selection {
         let last = kept.checked_sub(1).map(|index| writes[index]);
         selection.extend(group.iter().map(|unit| {
             let is_there = |write: &&u64| last.is_some_and(|last| **write <= last);
-            unit.writes.iter().filter(is_there).count() as u16
+            unit.writes.iter().filter(is_there).count() as u32
         }));
     }
     selection
@@ -249,7 +249,7 @@ pub(crate) fn parts<M: Hashed>(
             Base::Kept => random.below(versions),
             _ => 1 + random.below(versions),
         };
-        let except = Except::Sector(unit.device, unit.sector, version as u16);
+        let except = Except::Sector(unit.device, unit.sector, version as u32);
         choices.push(Choice::but(base, except));
     }
     if !moment.units.is_empty() {
@@ -469,6 +469,54 @@ mod tests {
         ] {
             assert_eq!(left(text, 512), None, "{text}");
         }
+    }
+
+    /// More writes of a sector than a number of 16 bits counts.
+    #[test]
+    fn many_versions_are_told_apart() {
+        let geometry = Geometry {
+            has_volatile_cache: true,
+            ..Geometry::new(512)
+        };
+        let mut replays = [Replay::on(
+            0,
+            geometry,
+            &Sparse::new(MemoryDevice::new(512)),
+        )];
+        let write = |byte: u8| {
+            let mut block = Block::zeroed(512);
+            block.fill(byte);
+            Request::Write {
+                sector: SectorNr::new(0),
+                payload: vec![block.into_arc()],
+                force_unit_access: false,
+            }
+        };
+        let mut requests = vec![write(1); 1 << 16];
+        requests[(1 << 16) - 1] = write(2);
+        replays[0].apply(&Event::Submitted {
+            device: 0,
+            batch: 0,
+            requests: Arc::new(requests),
+        });
+        let moment = Moment::new(&replays);
+        let first = |text: &str| {
+            let id: Id = text.parse().expect("a cut");
+            let selection = id.choice.select(&moment, &[1]).expect("it is undecided");
+            read(moment.images(&selection)[0].memory(), 0, 512)[0]
+        };
+        assert_eq!(first("0-kept"), 2);
+        assert_eq!(first("0-kept,write0.65536"), 1);
+        assert_eq!(first("0-kept,sector0.0=65535"), 1);
+        assert_eq!(first("0-lost,sector0.0=65536"), 2);
+        assert_eq!(first("0-lost"), 0);
+        let limits = Limits {
+            sectors: 1,
+            ..Limits::default()
+        };
+        let all = parts(&moment, &limits, 1, &|_, _| true);
+        let selected = all.iter().map(|choice| choice.select(&moment, &[1]));
+        assert!(selected.flatten().count() > 4);
     }
 
     /// A sector of the device has one version, also if it is larger than 512 bytes.

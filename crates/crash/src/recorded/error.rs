@@ -59,6 +59,34 @@ pub enum RecordedError {
         /// Size of the device.
         size_bytes: u64,
     },
+    /// The device is too small for any file system.
+    #[error(
+        "its device 0 has {0} bytes: an ext2, ext3 or ext4 file system takes more, and others are not judged"
+    )]
+    TooSmall(u64),
+    /// More is undecided than memory is to hold.
+    #[error(
+        "after event {event}, {sectors} sectors of 512 bytes would be undecided, and {limit} are the maximum: record a smaller device, or a program that flushes or discards less at once"
+    )]
+    TooMuch {
+        /// Number of the event.
+        event: usize,
+        /// Number of the versions of sectors.
+        sectors: u64,
+        /// Their maximum.
+        limit: u64,
+    },
+    /// A fault of this machine, of which nothing follows for the file system.
+    #[error("{0}")]
+    Machine(String),
+    /// No instant was explored.
+    #[error(
+        "nothing was explored: of the instants from event {start} on, when the file system is whole, there is none, none was chosen, or the limit of time or images left none"
+    )]
+    Nothing {
+        /// Number of events until the file system was whole.
+        start: usize,
+    },
     /// No file system is ever whole and durable.
     #[error(
         "at no instant do its devices hold a sound ext2, ext3 or ext4 file system that is durable: others are not judged; if it was there before the recording, give its images with --initial"
@@ -82,7 +110,9 @@ pub enum RecordedError {
     #[error("{0}: nothing that it names is undecided at that instant")]
     NoChoice(Id),
     /// A cut is before the file system is whole.
-    #[error("{0}: before that instant no sound file system was durable")]
+    #[error(
+        "{0}: before that instant the last file system that was made was not yet whole and durable"
+    )]
     TooEarly(Id),
 }
 

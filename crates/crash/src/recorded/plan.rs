@@ -122,6 +122,12 @@ impl Plan {
         Ok(())
     }
 
+    /// Returns the size of a sector of each device, in sectors of 512 bytes.
+    pub(crate) fn unit_sectors(&self) -> Vec<u64> {
+        let sectors = |geometry: &Geometry| u64::from(geometry.sector_bytes) / SectorNr::SIZE;
+        self.devices.iter().map(sectors).collect()
+    }
+
     /// Returns the number of instants at flushes, and of those between.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.at_flushes.len() as u64, self.between.len() as u64)

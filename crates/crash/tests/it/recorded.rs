@@ -1,5 +1,8 @@
 //! Recordings of runs of the engine, cut off and recovered as those of any other program.
 
+mod asks;
+mod made;
+
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use layout::SectorNr;
+use layout::{Block, SectorNr};
 use rt::Nanos;
 
 use super::encode::{
@@ -12,9 +12,12 @@ use super::encode::{
 use super::{BODY_BYTES_MAX, Event, Recorded};
 use crate::device::{Geometry, Request};
 use crate::error::DeviceError;
-use crate::payload::{Payload, payload_from_bytes};
+use crate::payload::{Payload, payload_bytes};
 
-/// Size of the pieces of a payload in bytes, where the data fills them.
+/// Maximum size of what the writes of one batch write, in bytes. Zeroes take next to no space in a
+/// body, so that its length is no limit.
+const WRITTEN_BYTES_MAX: u64 = 4 << 30;
+/// Size of the pieces of a payload in bytes, one byte of the map each, where the data fills them.
 const PAGE: usize = 4096;
 /// The name of a device in the errors of a recording.
 const RECORDED: &str = "the recorded device";
@@ -83,8 +86,16 @@ fn event(kind: u8, fields: &mut Fields<'_>) -> Decoded<Event> {
     Ok(match kind {
         SUBMITTED => {
             let mut requests = Vec::new();
+            let mut written = 0;
             while !fields.0.is_empty() {
-                requests.push(request(fields)?);
+                let request = request(fields)?;
+                if let Request::Write { payload, .. } = &request {
+                    written += payload_bytes(payload);
+                }
+                if written > WRITTEN_BYTES_MAX {
+                    return Err("a batch that writes more than 4 GiB");
+                }
+                requests.push(request);
             }
             Event::Submitted {
                 device,
@@ -168,17 +179,33 @@ fn payload(fields: &mut Fields<'_>) -> Decoded<Payload> {
         return Err("a write that is too long");
     }
     let map = fields.bytes(sectors.div_ceil(8))?;
-    let mut all = vec![0; sectors * SECTOR];
-    for (number, sector) in all.chunks_mut(SECTOR).enumerate() {
-        if map[number / 8] & 1 << (number % 8) != 0 {
-            sector.copy_from_slice(fields.bytes(SECTOR)?);
-        }
-    }
-    let piece = match all.len().is_multiple_of(PAGE) {
-        true => PAGE,
-        false => SECTOR,
+    let in_piece = match (sectors * SECTOR).is_multiple_of(PAGE) {
+        true => PAGE / SECTOR,
+        false => 1,
     };
-    Ok(payload_from_bytes(&all, piece))
+    let is_data = |sector: usize| map[sector / 8] & 1 << (sector % 8) != 0;
+    let zeroes = Block::zeroed(in_piece * SECTOR).into_arc();
+    let mut payload = Payload::with_capacity(sectors / in_piece);
+    for first in (0..sectors).step_by(in_piece) {
+        let own = first..first + in_piece;
+        // All pieces of zeroes share the memory of one.
+        let is_hole = match in_piece {
+            1 => !is_data(first),
+            _ => map[first / 8] == 0,
+        };
+        if is_hole {
+            payload.push(Arc::clone(&zeroes));
+            continue;
+        }
+        let mut piece = Block::zeroed(in_piece * SECTOR);
+        for (sector, bytes) in own.zip(piece.chunks_mut(SECTOR)) {
+            if is_data(sector) {
+                bytes.copy_from_slice(fields.bytes(SECTOR)?);
+            }
+        }
+        payload.push(piece.into_arc());
+    }
+    Ok(payload)
 }
 
 /// The rest of a body.

@@ -273,6 +273,39 @@ fn frames_that_lie_are_refused() {
     assert!(matches!(read(b"JEXTREC9"), Err(RecordingError::Foreign)));
 }
 
+/// Zeroes take next to no space in a file, so that it may say that gigabytes of them were written.
+#[test]
+fn zeroes_of_a_recording_share_their_memory() {
+    let sectors = (BODY_BYTES_MAX / 512) as u32;
+    let write = [
+        &[encode::WRITE][..],
+        &[0; 8],
+        &sectors.to_le_bytes(),
+        &vec![0; sectors as usize / 8][..],
+    ]
+    .concat();
+    let body = |count: usize| {
+        let head = [&[encode::SUBMITTED][..], &[0; 18]].concat();
+        [head, write.repeat(count)].concat()
+    };
+    let Ok(decode::Frame::Event(recorded)) = decode::frame(&body(16)) else {
+        panic!("it writes 4 GiB");
+    };
+    let Event::Submitted { requests, .. } = recorded.event else {
+        panic!("it is a batch");
+    };
+    for request in requests.iter() {
+        let Request::Write { payload, .. } = request else {
+            panic!("it writes");
+        };
+        assert_eq!(payload.len(), BODY_BYTES_MAX / 4096);
+        let is_shared = |piece: &Arc<Block>| Arc::ptr_eq(piece, &payload[0]);
+        assert!(payload.iter().all(is_shared));
+    }
+    let error = decode::frame(&body(17)).err();
+    assert_eq!(error, Some("a batch that writes more than 4 GiB"));
+}
+
 /// Zeroes, which file systems write often, take no space.
 #[test]
 fn sectors_of_zeroes_take_no_space() {

@@ -36,7 +36,7 @@ pub(crate) struct RealArguments {
 pub(super) struct Options {
     pub(super) cells: Vec<Cell>,
     pub(super) lanes: Option<u16>,
-    pub(super) minutes: Option<f64>,
+    pub(super) minutes: Option<Duration>,
     pub(super) seed: u64,
     pub(super) is_json: bool,
 }
@@ -49,7 +49,7 @@ pub(super) fn run(arguments: &RealArguments, options: Options) -> Result<ExitCod
         cells: options.cells,
         lanes,
         seed: options.seed,
-        after: Duration::from_secs_f64(minutes.max(0.0) * 60.0),
+        after: minutes,
         e2fsck_one_in: E2FSCK_ONE_IN,
         folder: arguments.keep.clone(),
         plant: None,

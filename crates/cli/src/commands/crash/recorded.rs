@@ -1,11 +1,13 @@
 //! `jext crash --recording`: power cuts in the recording of a guest or of another program.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use crash::recorded::{Id, Report, Setup, Tally};
 use serde_json::json;
@@ -50,7 +52,7 @@ pub(crate) struct RecordedArguments {
 
 /// Options from the other arguments.
 pub(super) struct Options {
-    pub(super) minutes: Option<f64>,
+    pub(super) minutes: Option<Duration>,
     pub(super) states: Option<u64>,
     pub(super) seed: u64,
     pub(super) is_json: bool,
@@ -73,11 +75,10 @@ pub(super) fn run(
     arguments: &RecordedArguments,
     options: &Options,
 ) -> Result<ExitCode> {
-    let minutes = options.minutes.map(|minutes| minutes.max(0.0) * 60.0);
     let setup = Setup {
         initial: arguments.initial.clone(),
         one_in: arguments.one_in,
-        after: minutes.map(Duration::from_secs_f64),
+        after: options.minutes,
         images: options.states,
         ..Setup::new(path, options.seed)
     };
@@ -104,8 +105,9 @@ pub(super) fn run(
 
 /// Repeats a power cut, and writes what it leaves to new files.
 fn replay(setup: &Setup, id: Id, output: &[PathBuf]) -> Result<ExitCode> {
-    for path in output {
-        ensure!(!path.exists(), "{}: is there already", path.display());
+    for (number, path) in output.iter().enumerate() {
+        let is_there = path.symlink_metadata().is_ok() || output[..number].contains(path);
+        ensure!(!is_there, "{}", already(path));
     }
     let left = setup.left_by(id)?;
     let (wanted, given) = (left.devices.len(), output.len());
@@ -115,6 +117,7 @@ fn replay(setup: &Setup, id: Id, output: &[PathBuf]) -> Result<ExitCode> {
     );
     let mut text = String::new();
     for (path, device) in output.iter().zip(&left.devices) {
+        create(path)?;
         let named = || path.display().to_string();
         device.write_to_file(path).with_context(named)?;
         let _ = writeln!(text, "{}: left by the power cut {id}", path.display());
@@ -135,6 +138,22 @@ fn replay(setup: &Setup, id: Id, output: &[PathBuf]) -> Result<ExitCode> {
     };
     print(&text)?;
     Ok(code)
+}
+
+/// Creates a file that is not there, also where two names of one folder lead to it.
+fn create(path: &Path) -> Result<()> {
+    let created = File::create_new(path);
+    created.map(drop).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => anyhow!("{}", already(path)),
+        _ => anyhow!("{}: {error}", path.display()),
+    })
+}
+
+fn already(path: &Path) -> String {
+    format!(
+        "{}: is there already: give each device a new file",
+        path.display()
+    )
 }
 
 fn to_text(setup: &Setup, report: &Report) -> String {
