@@ -77,7 +77,7 @@ fn pitfalls_name_their_mutants() {
 /// Mutants that are caught within a second: of each generator, and of most families of rules.
 /// `cargo run -p xtask -- mutants` hunts all.
 #[cfg(debug_assertions)]
-const A_FEW: [&str; 34] = [
+const A_FEW: [&str; 33] = [
     "abort/log-error-ignored",
     "checkpoint/error-ignored",
     "checksums/bitmap-not-stored",
@@ -91,7 +91,6 @@ const A_FEW: [&str; 34] = [
     "error/failed-page-marked-clean",
     "error/ordered-pin-lost",
     "fast-commit/area-not-reset",
-    "fast-commit/data-not-written",
     "fast-commit/ineligible-change-taken",
     "fast-commit/no-flush-before-tail",
     "fast-commit/tail-not-forced",
@@ -118,7 +117,7 @@ const A_FEW: [&str; 34] = [
 const SEED: u64 = 1;
 /// States after which a hunt for one of them is given up.
 #[cfg(debug_assertions)]
-const STATES_MAX: u64 = 4000;
+const STATES_MAX: u64 = 1000;
 
 /// Builds without debug assertions break no rules.
 #[cfg(debug_assertions)]

@@ -117,12 +117,12 @@ fn fast_commits() {
     let report = run_within(with_parts(4, 17), &CELLS_FAST[..1], kind, None);
     assert!(report.is_complete);
     for (kind, count) in [
-        (Kind::Exhaustive { length: 2 }, 12),
-        (Kind::Exhaustive { length: 3 }, 6),
-        (Kind::Stress, 4),
-        (Kind::Tight, 2),
-        (Kind::Reuse, 2),
-        (Kind::Races, 2),
+        (Kind::Exhaustive { length: 2 }, 8),
+        (Kind::Exhaustive { length: 3 }, 4),
+        (Kind::Stress, 2),
+        (Kind::Tight, 1),
+        (Kind::Reuse, 1),
+        (Kind::Races, 1),
     ] {
         run_in(&CELLS_FAST, kind, 18, Some(count));
     }
@@ -133,9 +133,9 @@ fn fast_commits() {
 fn quotas_and_multiple_mount_protection() {
     for cells in [&CELLS_QUOTA[..], &CELLS_MULTI_MOUNT] {
         for (kind, count) in [
-            (Kind::Exhaustive { length: 1 }, 8),
-            (Kind::Exhaustive { length: 2 }, 2),
-            (Kind::Exhaustive { length: 3 }, 2),
+            (Kind::Exhaustive { length: 1 }, 4),
+            (Kind::Exhaustive { length: 2 }, 1),
+            (Kind::Exhaustive { length: 3 }, 1),
             (Kind::Stress, 1),
             (Kind::Tight, 1),
             (Kind::Reuse, 1),
@@ -153,7 +153,7 @@ fn stress() {
 
 #[test]
 fn restarts() {
-    run(Kind::Restarts, 9, Some(5));
+    run(Kind::Restarts, 9, Some(3));
 }
 
 #[test]
@@ -163,12 +163,12 @@ fn files_in_many_pieces() {
 
 #[test]
 fn names_change_beside_each_other() {
-    run(Kind::Crowd(crowd::Kind::Names), 12, Some(5));
+    run(Kind::Crowd(crowd::Kind::Names), 12, Some(3));
 }
 
 #[test]
 fn directories_are_listed_while_they_change() {
-    let report = run(Kind::Crowd(crowd::Kind::Listings), 13, Some(5));
+    let report = run(Kind::Crowd(crowd::Kind::Listings), 13, Some(3));
     assert!(report.total().rules.get(C2) > 0, "C2 was never looked at");
 }
 
