@@ -41,9 +41,11 @@ use layout::{InodeNr, checksum};
 
 use checksums::Conversion;
 
+use crate::core::Core;
 use crate::disk::superblock::{Superblock, split_time};
 use crate::error::{Error, Result};
 use crate::format::mkfs::superblock_block;
+use crate::options::MountOptions;
 use features::{Removal, clear_indexes};
 pub use features::{free_feature, removable_feature};
 pub use layout::feature::Word;
@@ -288,6 +290,15 @@ fn apply_held(
         JournalChange::Abandon => journal::remove(device, &mut superblock),
         JournalChange::Internal(blocks) => journal::make(device, &mut superblock, blocks),
     }
+}
+
+/// Opens a volume for reading only.
+fn look(device: &Arc<dyn BlockDevice>, superblock: &Superblock) -> Result<Core> {
+    let options = MountOptions {
+        read_only: true,
+        ..MountOptions::default()
+    };
+    Core::assemble(Arc::clone(device), superblock.clone(), options, None, true)
 }
 
 fn read(device: &Arc<dyn BlockDevice>) -> Result<Superblock> {

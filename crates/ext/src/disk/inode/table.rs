@@ -203,11 +203,12 @@ pub(crate) fn encode(superblock: &Superblock, state: &InodeState, bytes: &mut [u
 
 /// Returns `i_extra_isize` of an inode once it is stored again.
 pub(crate) fn grown_extra_size(bytes: &[u8], state: &InodeState) -> usize {
-    let mut rest = bytes[BASE_SIZE..].to_vec();
-    if !state.is_inline() {
-        let size = extra_size(&rest);
-        growth::grow(&mut rest, size);
+    let size = extra_size(&bytes[BASE_SIZE..]);
+    if size >= EXTRA_SIZE || state.is_inline() {
+        return size;
     }
+    let mut rest = bytes[BASE_SIZE..].to_vec();
+    growth::grow(&mut rest, size);
     extra_size(&rest)
 }
 

@@ -42,7 +42,7 @@ use layout::feature::{Features, Incompatible, ReadOnlyCompatible};
 use layout::superblock as disk;
 use layout::{FileBlock, InodeNr};
 
-use super::{Changes, Word, features, read, take_over};
+use super::{Changes, Word, features, look, read, take_over};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::dir;
@@ -245,15 +245,6 @@ impl Conversion {
     fn changes_indexes(&self) -> bool {
         self.from.has_tails() != self.to.has_tails()
     }
-}
-
-/// Opens a volume for reading only.
-fn look(device: &Arc<dyn BlockDevice>, superblock: &Superblock) -> Result<Core> {
-    let options = MountOptions {
-        read_only: true,
-        ..MountOptions::default()
-    };
-    Core::assemble(Arc::clone(device), superblock.clone(), options, None, true)
 }
 
 fn reserve(core: &Core, nr: InodeNr, block: FileBlock) -> Result<()> {

@@ -53,13 +53,12 @@ use layout::inode::{BASE_SIZE, EXTRA_SIZE};
 use layout::{Block, BlockNr, GroupNr};
 
 use super::journal::location;
-use super::{Changes, read};
+use super::{Changes, look, read};
 use crate::cache::space::zones::Holder;
 use crate::core::Core;
 use crate::disk::run::Run;
 use crate::disk::superblock::{self, Superblock};
 use crate::error::{Error, Result};
-use crate::options::MountOptions;
 use places::Places;
 
 /// Bytes in a MiB.
@@ -133,7 +132,7 @@ impl Plan {
         let log = location(device, before, journal)?;
         let log = log.ok_or_else(|| no_log(before))?;
         let after = enlarged(device, before, inode_bytes)?;
-        let core = look(device, before, &log)?;
+        let core = look_beside_log(device, before, &log)?;
         tables::check(device, before)?;
         let mut places = Places::new(&core, after.geometry.inode_table_blocks());
         let tables = tables(&core, &mut places)?;
@@ -287,12 +286,12 @@ fn enlarged(
 }
 
 /// Opens a volume for reading only. Its log is a system zone.
-fn look(device: &Arc<dyn BlockDevice>, superblock: &Superblock, log: &Location) -> Result<Core> {
-    let options = MountOptions {
-        read_only: true,
-        ..MountOptions::default()
-    };
-    let mut core = Core::assemble(Arc::clone(device), superblock.clone(), options, None, true)?;
+fn look_beside_log(
+    device: &Arc<dyn BlockDevice>,
+    superblock: &Superblock,
+    log: &Location,
+) -> Result<Core> {
+    let mut core = look(device, superblock)?;
     if superblock.journal_inode.is_some() {
         core.space.protect(Holder::Log, &log.extents)?;
     }

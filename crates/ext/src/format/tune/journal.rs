@@ -10,7 +10,7 @@ use layout::superblock::JOURNAL_BACKUP_BLOCKS;
 use layout::{FileBlock, InodeNr};
 use zerocopy::little_endian::U32;
 
-use super::{JournalChange, take_over, write};
+use super::{JournalChange, look, take_over, write};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::inode::InodeState;
@@ -156,14 +156,7 @@ pub(super) fn location(
     journal: Option<&Arc<dyn BlockDevice>>,
 ) -> Result<Option<Location>> {
     match (superblock.journal_inode, superblock.journal_uuid, journal) {
-        (Some(nr), ..) => {
-            let options = MountOptions {
-                read_only: true,
-                ..MountOptions::default()
-            };
-            let core = Core::assemble(Arc::clone(device), superblock.clone(), options, None, true)?;
-            log_of_inode(&core, nr).map(Some)
-        }
+        (Some(nr), ..) => log_of_inode(&look(device, superblock)?, nr).map(Some),
         (None, Some(uuid), Some(journal)) => {
             let block_bytes = superblock.geometry.block_bytes;
             let log = jbd2::format::open_external(Arc::clone(journal), block_bytes, uuid)?;

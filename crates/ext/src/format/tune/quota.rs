@@ -27,7 +27,7 @@ use layout::{Block, FileBlock, InodeNr};
 use zerocopy::little_endian::U32;
 
 use super::journal::{free_file, with_core};
-use super::{Changes, take_over, write};
+use super::{Changes, look, take_over, write};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::quota::{END_OF_PROJECT, owners};
@@ -286,15 +286,6 @@ fn field(superblock: &mut Superblock, kind: QuotaKind) -> &mut U32 {
         QuotaKind::Group => &mut raw.group_quota_inode,
         QuotaKind::Project => &mut raw.project_quota_inode,
     }
-}
-
-/// Opens a volume for reading only.
-fn look(device: &Arc<dyn BlockDevice>, superblock: &Superblock) -> Result<Core> {
-    let options = MountOptions {
-        read_only: true,
-        ..MountOptions::default()
-    };
-    Core::assemble(Arc::clone(device), superblock.clone(), options, None, true)
 }
 
 /// Returns the counts of all owners, by kind.
