@@ -266,19 +266,24 @@ fn aged<T>(
     found
 }
 
+/// Runs in a simulated world, where commits and write-back come at the same moments in each run: what
+/// a deleted file leaves for others, and when, decides where the next ones go.
+fn simulated<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let found = std::sync::Arc::new(rt::Mutex::new(None));
+    let inside = std::sync::Arc::clone(&found);
+    let work = move || *inside.lock() = Some(work());
+    sim::run(sim::Config::fair(1), work).unwrap_or_else(|error| panic!("{error}"));
+    found.lock().take().expect("the run has ended")
+}
+
 #[test]
 fn an_aged_volume_is_no_more_fragmented_than_with_windows() {
     for seed in 1..4 {
         let profiles = [AllocationProfile::MultiBlock, AllocationProfile::Modern];
         let [together, windows] = profiles.map(|profile| {
             let sizes = (128 * MIB, 512 * MIB);
-            aged(
-                FileSystemType::Ext4,
-                profile,
-                seed,
-                sizes,
-                |engine, load| engine.mean(load),
-            )
+            let mean = |engine: &Engine<'_>, load: &Load| engine.mean(load);
+            simulated(move || aged(FileSystemType::Ext4, profile, seed, sizes, mean))
         });
         println!("seed {seed}: {together:.3} extents a file, with windows {windows:.3}");
         assert!(together <= windows, "{together} > {windows}");
@@ -287,19 +292,10 @@ fn an_aged_volume_is_no_more_fragmented_than_with_windows() {
 
 #[test]
 fn volumes_without_extents_keep_windows() {
-    // In a simulated world, so that both runs commit and write back at the same moments.
     let of = |profile| {
-        let found = std::sync::Arc::new(rt::Mutex::new(None));
-        let inside = std::sync::Arc::clone(&found);
-        let work = move || {
-            let sizes = (64 * MIB, 128 * MIB);
-            let extents = aged(FileSystemType::Ext3, profile, 9, sizes, |engine, load| {
-                engine.extents(load)
-            });
-            *inside.lock() = Some(extents);
-        };
-        sim::run(sim::Config::fair(1), work).unwrap_or_else(|error| panic!("{error}"));
-        found.lock().take().expect("the run has ended")
+        let sizes = (64 * MIB, 128 * MIB);
+        let extents = |engine: &Engine<'_>, load: &Load| engine.extents(load);
+        simulated(move || aged(FileSystemType::Ext3, profile, 9, sizes, extents))
     };
     let default = of(AllocationProfile::default());
     assert!(default == of(AllocationProfile::Modern));
