@@ -266,8 +266,8 @@ fn aged<T>(
     found
 }
 
-/// Runs in a simulated world, where commits and write-back come at the same moments in each run: what
-/// a deleted file leaves for others, and when, decides where the next ones go.
+/// Runs in a simulated world, where commits and write-back come at the same moments in each run:
+/// when a deleted file's blocks are free again decides where the next files go.
 fn simulated<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let found = std::sync::Arc::new(rt::Mutex::new(None));
     let inside = std::sync::Arc::clone(&found);
