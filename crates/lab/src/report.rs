@@ -35,6 +35,7 @@ mod json;
 mod page;
 pub mod recommendation;
 pub mod sides;
+pub mod summary;
 mod suspicion;
 mod table;
 
@@ -241,6 +242,15 @@ impl Report {
 }
 
 impl Group {
+    /// Returns the rows other than the baseline with their gains; `None` if there are none, or one
+    /// has no gain.
+    fn beside_baseline(&self) -> Option<Vec<(&Row, Effect)>> {
+        let others = self.rows.iter().filter(|row| !row.is_baseline);
+        let others: Option<Vec<(&Row, Effect)>> =
+            others.map(|row| Some((row, row.effect?))).collect();
+        others.filter(|others| !others.is_empty())
+    }
+
     /// Returns the notes of its rows, each once.
     #[must_use]
     pub fn notes(&self) -> BTreeSet<(usize, &str)> {

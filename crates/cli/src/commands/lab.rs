@@ -12,6 +12,7 @@ mod measure;
 mod merge;
 mod replay;
 mod reproductions;
+mod summary;
 mod trials;
 
 use std::fs;
@@ -52,6 +53,8 @@ enum Command {
     List(list::Arguments),
     /// Report the figures of a plan from its records, without running it.
     Report(ReportArguments),
+    /// Print on one page what several plans say to take, and what a power cut costs it.
+    Summary(summary::Arguments),
     /// Compare the trials that two record files share.
     Compare(compare::Arguments),
     /// List the device models and hosts for simulated trials, or show the properties of one.
@@ -144,6 +147,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         },
         Command::List(arguments) => list::run(arguments),
         Command::Report(arguments) => report(arguments),
+        Command::Summary(arguments) => summary::run(arguments),
         Command::Compare(arguments) => compare::run(arguments),
         Command::Devices(arguments) => devices::run(arguments),
         Command::Kernel(arguments) => kernel::run(arguments),
@@ -256,12 +260,7 @@ fn report(arguments: &ReportArguments) -> Result<ExitCode> {
     let (name, folder) = (&arguments.plan, &arguments.records.results);
     let (plan, source) = read_plan(name)?;
     warn_of_rounding(name, &plan);
-    let store = Store::new(folder, &plan);
-    if !store.path().exists() {
-        let folder = folder.display();
-        bail!("{name}: no records of this plan in {folder}; `jext lab run {name}` makes them");
-    }
-    warn_of_torn_line(&store)?;
+    let store = store_with_records(name, &plan, folder)?;
     if arguments.csv {
         let mut out = BufWriter::new(io::stdout().lock());
         csv::write(&mut out, &runner::recorded(&plan, folder)?)?;
@@ -281,6 +280,17 @@ fn report(arguments: &ReportArguments) -> Result<ExitCode> {
     fs::write(path, page).with_context(|| path.display().to_string())?;
     output::print(&format!("{}\n", path.display()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the store of a plan; it is an error if there are no records.
+fn store_with_records(name: &str, plan: &Plan, folder: &Path) -> Result<Store> {
+    let store = Store::new(folder, plan);
+    if !store.path().exists() {
+        let folder = folder.display();
+        bail!("{name}: no records of this plan in {folder}; `jext lab run {name}` makes them");
+    }
+    warn_of_torn_line(&store)?;
+    Ok(store)
 }
 
 /// Returns the engine's figures for the cells of a plan for guests, from records in the folder.

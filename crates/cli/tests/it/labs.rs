@@ -220,6 +220,13 @@ fn a_plan_is_run_once_and_reported_again() {
     assert_eq!(table(&first), table(&again), "to the digit");
     let report = folder.good("lab report tiny.toml");
     assert!(first.starts_with(report.trim_end()), "{report}");
+    let summary = folder.good("lab summary tiny.toml --loss tiny.toml");
+    assert!(summary.starts_with("tiny: Does it run?"), "{summary}");
+    let error = folder.bad("lab summary tiny.toml --results nowhere");
+    assert!(
+        error.contains("`jext lab run tiny.toml` makes them"),
+        "{error}"
+    );
     let fresh = folder.good("lab run tiny.toml --fresh");
     assert_eq!(table(&first), table(&fresh));
     let json = folder.json("lab report --json tiny.toml");

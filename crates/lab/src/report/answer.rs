@@ -22,13 +22,7 @@ pub fn sentences(group: &Group) -> Vec<String> {
     let Some(baseline) = group.rows.iter().find(|row| row.is_baseline) else {
         return fastest(group);
     };
-    let others: Option<Vec<(&Row, Effect)>> = group
-        .rows
-        .iter()
-        .filter(|row| !row.is_baseline)
-        .map(|row| Some((row, row.effect?)))
-        .collect();
-    let Some(others) = others.filter(|others| !others.is_empty()) else {
+    let Some(others) = group.beside_baseline() else {
         return Vec::new();
     };
     let base = baseline.label();

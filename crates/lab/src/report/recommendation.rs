@@ -29,13 +29,7 @@ impl Recommendation {
     #[must_use]
     pub fn of(group: &Group) -> Option<Self> {
         let baseline = group.rows.iter().find(|row| row.is_baseline)?;
-        let others: Option<Vec<(&Row, Effect)>> = group
-            .rows
-            .iter()
-            .filter(|row| !row.is_baseline)
-            .map(|row| Some((row, row.effect?)))
-            .collect();
-        let others = others.filter(|others| !others.is_empty())?;
+        let others = group.beside_baseline()?;
         Some(Self {
             advice: advice(group, baseline, &others),
             basis: basis(group),
@@ -46,30 +40,18 @@ impl Recommendation {
 
 fn advice(group: &Group, baseline: &Row, others: &[(&Row, Effect)]) -> String {
     let base = baseline.label();
-    if others.iter().all(|(_, effect)| effect.p.is_none()) {
-        return "No recommendation: one trial of each decides nothing.".to_owned();
-    }
-    let is_better = |effect: &Effect| effect.share > 0.0 && effect.is_certain();
-    let better: Vec<&(&Row, Effect)> = others.iter().filter(|(_, own)| is_better(own)).collect();
-    let by_share =
-        |one: &&&(&Row, Effect), other: &&&(&Row, Effect)| one.1.share.total_cmp(&other.1.share);
-    let Some(best) = better.iter().max_by(by_share) else {
-        return stay(&base, others);
+    let (row, effect, equal) = match choice(group, others) {
+        Choice::Undecided => {
+            return "No recommendation: one trial of each decides nothing.".to_owned();
+        }
+        Choice::Stay => return stay(&base, others),
+        Choice::Take { row, effect, equal } => (row, effect, equal),
     };
-    let equal = as_good_as(group, best.0, &better);
-    let chosen = match is_ordered(others.iter().map(|(row, _)| *row)) {
-        true => equal.first().copied().unwrap_or(**best),
-        false => **best,
-    };
-    let mut text = format!(
-        "Take {}: {} over {base}.",
-        chosen.0.label(),
-        gain_text(&chosen.1)
-    );
+    let mut text = format!("Take {}: {} over {base}.", row.label(), gain_text(&effect));
     let alike: Vec<String> = equal
         .iter()
-        .filter(|(row, _)| row.labels != chosen.0.labels)
-        .map(|(row, _)| row.label())
+        .filter(|(other, _)| other.labels != row.labels)
+        .map(|(other, _)| other.label())
         .collect();
     match alike.len() {
         0 => {}
@@ -84,6 +66,46 @@ fn advice(group: &Group, baseline: &Row, others: &[(&Row, Effect)]) -> String {
         )),
     }
     text
+}
+
+/// What the p-values of a group bear out.
+pub(super) enum Choice<'r> {
+    /// Nothing: there is one trial of each row.
+    Undecided,
+    /// The baseline.
+    Stay,
+    /// Another row.
+    Take {
+        row: &'r Row,
+        effect: Effect,
+        /// The rows that are certain to beat the baseline and not certain to differ from the best,
+        /// itself among them, in the plan's order.
+        equal: Vec<(&'r Row, Effect)>,
+    },
+}
+
+/// Returns the choice among the rows of a group other than its baseline.
+pub(super) fn choice<'r>(group: &Group, others: &[(&'r Row, Effect)]) -> Choice<'r> {
+    if others.iter().all(|(_, effect)| effect.p.is_none()) {
+        return Choice::Undecided;
+    }
+    let is_better = |effect: &Effect| effect.share > 0.0 && effect.is_certain();
+    let better: Vec<&(&Row, Effect)> = others.iter().filter(|(_, own)| is_better(own)).collect();
+    let by_share =
+        |one: &&&(&Row, Effect), other: &&&(&Row, Effect)| one.1.share.total_cmp(&other.1.share);
+    let Some(best) = better.iter().max_by(by_share) else {
+        return Choice::Stay;
+    };
+    let equal = as_good_as(group, best.0, &better);
+    let chosen = match is_ordered(others.iter().map(|(row, _)| *row)) {
+        true => equal.first().copied().unwrap_or(**best),
+        false => **best,
+    };
+    Choice::Take {
+        row: chosen.0,
+        effect: chosen.1,
+        equal,
+    }
 }
 
 /// Returns the rows among the better ones that are not certain to differ from the best, in the

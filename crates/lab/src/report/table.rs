@@ -464,14 +464,16 @@ fn labels(group: &Group, row: &Row) -> Vec<String> {
     labels
 }
 
-fn two_lines(kind: &MetricKind) -> String {
+/// Returns the head of a figure's column.
+pub(super) fn two_lines(kind: &MetricKind) -> String {
     match kind.display.unit {
         "" => kind.title.replace(' ', "\n"),
         unit => format!("{}\n{unit}", kind.title),
     }
 }
 
-fn figure(kind: &MetricKind, row: &Row) -> String {
+/// Returns the figure of a row with its interval.
+pub(super) fn figure(kind: &MetricKind, row: &Row) -> String {
     let mean = row.figures.get(kind.name);
     mean.map_or_else(absent, |mean| mean_text(kind, *mean))
 }

@@ -3,6 +3,7 @@
 mod advice;
 mod counterpart;
 mod notes;
+mod summary;
 
 use super::*;
 use crate::plan::Trial;
