@@ -68,7 +68,7 @@ fn advice(group: &Group, baseline: &Row, others: &[(&Row, Effect)]) -> String {
     text
 }
 
-/// What the p-values of a group bear out.
+/// A choice that the p-values of a group bear out.
 pub(super) enum Choice<'r> {
     /// Nothing: there is one trial of each row.
     Undecided,

@@ -1,7 +1,8 @@
 //! [`Summary`]: what several plans say to take, on one page: which row, what it gains, which is the
 //! first that is as good, and what a power cut costs them.
 //!
-//! - What to take is the recommendation of each group; see [`recommendation`](super::recommendation).
+//! - What to take is the recommendation of each group; see
+//!   [`recommendation`](super::recommendation).
 //! - *As good from* is the first row, in the plan's order, that is certain to beat the baseline and
 //!   not certain to differ from the best: with sizes in increasing order, the smallest.
 //! - A power cut costs what a plan of power cuts measured for the rows with the same labels.
@@ -21,14 +22,14 @@ const LOSS: [&str; 4] = ["lost_bytes", "wrong_bytes", "synced_lost_bytes", "lost
 /// Number of columns at the start of a table that have texts.
 const TEXTS: usize = 4;
 
-/// What several plans say to take.
+/// The advice of several plans.
 #[derive(Debug)]
 pub struct Summary<'r> {
     reports: &'r [Report],
     loss: Option<&'r Report>,
 }
 
-/// What one group says to take.
+/// The advice of one group.
 struct Line<'r> {
     block: String,
     take: &'r Row,
