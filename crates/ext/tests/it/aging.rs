@@ -269,11 +269,8 @@ fn aged<T>(
 /// Runs in a simulated world, where commits and write-back come at the same moments in each run:
 /// when a deleted file's blocks are free again decides where the next files go.
 fn simulated<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let found = std::sync::Arc::new(rt::Mutex::new(None));
-    let inside = std::sync::Arc::clone(&found);
-    let work = move || *inside.lock() = Some(work());
-    sim::run(sim::Config::fair(1), work).unwrap_or_else(|error| panic!("{error}"));
-    found.lock().take().expect("the run has ended")
+    let run = sim::run(sim::Config::fair(1), work);
+    run.unwrap_or_else(|error| panic!("{error}")).value
 }
 
 #[test]

@@ -150,12 +150,17 @@ fn stay(base: &str, others: &[(&Row, Effect)]) -> String {
 /// Returns the number of trials of a group, as a sentence.
 #[must_use]
 pub fn basis(group: &Group) -> String {
+    let total: usize = group.rows.iter().map(|row| row.count).sum();
+    format!("It rests on {total} trials, {}.", trials_per_row(group))
+}
+
+/// Returns the number of trials of each row in words.
+pub(super) fn trials_per_row(group: &Group) -> String {
     let counts = || group.rows.iter().map(|row| row.count);
-    let total: usize = counts().sum();
     let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
     match least == most {
-        true => format!("It rests on {total} trials, {most} of each row."),
-        false => format!("It rests on {total} trials, {least} to {most} of each row."),
+        true => format!("{most} of each row"),
+        false => format!("{least} to {most} of each row"),
     }
 }
 

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use super::answer::{gain_interval, sentences};
-use super::recommendation::{Choice, basis, choice};
+use super::recommendation::{Choice, choice, trials_per_row};
 use super::table::{absent, add, figure, table, two_lines};
 use super::{BlockReport, Group, Report, Row, wrapped};
 use crate::metric::MetricKind;
@@ -86,7 +86,7 @@ fn add_lines(said: &mut String, report: &Report, taken: &mut BTreeSet<String>) {
             let Some(line) = line(&name, group) else {
                 let found = sentences(group);
                 let found = match found.is_empty() {
-                    true => "nothing to compare, or trials are missing.".to_owned(),
+                    true => "nothing to compare.".to_owned(),
                     false => found.join(" "),
                 };
                 others.push(format!("{name}: {found}"));
@@ -104,7 +104,7 @@ fn add_lines(said: &mut String, report: &Report, taken: &mut BTreeSet<String>) {
         said.push_str(&format!("{lines}\n"));
         let bases: Vec<&str> = bases.iter().map(String::as_str).collect();
         let counted = timed(report).flat_map(|block| &block.groups);
-        let counted: BTreeSet<String> = counted.map(per_row).collect();
+        let counted: BTreeSet<String> = counted.map(trials_per_row).collect();
         let counted: Vec<&str> = counted.iter().map(String::as_str).collect();
         let text = format!(
             "Gains are over {}; {}.",
@@ -116,6 +116,13 @@ fn add_lines(said: &mut String, report: &Report, taken: &mut BTreeSet<String>) {
     }
     for other in others {
         push(said, &other, "  ");
+    }
+    if report.missing > 0 {
+        push(
+            said,
+            &format!("{} trials are missing.", report.missing),
+            "  ",
+        );
     }
 }
 
@@ -142,13 +149,6 @@ fn push_title(said: &mut String, block: &BlockReport) {
     if !block.name.is_empty() {
         push(said, &format!("{}: {}", block.name, block.title), "  ");
     }
-}
-
-/// Returns the number of trials of each row in words.
-fn per_row(group: &Group) -> String {
-    let text = basis(group);
-    let from = text.find(", ").map_or(0, |at| at + 2);
-    text[from..].trim_end_matches('.').to_owned()
 }
 
 /// Returns what a group says to take; `None` if it has no baseline, or one trial of each row.

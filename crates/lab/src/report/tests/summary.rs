@@ -68,7 +68,7 @@ fn no_gain_and_no_repetition_are_said() {
     assert!(said.contains("One trial each decides nothing"), "{said}");
     let reports = [Report::new(&plan, &records(&plan, &[100.0, 90.0]))];
     let said = Summary::of(&reports, None).text();
-    assert!(said.contains("trials are missing"), "{said}");
+    assert!(said.contains("  2 trials are missing."), "{said}");
 }
 
 #[test]
@@ -79,10 +79,7 @@ fn what_a_power_cut_costs_is_said_of_the_rows_that_are_named() {
     let (_, costs) = said
         .split_once("What a power cut costs them, by cuts")
         .expect("its part");
-    assert!(
-        costs.contains("│ internal") || costs.contains("┆ internal"),
-        "{costs}"
-    );
+    assert!(costs.contains("┆ internal"), "{costs}");
     assert!(costs.contains("3.00") && !costs.contains("4.00"), "{costs}");
     let mut few = losses(&[1.0; 4]);
     few.blocks[0].groups[0].rows.truncate(1);
