@@ -79,11 +79,15 @@ fn blocks(volume: &Volume) -> Result<u64, Error> {
                 .map(|(_, inode)| inode),
         );
     }
+    // An attribute block takes a whole cluster.
+    let cluster_blocks = 1 << volume.superblock().geometry.cluster_log;
     let (mut held, mut shared) = (0, BTreeSet::new());
     for inode in inodes {
         held += volume.attributes(inode)?.sectors * SECTOR_BYTES / u64::from(usage.block_bytes);
         let attributes = volume.attribute_block(inode)?;
-        held -= u64::from(attributes.is_some_and(|block| !shared.insert(block)));
+        if attributes.is_some_and(|block| !shared.insert(block)) {
+            held -= cluster_blocks;
+        }
     }
     Ok(usage.blocks_free + held)
 }
@@ -143,4 +147,57 @@ fn empty(volume: &Volume, directory: InodeNr) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use block::MemoryDevice;
+    use ext::mkfs;
+    use ext::volume::SetMode;
+
+    use super::*;
+    use crate::mode::DataMode;
+    use crate::tested::quiet;
+
+    /// Checks that an attribute block that files share is counted once, on volumes with these
+    /// clusters.
+    fn shared_attributes_are_counted_once(cluster_bytes: Option<u32>) {
+        let device = Arc::new(MemoryDevice::new(8 << 20));
+        let mut options = mkfs::Options {
+            file_system: mkfs::FileSystemType::Ext4,
+            block_bytes: Some(1024),
+            cluster_bytes,
+            ..mkfs::Options::default()
+        };
+        if cluster_bytes.is_some() {
+            options
+                .features
+                .add("^resize_inode,bigalloc")
+                .expect("known");
+        }
+        let device: Arc<dyn block::BlockDevice> = device;
+        mkfs::format(&device, &options).expect("mkfs");
+        let volume = Volume::open(device, None, quiet(DataMode::Ordered)).expect("it opens");
+        let made = ["one", "two", "three"].map(|name| {
+            let nr = volume.create(InodeNr::ROOT, name.as_bytes(), &NewInode::default());
+            let nr = nr.expect("create");
+            let set = volume.set_attribute(nr, b"user.large", &[7; 700], SetMode::Any);
+            set.expect("set");
+            volume.attribute_block(nr).expect("read")
+        });
+        assert!(made[0].is_some() && made[0] == made[1] && made[0] == made[2]);
+        run(&volume).unwrap_or_else(|broken| panic!("{broken}"));
+    }
+
+    #[test]
+    fn a_shared_attribute_block_is_counted_once() {
+        shared_attributes_are_counted_once(None);
+    }
+
+    #[test]
+    fn a_cluster_with_a_shared_attribute_block_is_counted_once() {
+        shared_attributes_are_counted_once(Some(4096));
+    }
 }

@@ -72,8 +72,8 @@ fn push(said: &mut String, text: &str, margin: &str) {
     }
 }
 
-/// Adds the table of a report, and says why groups are missing there. The labels of what is named go
-/// to `taken`.
+/// Adds the table of a report, and says why groups are missing there. The labels of what is named
+/// go to `taken`.
 fn add_lines(said: &mut String, report: &Report, taken: &mut BTreeSet<String>) {
     let head = ["block", "take", "gain", "as good from"].map(str::to_owned);
     let mut lines = table(head.to_vec(), TEXTS);

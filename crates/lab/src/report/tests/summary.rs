@@ -1,4 +1,4 @@
-//! What several plans say to take, on one page.
+//! The advice of several plans on one page.
 
 use super::*;
 use crate::report::summary::Summary;
