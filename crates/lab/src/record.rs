@@ -237,6 +237,7 @@ impl Measured {
         for (label, summary) in latencies.summaries() {
             let buckets = latencies
                 .buckets(label)
+                .into_iter()
                 .map(|(value, count)| (value.get(), count));
             let record = LatencyRecord {
                 count: summary.count,

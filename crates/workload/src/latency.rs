@@ -2,6 +2,8 @@
 //!
 //! Counts are exact; a value above [`LIMIT`] is counted as the limit.
 
+use std::borrow::Cow;
+
 use hdrhistogram::Histogram;
 use rt::Nanos;
 
@@ -9,13 +11,74 @@ use rt::Nanos;
 pub const LIMIT: Nanos = Nanos::from_secs(3600);
 /// Number of significant decimal digits of every value.
 const DIGITS: u8 = 3;
+/// Number of values that are kept as they are. They take 2 KiB; a histogram takes up to 256 KiB,
+/// which a thousand users of a guest do not have.
+const FEW: usize = 256;
 
 /// Histograms of a workload, one per label.
 #[derive(Debug, Clone)]
 pub struct Latencies {
     labels: &'static [&'static str],
-    // Allocated on the first value, because an empty histogram takes memory for its whole range.
-    histograms: Vec<Option<Histogram<u64>>>,
+    counts: Vec<Counts>,
+}
+
+/// The values of one label.
+#[derive(Debug, Clone)]
+enum Counts {
+    Few(Vec<u64>),
+    Many(Box<Histogram<u64>>),
+}
+
+impl Counts {
+    const NONE: Self = Self::Few(Vec::new());
+
+    fn record(&mut self, value: u64) {
+        match self {
+            Self::Few(values) if values.len() < FEW => values.push(value),
+            Self::Few(_) => add(self.grown(), value),
+            Self::Many(histogram) => add(histogram, value),
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        match other {
+            Self::Few(values) => values.iter().for_each(|value| self.record(*value)),
+            Self::Many(theirs) => self
+                .grown()
+                .add(&**theirs)
+                .expect("it grows up to the limit"),
+        }
+    }
+
+    /// Makes this a histogram, and returns it.
+    fn grown(&mut self) -> &mut Histogram<u64> {
+        if let Self::Few(values) = self {
+            *self = Self::Many(Box::new(histogram_of(values)));
+        }
+        match self {
+            Self::Many(histogram) => histogram,
+            Self::Few(_) => unreachable!("few values have become a histogram"),
+        }
+    }
+
+    /// Returns the histogram, if there are values.
+    fn histogram(&self) -> Option<Cow<'_, Histogram<u64>>> {
+        match self {
+            Self::Few(values) if values.is_empty() => None,
+            Self::Few(values) => Some(Cow::Owned(histogram_of(values))),
+            Self::Many(histogram) => Some(Cow::Borrowed(histogram)),
+        }
+    }
+}
+
+fn histogram_of(values: &[u64]) -> Histogram<u64> {
+    let mut histogram = Histogram::new(DIGITS).expect("3 digits are at most 5");
+    values.iter().for_each(|value| add(&mut histogram, *value));
+    histogram
+}
+
+fn add(histogram: &mut Histogram<u64>, value: u64) {
+    histogram.record(value).expect("it grows up to the limit");
 }
 
 impl Latencies {
@@ -24,13 +87,8 @@ impl Latencies {
     pub fn new(labels: &'static [&'static str]) -> Self {
         Self {
             labels,
-            histograms: vec![None; labels.len()],
+            counts: vec![Counts::NONE; labels.len()],
         }
-    }
-
-    /// Returns a histogram that grows with its values.
-    fn empty() -> Histogram<u64> {
-        Histogram::new(DIGITS).expect("3 digits are at most 5")
     }
 
     /// Adds one latency to the histogram `index`.
@@ -39,10 +97,7 @@ impl Latencies {
     /// Panics if there is no such label.
     pub fn record(&mut self, index: usize, latency: Nanos) {
         let value = latency.max(Nanos::new(1)).min(LIMIT);
-        let histogram = self.histograms[index].get_or_insert_with(Self::empty);
-        histogram
-            .record(value.get())
-            .expect("it grows up to the limit");
+        self.counts[index].record(value.get());
     }
 
     /// Adds the latencies of another thread of the same workload.
@@ -54,11 +109,8 @@ impl Latencies {
             self.labels, other.labels,
             "histograms of different workloads"
         );
-        for (mine, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
-            if let Some(theirs) = theirs {
-                let mine = mine.get_or_insert_with(Self::empty);
-                mine.add(theirs).expect("it grows up to the limit");
-            }
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            mine.merge(theirs);
         }
     }
 
@@ -73,8 +125,11 @@ impl Latencies {
 
     /// Returns the summary of every label that has values.
     pub fn summaries(&self) -> impl Iterator<Item = (&'static str, LatencySummary)> + '_ {
-        let pairs = self.labels.iter().zip(&self.histograms);
-        pairs.filter_map(|(label, h)| Some((*label, LatencySummary::of(h.as_ref()?))))
+        let pairs = self.labels.iter().zip(&self.counts);
+        pairs.filter_map(|(label, counts)| {
+            let histogram = counts.histogram()?;
+            Some((*label, LatencySummary::of(&histogram)))
+        })
     }
 
     /// Returns the summary of one label, if it has values.
@@ -88,24 +143,29 @@ impl Latencies {
     /// Returns the latency that this share of one label's values does not exceed, if it has values.
     #[must_use]
     pub fn quantile(&self, label: &str, share: f64) -> Option<Nanos> {
-        let index = self.labels.iter().position(|name| *name == label)?;
-        let histogram = self.histograms[index].as_ref()?;
+        let histogram = self.histogram(label)?;
         Some(Nanos::new(histogram.value_at_quantile(share)))
     }
 
     /// Returns the non-empty buckets of one label: the highest value of each, and its count.
-    pub fn buckets(&self, label: &str) -> impl Iterator<Item = (Nanos, u64)> + '_ {
-        let index = self.labels.iter().position(|name| *name == label);
-        let histogram = index.and_then(|index| self.histograms[index].as_ref());
-        histogram.into_iter().flat_map(|histogram| {
-            let recorded = histogram.iter_recorded();
-            recorded.map(|step| {
-                (
-                    Nanos::new(step.value_iterated_to()),
-                    step.count_since_last_iteration(),
-                )
-            })
-        })
+    #[must_use]
+    pub fn buckets(&self, label: &str) -> Vec<(Nanos, u64)> {
+        let Some(histogram) = self.histogram(label) else {
+            return Vec::new();
+        };
+        let recorded = histogram.iter_recorded();
+        let bucket = recorded.map(|step| {
+            (
+                Nanos::new(step.value_iterated_to()),
+                step.count_since_last_iteration(),
+            )
+        });
+        bucket.collect()
+    }
+
+    fn histogram(&self, label: &str) -> Option<Cow<'_, Histogram<u64>>> {
+        let index = self.labels.iter().position(|name| *name == label)?;
+        self.counts[index].histogram()
     }
 }
 
@@ -177,6 +237,7 @@ mod tests {
         assert_eq!(
             latencies
                 .buckets("read")
+                .iter()
                 .map(|(_, count)| count)
                 .sum::<u64>(),
             100_000
@@ -192,5 +253,33 @@ mod tests {
         let summary = a.summary("open").expect("it has values");
         assert_eq!((summary.count, summary.min), (2, Nanos::new(1)));
         assert!(summary.max >= LIMIT);
+    }
+
+    #[test]
+    fn few_values_give_the_figures_of_a_histogram_in_less_memory() {
+        let last = FEW as u64 + 10;
+        let (mut all, mut merged) = (Latencies::new(LABELS), Latencies::new(LABELS));
+        for value in 1..=last {
+            let latency = Nanos::new(value * value * 977);
+            all.record(0, latency);
+            let mut one = Latencies::new(LABELS);
+            one.record(0, latency);
+            merged.merge(&one);
+            let is_few = |latencies: &Latencies| matches!(latencies.counts[0], Counts::Few(_));
+            assert_eq!(is_few(&all), value <= FEW as u64);
+            assert_eq!(is_few(&merged), is_few(&all));
+            assert_eq!(merged.summary("open"), all.summary("open"));
+        }
+        let mut grown = all.clone();
+        grown.merge(&all);
+        assert_eq!(
+            grown.summary("open").expect("it has values").count,
+            2 * last
+        );
+        let mut small = Latencies::new(LABELS);
+        small.record(0, Nanos::new(5_000_000));
+        let of_few = small.summary("open");
+        small.counts[0].grown();
+        assert_eq!(small.summary("open"), of_few);
     }
 }
