@@ -81,6 +81,7 @@ pub(crate) struct Console {
     last: VecDeque<String>,
     reports: VecDeque<String>,
     failed_write: Option<String>,
+    panic: Option<String>,
     has_ended: bool,
 }
 
@@ -167,6 +168,12 @@ impl Guest {
         self.console().failed_write.clone()
     }
 
+    /// Returns why the kernel gave up, if it did.
+    #[must_use]
+    pub fn panic(&self) -> Option<String> {
+        self.console().panic.clone()
+    }
+
     /// Returns the process that contains all others of the guest.
     pub(crate) fn process(&self) -> u32 {
         lock(&self.child).id()
@@ -213,6 +220,7 @@ impl Console {
             last: VecDeque::new(),
             reports: VecDeque::new(),
             failed_write: None,
+            panic: None,
             has_ended: false,
         }
     }
@@ -278,6 +286,9 @@ impl Console {
         tracing::debug!("{line}");
         if self.failed_write.is_none() {
             self.failed_write = failed_write(&line);
+        }
+        if self.panic.is_none() {
+            self.panic = panic(&line);
         }
         if let Some(report) = line.strip_prefix(REPORT_PREFIX) {
             self.reports.push_back(report.to_owned());
@@ -370,6 +381,12 @@ impl GuestSetup {
     }
 }
 
+/// Returns the reason in a console line that says why the kernel gives up.
+fn panic(line: &str) -> Option<String> {
+    let (_, reason) = line.split_once("Kernel panic - not syncing: ")?;
+    Some(reason.to_owned())
+}
+
 /// Returns the message of a line of the kernel's log, if it reports that a disk failed a write or
 /// a flush (`blk_print_req_error`).
 fn failed_write(line: &str) -> Option<String> {
@@ -439,6 +456,19 @@ mod tests {
         );
         let first = "critical space allocation error, dev ubda, sector 16 op 0x1:(WRITE) flags";
         assert_eq!(console.failed_write.as_deref(), Some(first));
+    }
+
+    #[test]
+    fn the_reason_of_a_panic_is_kept() {
+        let (pipe, _output) = io::pipe().expect("a pipe");
+        let mut console = Console::new(pipe.into());
+        assert_eq!(console.panic, None);
+        console.take(
+            b"[    3.9] Kernel panic - not syncing: System is deadlocked on memory\n\
+              [    3.9] Kernel panic - not syncing: another\n",
+        );
+        let reason = "System is deadlocked on memory";
+        assert_eq!(console.panic.as_deref(), Some(reason));
     }
 
     #[test]

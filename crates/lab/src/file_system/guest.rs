@@ -1,13 +1,13 @@
 //! A file system that the kernel of a guest creates and mounts: the commands that make it and its
 //! mount options.
 //!
-//! | type | its maker | an external journal |
-//! |---|---|---|
-//! | ext2, ext3, ext4 | `mke2fs` | `-O journal_dev`, `-J device=`; mounted with `journal_path=` |
-//! | reiserfs | `mkreiserfs` | `-j`; mounted with `jdev=` |
-//! | jfs | `mkfs.jfs` | `-J journal_dev`, `-J device=`; found by the number of its device |
-//! | xfs | `mkfs.xfs` | `-l logdev=`; mounted with `logdev=` |
-//! | btrfs | `mkfs.btrfs` | none |
+//! | type | its maker | size of the journal | an external journal |
+//! |---|---|---|---|
+//! | ext2, ext3, ext4 | `mke2fs` | `-J size=` | `-O journal_dev`, `-J device=`; mounted with `journal_path=` |
+//! | reiserfs | `mkreiserfs` | `-s`, in blocks | `-j`; mounted with `jdev=` |
+//! | jfs | `mkfs.jfs` | `-s`, in MiB | `-J journal_dev`, `-J device=`; found by the number of its device |
+//! | xfs | `mkfs.xfs` | `-l size=` | `-l logdev=`; mounted with `logdev=` |
+//! | btrfs | `mkfs.btrfs` | | none |
 
 use anyhow::{Context, Result};
 use block::DeviceText;
@@ -17,7 +17,8 @@ use super::{Described, FormatSetup, JournalPlace, MemorySetup};
 use crate::system::makers::GUEST_KINDS;
 use crate::system::tool::{self, Needed};
 
-/// Block size of ext volumes with an external journal, whose block size must be the same.
+/// Block size of ReiserFS, and of ext volumes with an external journal, whose block size must be
+/// the same.
 const BLOCK_BYTES: u64 = 4096;
 
 /// A file system in a guest.
@@ -157,6 +158,8 @@ impl GuestFileSystem {
                 add(&["-q", "-ff", "-u", &uuid()]);
                 if let Some(log) = log {
                     add(&["-j", log]);
+                } else if let Some(bytes) = self.format.journal_bytes {
+                    add(&["-s", &(bytes / BLOCK_BYTES).to_string()]);
                 }
             }
             "jfs" => {
@@ -165,12 +168,16 @@ impl GuestFileSystem {
                     let journal = ["mkfs.jfs", "-q", "-J", "journal_dev", log];
                     before = Some(journal.map(str::to_owned).to_vec());
                     add(&["-J", &format!("device={log}")]);
+                } else if let Some(bytes) = self.format.journal_bytes {
+                    add(&["-s", &(bytes >> 20).to_string()]);
                 }
             }
             "xfs" => {
                 add(&["-q", "-f", "-K", "-m", &format!("uuid={}", uuid())]);
                 if let Some(log) = log {
                     add(&["-l", &format!("logdev={log}")]);
+                } else if let Some(bytes) = self.format.journal_bytes {
+                    add(&["-l", &format!("size={bytes}")]);
                 }
             }
             // It refuses an identifier that it finds on the device already.
@@ -340,9 +347,15 @@ mod tests {
                 "ext3",
                 format!("mke2fs -q -F -t ext3 -U U -E {lazy} -m 5 -J size=8 /dev/vda"),
             ),
-            ("reiserfs", "mkreiserfs -q -ff -u U /dev/vda".to_owned()),
-            ("jfs", "mkfs.jfs -q /dev/vda".to_owned()),
-            ("xfs", "mkfs.xfs -q -f -K -m uuid=U /dev/vda".to_owned()),
+            (
+                "reiserfs",
+                "mkreiserfs -q -ff -u U -s 2048 /dev/vda".to_owned(),
+            ),
+            ("jfs", "mkfs.jfs -q -s 8 /dev/vda".to_owned()),
+            (
+                "xfs",
+                "mkfs.xfs -q -f -K -m uuid=U -l size=8388608 /dev/vda".to_owned(),
+            ),
             ("btrfs", "mkfs.btrfs -q -f -K /dev/vda".to_owned()),
         ] {
             assert_eq!(commands(kind, false), [expected], "{kind}");

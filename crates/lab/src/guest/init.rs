@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use rt::Nanos;
-use rustix::mm::MlockAllFlags;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use sim::HostProfile;
 use workload::directory::DirectoryTarget;
@@ -51,9 +50,7 @@ pub fn run() -> Result<()> {
         !is_mounted,
         "the first process of a guest runs in guests only"
     );
-    let prepared = keep_root()
-        .and_then(|()| keep_in_memory())
-        .and_then(|()| mount_all());
+    let prepared = keep_root().and_then(|()| mount_all());
     if let Err(error) = prepared.and_then(|()| open_console()) {
         // The kernel shows its log if it panics, which it does when this program ends.
         let _ = fs::write("/dev/kmsg", format!("{error:#}"));
@@ -134,16 +131,6 @@ fn set(values: &[(String, String)]) -> Result<()> {
 /// have the overflow owner there, and `mount`, which is set-user-ID, would run as that.
 fn keep_root() -> Result<()> {
     rustix::thread::set_no_new_privs(true).context("no new privileges")
-}
-
-/// Keeps what this program uses of its code in memory.
-///
-/// The code comes from a file of the host, and reading it takes no time. A kernel that is short of
-/// memory would therefore drop and read it again for ever, where that of a real machine waits for a
-/// disk or gives up.
-fn keep_in_memory() -> Result<()> {
-    rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)
-        .context("lock of the program's memory")
 }
 
 /// Mounts the file systems of every system.

@@ -22,13 +22,9 @@ const ENGINE_KEYS: [&str; 5] = [
 ];
 const ENGINE_PREFIXES: [&str; 3] = ["fs.ordered", "fs.log_policy", LOG_PART_PREFIX];
 /// Keys that only the drivers of ext3 and ext4 support.
-const JOURNALING_KEYS: [&str; 5] = [
-    "fs.data",
-    "fs.commit",
-    "fs.barrier",
-    "fs.journal_size",
-    GUEST_STREAM,
-];
+const JOURNALING_KEYS: [&str; 4] = ["fs.data", "fs.commit", "fs.barrier", GUEST_STREAM];
+/// File systems whose makers take the size of a journal.
+const SIZED_KINDS: [&str; 5] = ["ext3", "ext4", "jfs", "reiserfs", "xfs"];
 /// Keys that only the makers of the ext family support.
 const EXT_KEYS: [&str; 6] = [
     USES,
@@ -103,7 +99,8 @@ impl Reader<'_> {
             let is_engines = ENGINE_KEYS.contains(&key)
                 || ENGINE_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
             let is_others = EXT_KEYS.contains(&key) && !is_ext
-                || JOURNALING_KEYS.contains(&key) && !is_journaling;
+                || JOURNALING_KEYS.contains(&key) && !is_journaling
+                || key == "fs.journal_size" && !SIZED_KINDS.contains(&kind);
             if is_engines || is_others {
                 return Err(wrong(&[key], &format!("{key}: has no effect for {target}")));
             }

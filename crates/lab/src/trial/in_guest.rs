@@ -274,13 +274,20 @@ impl<F: Fn(bool) -> Option<DevicesReading>> Listener<F> {
             };
             bail!("a device of the guest failed a write: {message}{hint}");
         }
-        match self.end {
-            None => bail!(
+        match (self.end, guest.panic()) {
+            (None, Some(reason)) => {
+                let hint = match reason.contains("memory") {
+                    true => "; memory.host is too small",
+                    false => "",
+                };
+                bail!("the guest's kernel gave up: {reason}{hint}");
+            }
+            (None, None) => bail!(
                 "the guest ended without a result; its console ends with:\n{}",
                 guest.console_tail()
             ),
-            Some(Err(cause)) => bail!("in the guest: {cause}"),
-            Some(Ok(())) => {}
+            (Some(Err(cause)), _) => bail!("in the guest: {cause}"),
+            (Some(Ok(())), _) => {}
         }
         let mut result: JobResult = serde_json::from_str(&self.parts).context("result")?;
         if let (Some(before), Some(after)) = (&self.before, &self.after) {
