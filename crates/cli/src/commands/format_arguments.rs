@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ext::mkfs::{FileSystemType, JournalOption, Options, UsageType};
 use ext::volume::QuotaKind;
 use layout::feature::target::{TARGETS, Target};
@@ -51,8 +52,8 @@ pub(crate) struct FormatArguments {
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
     /// System or program that will use the file system: the features of ext4 that its own mke2fs
-    /// would choose. `jext info --for` lists them. Only with ext4.
-    #[arg(long = "for", value_name = "TARGET", value_parser = parse_target)]
+    /// would choose. Only with ext4.
+    #[arg(long = "for", value_name = "TARGET", value_parser = targets())]
     target: Option<Target>,
     /// Journal: size=MEGABYTES, or device=DEV for an external one.
     #[arg(short = 'J', value_name = "OPTIONS")]
@@ -90,12 +91,10 @@ fn parse_usage(text: &str) -> Result<UsageType, String> {
     UsageType::from_name(text).ok_or_else(|| expected.to_owned())
 }
 
-/// Parses the name of a target.
-pub(super) fn parse_target(text: &str) -> Result<Target, String> {
-    Target::named(text).copied().ok_or_else(|| {
-        let names = TARGETS.iter().map(|target| target.name);
-        format!("expected {}", names.collect::<Vec<_>>().join(", "))
-    })
+/// Returns the parser of the name of a target.
+pub(super) fn targets() -> impl TypedValueParser<Value = Target> {
+    PossibleValuesParser::new(TARGETS.iter().map(|target| target.name))
+        .map(|name| *Target::named(&name).expect("the parser accepts their names only"))
 }
 
 /// Returns a random UUID.

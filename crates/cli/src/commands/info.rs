@@ -21,7 +21,7 @@ use layout::superblock::{self as disk, Superblock};
 use serde_json::Value;
 use zerocopy::FromBytes;
 
-use super::format_arguments::parse_target;
+use super::format_arguments::targets;
 use crate::advice;
 use crate::foreign;
 use crate::image::{self, Replayed, has_replayed, open_to_look, replay_in_memory};
@@ -43,9 +43,9 @@ pub(crate) struct Arguments {
     /// Also show each group: its bitmaps, its inode table, its free blocks and inodes.
     #[arg(long)]
     groups: bool,
-    /// Only say if this system or program writes or reads the file system: debian-12, debian-13,
-    /// grub-2.06, grub-2.12. The exit status is 1 if it does not.
-    #[arg(long = "for", value_name = "TARGET", value_parser = parse_target)]
+    /// Only say if this system or program writes or reads the file system. The exit status is 1 if
+    /// it does not.
+    #[arg(long = "for", value_name = "TARGET", value_parser = targets())]
     target: Option<Target>,
     /// Print JSON.
     #[arg(long)]

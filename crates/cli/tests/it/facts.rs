@@ -431,18 +431,40 @@ fn targets_get_the_features_of_their_mke2fs() {
         .or(built)
         .unwrap_or_default();
     let newer = format!("{built}/trixie/sbin/mke2fs");
-    for (target, mke2fs) in [("debian-12", "mke2fs"), ("debian-13", &newer)] {
+    for (target, mke2fs, edits) in [
+        ("debian-12", "mke2fs", ""),
+        ("debian-13", &*newer, ""),
+        ("ubuntu-24.04", "mke2fs", ""),
+        ("ubuntu-26.04", &newer, ""),
+        ("fedora-43", &newer, ""),
+        ("yocto-5.0", &newer, ""),
+        // The features of its own configuration, none of which is left to mke2fs.
+        (
+            "android-16",
+            "mke2fs",
+            "none,has_journal,sparse_super,large_file,filetype,dir_index,ext_attr,extent,huge_file,dir_nlink,extra_isize,uninit_bg",
+        ),
+    ] {
         let (ours, theirs) = (format!("{target}.img"), format!("{target}-theirs.img"));
         folder.good(&format!("mkfs -q -t ext4 --for {target} {ours} 64M"));
         let said = folder.good(&format!("info --for {target} {ours}"));
         assert!(said.ends_with("reads and writes it\n"), "{said}");
+        tool::run_well(
+            "e2fsck",
+            &["-fn", folder.path().join(&ours).to_str().unwrap()],
+        );
         if mke2fs.starts_with('/') && !Path::new(mke2fs).exists() {
             continue;
         }
         let path = folder.path().join(&theirs);
         fs::File::create(&path).unwrap().set_len(64 << 20).unwrap();
         let path = path.to_str().unwrap();
-        tool::run_well(mke2fs, &["-q", "-F", "-t", "ext4", path]);
+        let options: &[&str] = match edits {
+            "" => &[],
+            edits => &["-O", edits],
+        };
+        let options = [&["-q", "-F", "-t", "ext4"], options, &[path]].concat();
+        tool::run_well(mke2fs, &options);
         let features = |image: &str| {
             let facts = folder.good(&format!("info {image}"));
             let line = facts.lines().find(|line| line.starts_with("Features:"));

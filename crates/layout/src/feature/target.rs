@@ -1,7 +1,9 @@
 //! Systems and programs that use a volume, and the features that each accepts. As of November 2026.
 //!
 //! Sources: `EXT4_FEATURE_*_SUPP` of Linux 6.1, 6.12; `grub-core/fs/ext2.c` of GRUB 2.06, 2.12;
-//! `mke2fs.conf` of Debian 12 and 13.
+//! `mke2fs.conf` of Debian 12 and 13, of Ubuntu's packages 1.47.0-2.4~exp1ubuntu4 and
+//! 1.47.2-3ubuntu4, of Android's `ext4_utils`, and of e2fsprogs 1.47, which Fedora and Yocto leave
+//! as it is.
 
 use super::{Features, Incompatible, ReadOnlyCompatible, Word, word_names};
 
@@ -72,24 +74,25 @@ const GRUB: Incompatible = Incompatible::FILETYPE
     .union(Incompatible::MMP)
     .union(Incompatible::ENCRYPT);
 
+/// What e2fsprogs adds since 1.47.0 and Debian 12 does not.
+const UPSTREAM: &str = "orphan_file,metadata_csum_seed";
+
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    Target::linux("debian-12", "Linux 6.1, e2fsprogs 1.47.0", ""),
+    Target::linux("debian-13", "Linux 6.12, e2fsprogs 1.47.2", UPSTREAM),
+    Target::linux("ubuntu-24.04", "Linux 6.8, e2fsprogs 1.47.0", ""),
     Target {
-        name: "debian-12",
-        what: "Linux 6.1, e2fsprogs 1.47.0",
-        block_bytes_max: 4096,
-        incompatible: LINUX,
-        written: Some(LINUX_WRITTEN),
-        edits: "",
+        block_bytes_max: 65_536,
+        ..Target::linux("ubuntu-26.04", "Linux 7.0, e2fsprogs 1.47.2", UPSTREAM)
     },
-    Target {
-        name: "debian-13",
-        what: "Linux 6.12, e2fsprogs 1.47.2",
-        block_bytes_max: 4096,
-        incompatible: LINUX,
-        written: Some(LINUX_WRITTEN),
-        edits: "orphan_file,metadata_csum_seed",
-    },
+    Target::linux("fedora-43", "Linux 6.17, e2fsprogs 1.47.3", UPSTREAM),
+    Target::linux("yocto-5.0", "Linux 6.6, e2fsprogs 1.47.0", UPSTREAM),
+    Target::linux(
+        "android-16",
+        "Linux 6.12, mke2fs of the platform",
+        "^resize_inode,^flex_bg,^64bit,^metadata_csum,uninit_bg",
+    ),
     Target {
         name: "grub-2.06",
         what: "GRUB 2.06, which reads; Debian 12 adds metadata_csum_seed",
@@ -111,6 +114,18 @@ pub const TARGETS: &[Target] = &[
 ];
 
 impl Target {
+    /// Returns a system whose kernel supports what Linux supported by 5.15.
+    const fn linux(name: &'static str, what: &'static str, edits: &'static str) -> Self {
+        Self {
+            name,
+            what,
+            block_bytes_max: 4096,
+            incompatible: LINUX,
+            written: Some(LINUX_WRITTEN),
+            edits,
+        }
+    }
+
     /// Returns the target of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         TARGETS.iter().find(|target| target.name == name)
@@ -164,8 +179,22 @@ mod tests {
             Verdict::Refuses(names(&["metadata_csum_seed", "large_dir"]))
         );
         assert_eq!(judge("grub-2.12", 0x6242, 0xFFFF), Verdict::Reads(vec![]));
-        let large = Target::named("debian-13").unwrap();
-        let large = large.judge(Features::from_raw(0, 0x8002, 0), 8192);
-        assert_eq!(large, Verdict::Refuses(names(&["blocks of 8192 bytes"])));
+        let large = |target: &str| {
+            let target = Target::named(target).unwrap();
+            target.judge(Features::from_raw(0, 0x8002, 0), 8192)
+        };
+        let refused = Verdict::Refuses(names(&["blocks of 8192 bytes"]));
+        assert_eq!(large("debian-13"), refused);
+        assert_eq!(large("ubuntu-26.04"), Verdict::Writes);
+    }
+
+    #[test]
+    fn targets_are_documented() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/features.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        for target in TARGETS {
+            let row = format!("| `{}` | {} |", target.name, target.what);
+            assert!(text.contains(&row), "{row}");
+        }
     }
 }
