@@ -104,6 +104,27 @@ pub(super) fn random_uuid() -> [u8; 16] {
     *uuid.as_uuid().as_bytes()
 }
 
+/// Returns a UUID from the present time.
+pub(super) fn time_uuid() -> [u8; 16] {
+    /// Ticks of 100 ns from the start of the calendar of UUIDs, in 1582, to 1970.
+    const EPOCH: u64 = 0x01B2_1DD2_1381_4000;
+    let now = rt::wall();
+    let ticks = now.seconds.unsigned_abs() * 10_000_000 + u64::from(now.nanos / 100) + EPOCH;
+    let random = rt::random_u64().to_le_bytes();
+    // A node whose first bit is set is no network card.
+    let node = [
+        random[0] | 1,
+        random[1],
+        random[2],
+        random[3],
+        random[4],
+        random[5],
+    ];
+    let counter = u16::from_le_bytes([random[6], random[7]]);
+    let uuid = uuid::Builder::from_gregorian_timestamp(ticks, counter, &node);
+    *uuid.as_uuid().as_bytes()
+}
+
 /// Returns the time in `SOURCE_DATE_EPOCH`, which new images record as their creation time, so that
 /// builds are reproducible.
 pub(super) fn source_date() -> Result<Option<i64>> {

@@ -9,9 +9,10 @@ use clap::Args;
 use ext::mkfs;
 use ext::tune::{self, Changes, HashVersion, JournalChange, QuotaKind};
 use layout::superblock::{DefaultMountOptions, ErrorPolicy, MOUNT_COUNT_UNLIMITED, Superblock};
+use nix::unistd::{Group, User};
 use uuid::Uuid;
 
-use super::format_arguments::{megabytes, pairs, parse_uuid, random_uuid};
+use super::format_arguments::{megabytes, pairs, parse_uuid, random_uuid, time_uuid};
 use crate::image::{Access, note_other_node, open_device};
 use crate::output;
 
@@ -22,6 +23,8 @@ const RANDOM: &str = "random";
 
 /// Option of -E that clears multiple mount protection.
 const CLEAR_MMP: &str = "clear_mmp";
+/// Option of -E with the mount options in text.
+const MOUNT_TEXT: &str = "mount_opts=";
 /// Value of -T for the present time.
 const NOW: &str = "now";
 
@@ -48,7 +51,7 @@ pub(crate) struct Arguments {
     /// Label, at most 16 bytes.
     #[arg(short = 'L', value_name = "LABEL")]
     label: Option<String>,
-    /// UUID, or random.
+    /// UUID, or random, time (from the present time) or clear (none).
     #[arg(short = 'U', value_name = "UUID")]
     uuid: Option<String>,
     /// Percentage of blocks reserved for privileged users.
@@ -78,26 +81,27 @@ pub(crate) struct Arguments {
     /// since 1970.
     #[arg(short = 'T', value_name = "TIME", value_parser = parse_time)]
     check_time: Option<i64>,
-    /// User that may use the reserved blocks, by number.
-    #[arg(short = 'u', value_name = "UID")]
+    /// User that may use the reserved blocks: a number, or a name.
+    #[arg(short = 'u', value_name = "USER", value_parser = parse_user)]
     reserved_user: Option<u16>,
-    /// Group that may use the reserved blocks, by number.
-    #[arg(short = 'g', value_name = "GID")]
+    /// Group that may use the reserved blocks: a number, or a name.
+    #[arg(short = 'g', value_name = "GROUP", value_parser = parse_group)]
     reserved_group: Option<u16>,
     /// Directory of the last mount.
     #[arg(short = 'M', value_name = "DIRECTORY")]
     last_mounted: Option<String>,
     /// Extended options: stride=BLOCKS, stripe_width=BLOCKS, hash_alg=legacy|half_md4|tea,
-    /// mmp_update_interval=SECONDS, clear_mmp (with -f, as --clear-mmp).
+    /// mmp_update_interval=SECONDS, clear_mmp (with -f, as --clear-mmp), force_fsck (the next check
+    /// looks at everything), mount_opts=TEXT (with all that follows).
     #[arg(short = 'E', value_name = "OPTIONS")]
     extended: Vec<String>,
     /// Default mount options to set, or with ^ to clear: acl,^user_xattr,journal_data_writeback.
     #[arg(short = 'o', value_name = "OPTIONS", allow_hyphen_values = true)]
     mount_options: Vec<String>,
     /// Features to set: dir_index, ext_attr, fast_commit, large_file, extent, huge_file, dir_nlink,
-    /// large_dir, inline_data, metadata_csum, metadata_csum_seed, uninit_bg, mmp, quota, project,
-    /// has_journal; with ^ they are cleared, if nothing uses them, but for large_dir and
-    /// inline_data, and so is orphan_file.
+    /// metadata_csum, metadata_csum_seed, uninit_bg, mmp, quota, project, has_journal; with ^ they
+    /// are cleared, if nothing uses them, and so is orphan_file. Only to set: large_dir,
+    /// inline_data, ea_inode, extra_isize, stable_inodes, encrypt, verity.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,
     /// Owners to count: usrquota, grpquota, prjquota, and with ^ not any more. Owners that are
@@ -192,9 +196,54 @@ fn seconds_of_date(text: &str) -> Option<i64> {
     is_time.then_some(day.seconds + (hour * 60 + minute) * 60 + second)
 }
 
+/// Parses a user into its number.
+fn parse_user(text: &str) -> Result<u16, String> {
+    let found = |name: &str| User::from_name(name).map(|user| user.map(|user| user.uid.as_raw()));
+    parse_owner(text, found, "user")
+}
+
+/// Parses a group into its number.
+fn parse_group(text: &str) -> Result<u16, String> {
+    let found =
+        |name: &str| Group::from_name(name).map(|group| group.map(|group| group.gid.as_raw()));
+    parse_owner(text, found, "group")
+}
+
+fn parse_owner(
+    text: &str,
+    named: impl Fn(&str) -> nix::Result<Option<u32>>,
+    what: &str,
+) -> Result<u16, String> {
+    let number = match text.parse() {
+        Ok(number) => number,
+        Err(_) => named(text)
+            .map_err(|error| error.to_string())?
+            .ok_or_else(|| format!("there is no {what} of this name here"))?,
+    };
+    u16::try_from(number).map_err(|_| format!("{number} does not fit: at most {}", u16::MAX))
+}
+
+/// Takes the mount options, which have commas of their own, out of the options of -E.
+fn split_mount_text(lists: &[String]) -> (Vec<String>, Option<String>) {
+    let mut text = None;
+    let rest = lists.iter().map(|list| {
+        let starts = list.match_indices(MOUNT_TEXT).map(|(start, _)| start);
+        let mut starts = starts.filter(|start| *start == 0 || list[..*start].ends_with(','));
+        let Some(start) = starts.next() else {
+            return list.clone();
+        };
+        text = Some(list[start + MOUNT_TEXT.len()..].to_owned());
+        list[..start].to_owned()
+    });
+    let rest = rest.collect();
+    (rest, text)
+}
+
 /// Reads the options of -E into changes.
 fn read_extended(lists: &[String], changes: &mut Changes) -> Result<()> {
-    for (name, value) in pairs(lists) {
+    let (lists, text) = split_mount_text(lists);
+    changes.mount_text = text;
+    for (name, value) in pairs(&lists) {
         match name {
             "stride" => changes.raid_stride = Some(number(name, value)?),
             "stripe_width" | "stripe-width" => {
@@ -208,9 +257,10 @@ fn read_extended(lists: &[String], changes: &mut Changes) -> Result<()> {
                 changes.hash = Some(*hash);
             }
             "mmp_update_interval" => changes.mmp_update_seconds = Some(number(name, value)?),
+            "force_fsck" => changes.check_is_due = true,
             CLEAR_MMP => {}
             _ => bail!(
-                "-E {name}: expected stride, stripe_width, hash_alg, mmp_update_interval or {CLEAR_MMP}"
+                "-E {name}: expected stride, stripe_width, hash_alg, mmp_update_interval, force_fsck, mount_opts or {CLEAR_MMP}"
             ),
         }
     }
@@ -296,7 +346,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Returns true if multiple mount protection is to be cleared.
 fn clears_multi_mount(arguments: &Arguments) -> Result<bool> {
-    let is_extended = pairs(&arguments.extended).any(|(name, _)| name == CLEAR_MMP);
+    let (lists, _) = split_mount_text(&arguments.extended);
+    let is_extended = pairs(&lists).any(|(name, _)| name == CLEAR_MMP);
     if is_extended && !arguments.force {
         bail!(
             "-E {CLEAR_MMP}: only if it is certain that no node uses the file system; -f does it"
@@ -374,8 +425,11 @@ fn open_journal(text: &str) -> Result<(Arc<dyn BlockDevice>, [u8; 16])> {
 }
 
 fn uuid(text: &str) -> Result<[u8; 16]> {
-    if text == RANDOM {
-        return Ok(random_uuid());
+    match text {
+        RANDOM => return Ok(random_uuid()),
+        "time" => return Ok(time_uuid()),
+        "clear" => return Ok([0; 16]),
+        _ => {}
     }
     parse_uuid(text).map_err(|error| anyhow::anyhow!("-U {text}: {error}"))
 }

@@ -345,6 +345,90 @@ fn features_are_those_of_tune2fs() {
     }
 }
 
+/// The superblock is that of tune2fs, but for the time of the write.
+#[test]
+fn superblocks_are_those_of_tune2fs() {
+    let folder = Folder::new();
+    let path = folder.path().join("disk.img").display().to_string();
+    for (format, options) in [
+        ("-t ext4", "-O ea_inode"),
+        ("-t ext4", "-O stable_inodes"),
+        ("-t ext4", "-O verity"),
+        ("-t ext4", "-O encrypt"),
+        ("-t ext4 -O ^extra_isize", "-O extra_isize"),
+        ("-t ext4", "-E force_fsck"),
+        ("-t ext3", "-E force_fsck,stride=4 -L crowns"),
+        ("-t ext4", "-E mount_opts=data=writeback"),
+        ("-t ext3", "-u daemon -g adm"),
+        ("-t ext4", "-U clear"),
+    ] {
+        folder.good(&format!("mkfs -q -F {format} disk.img 32M"));
+        let fresh = folder.read("disk.img");
+        let options: Vec<&str> = options.split(' ').collect();
+        tool::run_well("tune2fs", &[&options[..], &[&path]].concat());
+        let theirs = folder.read("disk.img");
+        folder.write("disk.img", &fresh);
+        folder.good(&format!("tune {} disk.img", options.join(" ")));
+        let ours = folder.read("disk.img");
+        let block = |image: &[u8]| {
+            let mut block = image[1024..2048].to_vec();
+            // The time of the write and its high byte, the count of writes, the checksum.
+            for range in [0x30..0x34, 0x178..0x180, 0x274..0x275, 0x3FC..0x400] {
+                block[range].fill(0);
+            }
+            block
+        };
+        let (ours, theirs) = (block(&ours), block(&theirs));
+        let differ = |at: &usize| ours[*at] != theirs[*at];
+        let differing: Vec<usize> = (0..1024).filter(differ).collect();
+        assert!(differing.is_empty(), "{options:?}: at {differing:x?}");
+        tool::run_well("e2fsck", &["-fn", &path]);
+    }
+}
+
+#[test]
+fn mount_options_keep_their_commas_and_a_time_makes_a_uuid() {
+    let folder = Folder::new();
+    folder.good("mkfs -q disk.img 16M");
+    folder.good("tune -E stride=8,mount_opts=data=journal,commit=7 -U time disk.img");
+    assert_eq!(told(&folder, "RAID stride"), "8");
+    assert_eq!(told(&folder, "Mount options"), "data=journal,commit=7");
+    let uuid = told(&folder, "Filesystem UUID");
+    assert_eq!(&uuid[14..15], "1", "{uuid}");
+    folder.check("disk.img");
+    let long = "x".repeat(64);
+    let refused = folder.bad(&format!("tune -E mount_opts={long} disk.img"));
+    assert!(refused.contains("63 bytes"), "{refused}");
+    for (user, reason) in [
+        ("nobody-of-this-name", "no user of this name"),
+        ("65536", "at most 65535"),
+    ] {
+        let refused = folder
+            .command(&format!("tune -u {user} disk.img"))
+            .assert()
+            .code(2);
+        let refused = String::from_utf8_lossy(&refused.get_output().stderr).into_owned();
+        assert!(refused.contains(reason), "{refused}");
+    }
+}
+
+/// A volume that needs a check is not tuned, so that the mark of `force_fsck` comes last.
+#[test]
+fn a_forced_check_comes_after_all_other_changes() {
+    let folder = Folder::new();
+    folder.good("mkfs -q -t ext4 disk.img 64M");
+    folder.good("tune -E force_fsck -O quota,^metadata_csum -L crowns disk.img");
+    assert_eq!(told(&folder, "Filesystem state"), "clean with errors");
+    assert_eq!(told(&folder, "Filesystem volume name"), "crowns");
+    assert!(told(&folder, "Filesystem features").contains("quota"));
+    let refused = folder.bad("tune -L other disk.img");
+    assert!(refused.contains("fsck"), "{refused}");
+    let path = folder.path().join("disk.img").display().to_string();
+    tool::run_well("e2fsck", &["-p", &path]);
+    folder.good("tune -L other disk.img");
+    folder.check("disk.img");
+}
+
 #[test]
 fn features_go_only_where_nothing_uses_them() {
     let folder = Folder::new();

@@ -34,7 +34,7 @@ mod quota;
 use std::sync::Arc;
 
 use block::BlockDevice;
-use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible};
+use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
 use layout::inode::BASE_SIZE;
 use layout::superblock as disk;
 use layout::{InodeNr, checksum};
@@ -92,6 +92,10 @@ pub struct Changes {
     pub hash: Option<HashVersion>,
     /// The directory in which the volume was mounted last.
     pub last_mounted: Option<String>,
+    /// Mount options in text, of at most 63 bytes.
+    pub mount_text: Option<String>,
+    /// True to have the next check of the volume look at everything, as after an error.
+    pub check_is_due: bool,
     /// Default mount options to set, and to clear.
     pub mount_options: (DefaultMountOptions, DefaultMountOptions),
     /// Features to set that need no conversion; see [`free_feature`].
@@ -141,6 +145,15 @@ pub fn apply(
 ) -> Result<()> {
     let superblock = read(device)?;
     let mut steps = Vec::new();
+    // A volume that needs a check is not changed: this one comes last.
+    let last = Changes {
+        check_is_due: changes.check_is_due,
+        ..Changes::default()
+    };
+    let changes = &Changes {
+        check_is_due: false,
+        ..changes.clone()
+    };
     let halves = multi_mount::steps(&superblock, changes);
     for half in halves.map_or_else(
         || vec![changes.clone()],
@@ -153,6 +166,10 @@ pub fn apply(
                 None => steps.push(part),
             }
         }
+    }
+    if last.check_is_due {
+        steps.retain(|step| *step != Changes::default());
+        steps.push(last);
     }
     if steps.len() > 1 {
         // Nothing changes if one of the steps is refused.
@@ -370,6 +387,13 @@ fn check(
         ),
         (
             changes
+                .mount_text
+                .as_ref()
+                .is_none_or(|text| text.len() < superblock.raw.mount_options.len()),
+            "the mount options take more than 63 bytes",
+        ),
+        (
+            changes
                 .last_mounted
                 .as_ref()
                 .is_none_or(|path| path.len() < superblock.raw.last_mounted_on.len()),
@@ -506,6 +530,14 @@ fn change_fields(superblock: &mut Superblock, changes: &Changes) {
         raw.last_mounted_on = [0; 64];
         raw.last_mounted_on[..path.len()].copy_from_slice(path.as_bytes());
     }
+    if let Some(text) = &changes.mount_text {
+        raw.mount_options = [0; 64];
+        raw.mount_options[..text.len()].copy_from_slice(text.as_bytes());
+    }
+    if changes.check_is_due {
+        raw.state_bits
+            .set((raw.state() | disk::State::ERROR).bits());
+    }
     let (set, clear) = changes.mount_options;
     let options = raw.default_mount_options().difference(clear) | set;
     raw.default_mount_option_bits.set(options.bits());
@@ -516,6 +548,10 @@ fn change_fields(superblock: &mut Superblock, changes: &Changes) {
     }
     if !had_index && features.compatible.contains(Compatible::DIR_INDEX) {
         features::choose_hash(raw, changes.hash);
+    }
+    let is_encrypted = |features: &Features| features.incompatible.contains(Incompatible::ENCRYPT);
+    if !is_encrypted(&raw.features()) && is_encrypted(&features) {
+        raw.encryption_algorithms = features::ALGORITHMS;
     }
     for (word, bits) in &changes.features_removed {
         features.set(*word, *bits, false);

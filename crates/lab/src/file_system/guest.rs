@@ -1,11 +1,11 @@
 //! A file system that the kernel of a guest creates and mounts: the commands that make it and its
 //! mount options.
 //!
-//! | type | its maker | size of the journal | an external journal |
+//! | type | its maker | a journal's size | an external journal |
 //! |---|---|---|---|
-//! | ext2, ext3, ext4 | `mke2fs` | `-J size=` | `-O journal_dev`, `-J device=`; mounted with `journal_path=` |
+//! | ext | `mke2fs` | `-J size=` | `-O journal_dev`, `-J device=`; mounted with `journal_path=` |
 //! | reiserfs | `mkreiserfs` | `-s`, in blocks | `-j`; mounted with `jdev=` |
-//! | jfs | `mkfs.jfs` | `-s`, in MiB | `-J journal_dev`, `-J device=`; found by the number of its device |
+//! | jfs | `mkfs.jfs` | `-s`, in MiB | `-J journal_dev`, `-J device=`; found by its number |
 //! | xfs | `mkfs.xfs` | `-l size=` | `-l logdev=`; mounted with `logdev=` |
 //! | btrfs | `mkfs.btrfs` | | none |
 

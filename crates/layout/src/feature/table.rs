@@ -79,6 +79,7 @@ const NONE: Uses = Uses::empty();
 const CHECKED: Uses = Uses::CHECKED;
 const MADE_AND_CHECKED: Uses = Uses::MADE.union(Uses::CHECKED);
 const MADE_SET: Uses = MADE_AND_CHECKED.union(Uses::SET);
+const SET_AND_CHECKED: Uses = CHECKED.union(Uses::SET);
 const MADE_CLEARED: Uses = MADE_AND_CHECKED.union(Uses::CLEARED);
 const ALL_USES: Uses = Uses::all();
 
@@ -118,7 +119,7 @@ features! {
     Compatible SNAPSHOT_BITMAP "snapshot_bitmap": Ignored, NONE, LINUX_AND_VIEW, "ext/tests/it/features.rs", "never merged into Linux; e2fsck refuses it";
     Compatible SPARSE_SUPER2 "sparse_super2": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/full.rs", "";
     Compatible FAST_COMMIT "fast_commit": Written, ALL_USES, ALL, "ext/tests/it/crossing/fast_commits.rs", "fast commits are replayed, and made in internal journals of volumes without `inline_data`, `bigalloc`, `quota` and `project`";
-    Compatible STABLE_INODES "stable_inodes": Ignored, CHECKED, ALL, "ext/tests/it/features.rs", "inode numbers never change, as everywhere; the UUID stays";
+    Compatible STABLE_INODES "stable_inodes": Written, SET_AND_CHECKED, ALL, "ext/tests/it/features.rs", "inode numbers never change, as everywhere; the UUID stays";
     Compatible ORPHAN_FILE "orphan_file": Written, MADE_CLEARED, ALL, "ext/tests/it/ext4/orphan_file.rs", "";
     Incompatible COMPRESSION "compression": Refused, NONE, NO_PROGRAM, "ext/tests/it/features.rs", "never merged into Linux; no program reads it";
     Incompatible FILETYPE "filetype": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/sequences.rs", "";
@@ -129,12 +130,12 @@ features! {
     Incompatible IS_64BIT "64bit": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/ext4/large_volumes.rs", "at most 2^48 blocks";
     Incompatible MMP "mmp": Written, ALL_USES, NO_VIEW, "ext/tests/it/multi_mount.rs", "a writable open waits when another node may use the volume";
     Incompatible FLEX_BG "flex_bg": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/ext4/sequences.rs", "";
-    Incompatible EA_INODE "ea_inode": Written, MADE_AND_CHECKED, NO_VIEW, "ext/tests/it/attributes/large.rs", "";
+    Incompatible EA_INODE "ea_inode": Written, MADE_SET, NO_VIEW, "ext/tests/it/attributes/large.rs", "";
     Incompatible DIRDATA "dirdata": Refused, NONE, NO_PROGRAM, "ext/tests/it/features.rs", "of Lustre, never merged into Linux";
     Incompatible METADATA_CSUM_SEED "metadata_csum_seed": Written, ALL_USES, ALL, "ext/tests/it/ext4/sequences.rs", "";
     Incompatible LARGE_DIR "large_dir": Written, MADE_SET, NO_VIEW, "ext/tests/it/ext4/large_directories.rs", "";
     Incompatible INLINE_DATA "inline_data": Written, MADE_SET, NO_VIEW, "ext/tests/it/ext4/inline_data.rs", "set on volumes with inodes of 256 bytes or more";
-    Incompatible ENCRYPT "encrypt": Written, CHECKED, ALL, "ext/tests/it/ext4/encrypted.rs", "without keys: names in the form of Linux, no contents, nothing is encrypted";
+    Incompatible ENCRYPT "encrypt": Written, SET_AND_CHECKED, ALL, "ext/tests/it/ext4/encrypted.rs", "without keys: names in the form of Linux, no contents, nothing is encrypted";
     Incompatible CASEFOLD "casefold": Written, CHECKED, E2FSCK, "ext/tests/it/ext4/case_folded.rs", "names of directories that ignore case are read and not changed; the kernel of the tests lacks CONFIG_UNICODE";
     ReadOnlyCompatible SPARSE_SUPER "sparse_super": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/sequences.rs", "";
     ReadOnlyCompatible LARGE_FILE "large_file": Written, ALL_USES, ALL, "ext/src/file/tests/sparse.rs", "";
@@ -142,7 +143,7 @@ features! {
     ReadOnlyCompatible HUGE_FILE "huge_file": Written, ALL_USES, ALL, "ext/tests/it/ext4/sequences.rs", "";
     ReadOnlyCompatible UNINIT_BG "uninit_bg": Written, ALL_USES, ALL, "ext/tests/it/ext4/written.rs", "";
     ReadOnlyCompatible DIR_NLINK "dir_nlink": Written, ALL_USES, ALL, "ext/tests/it/ext4/sequences.rs", "";
-    ReadOnlyCompatible EXTRA_ISIZE "extra_isize": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/ext4/sequences.rs", "";
+    ReadOnlyCompatible EXTRA_ISIZE "extra_isize": Written, MADE_SET, ALL, "ext/tests/it/ext4/sequences.rs", "";
     ReadOnlyCompatible HAS_SNAPSHOT "FEATURE_R7": ReadOnly, NONE, READERS, "ext/tests/it/features.rs", "never merged into Linux; e2fsck refuses it";
     ReadOnlyCompatible QUOTA "quota": Written, ALL_USES, READERS_AND_E2FSCK, "ext/tests/it/quotas.rs", "counted, limits are not enforced; the kernel of the tests lacks CONFIG_QUOTA and only reads";
     ReadOnlyCompatible BIGALLOC "bigalloc": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/ext4/clusters.rs", "of files with extents; fast commits are not made";
@@ -151,7 +152,7 @@ features! {
     ReadOnlyCompatible READ_ONLY "read-only": ReadOnly, NONE, READERS_AND_E2FSCK, "ext/tests/it/features.rs", "the volume asks not to be written";
     ReadOnlyCompatible PROJECT "project": Written, ALL_USES, READERS_AND_E2FSCK, "ext/tests/it/quotas.rs", "the kernel of the tests lacks CONFIG_QUOTA and only reads";
     ReadOnlyCompatible SHARED_BLOCKS "shared_blocks": ReadOnly, NONE, READERS_AND_E2FSCK, "ext/tests/it/features.rs", "of Android: files share blocks that a write would change in all";
-    ReadOnlyCompatible VERITY "verity": Written, CHECKED, ALL, "ext/tests/it/ext4/verity.rs", "verified files are read without verification and not written; the kernel of the tests lacks CONFIG_FS_VERITY";
+    ReadOnlyCompatible VERITY "verity": Written, SET_AND_CHECKED, ALL, "ext/tests/it/ext4/verity.rs", "verified files are read without verification and not written; the kernel of the tests lacks CONFIG_FS_VERITY";
     ReadOnlyCompatible ORPHAN_PRESENT "orphan_present": Written, CHECKED, ALL, "ext/tests/it/ext4/orphan_file.rs", "";
 }
 

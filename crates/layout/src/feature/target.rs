@@ -74,7 +74,7 @@ const GRUB: Incompatible = Incompatible::FILETYPE
     .union(Incompatible::MMP)
     .union(Incompatible::ENCRYPT);
 
-/// What e2fsprogs adds since 1.47.0 and Debian 12 does not.
+/// The features that e2fsprogs adds since 1.47.0, and Debian 12 does not.
 const UPSTREAM: &str = "orphan_file,metadata_csum_seed";
 
 /// All targets.

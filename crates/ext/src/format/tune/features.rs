@@ -39,6 +39,9 @@ use crate::error::{Error, Result};
 /// Size in bytes from which a file needs `large_file`.
 const LARGE_BYTES: u64 = 1 << 31;
 
+/// The algorithms of a volume with `encrypt`: AES-256-XTS for contents, AES-256-CTS for names.
+pub(super) const ALGORITHMS: [u8; 4] = [1, 4, 0, 0];
+
 /// `orphan_file`.
 pub(super) const ORPHAN_FILE: (Word, u32) = (Word::Compatible, Compatible::ORPHAN_FILE.bits());
 /// `metadata_csum_seed`.
