@@ -331,7 +331,12 @@ fn apply(state: &mut InodeState, change: &SetAttributes) {
         state.mtime = resolve(time);
     }
     if let Some(flags) = change.flags {
-        let settable = InodeFlags::USER_MODIFIABLE.masked_for(state.kind.mode());
+        let mut settable = InodeFlags::USER_MODIFIABLE.masked_for(state.kind.mode());
+        if state.kind == FileKind::Regular {
+            // It was switched before, under the lock. Another thread may have switched it since,
+            // and written: the flag alone would leave images in the log that replace later data.
+            settable.remove(InodeFlags::JOURNAL_DATA);
+        }
         state.flags = state.flags.difference(settable) | flags.intersection(settable);
     }
     if let Some(project) = change.project {

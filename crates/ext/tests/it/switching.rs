@@ -2,10 +2,13 @@
 //! contents or those written since, never an older image from the log, and the switch happens or
 //! does not.
 
+use std::sync::Arc;
+
 use block::trace::Event;
 use ext::Volume;
 use ext::options::DataMode;
 use ext::volume::{InodeFlags, OpenFlags, SetAttributes};
+use layout::InodeNr;
 
 use crate::durability::{Recorded, cut_image};
 use crate::rig::{Place, Rig, quiet};
@@ -17,6 +20,8 @@ const FILE_BYTES: usize = 20 * BLOCK_BYTES;
 const IMAGES: u64 = 4;
 /// Interval of images that `e2fsck` checks, too.
 const FSCK_ONE_IN: usize = 60;
+/// Number of worlds in which another task sets flags during the switch.
+const WORLDS: u64 = 200;
 
 /// The versions that the file has had, in order: all its bytes are 1, 2, ...
 struct Progress {
@@ -32,12 +37,26 @@ fn switch(volume: &Volume, is_on: bool) {
     } else {
         InodeFlags::empty()
     };
+    let nr = volume.resolve("/f", true).expect("it is there");
+    set_flags(volume, nr, flags);
+}
+
+fn set_flags(volume: &Volume, nr: InodeNr, flags: InodeFlags) {
     let change = SetAttributes {
         flags: Some(flags),
         ..Default::default()
     };
-    let nr = volume.resolve("/f", true).expect("it is there");
     volume.set_attributes(nr, &change).expect("chattr");
+}
+
+/// Writes all of the file.
+fn write_all(volume: &Volume, version: u8, is_synced: bool) {
+    let file = volume.open_file("/f", OpenFlags::READ_WRITE).expect("open");
+    file.write_at(0, &[version; FILE_BYTES]).expect("write");
+    if is_synced {
+        file.sync_all().expect("fsync");
+    }
+    file.close().expect("close");
 }
 
 /// Sets marks in the trace: twice the number of a written version, and one more when it is synced.
@@ -146,4 +165,37 @@ fn internal() {
 #[test]
 fn external() {
     cut_everywhere(Place::External, DataMode::Ordered);
+}
+
+/// A program reads the flags of a file and sets others, while another one switches data journaling
+/// on and writes. Whatever the flags are then, what is written and synced next is not replaced by
+/// an image from the log.
+#[test]
+fn beside_another_change_of_flags() {
+    for seed in 0..WORLDS {
+        let config = sim::Config::pct(seed, 2 + (seed % 3) as u32);
+        let world = sim::run(config, move || {
+            let rig = Rig::new(Place::Internal, BLOCK_BYTES as u32, VOLUME_BYTES);
+            let volume = Arc::new(rig.open(quiet(DataMode::Ordered)));
+            volume.write_file("/f", &[1; FILE_BYTES]).expect("write");
+            volume.sync().expect("sync");
+            let nr = volume.resolve("/f", true).expect("it is there");
+            let other = {
+                let volume = Arc::clone(&volume);
+                rt::spawn("chattr +d", move || {
+                    set_flags(&volume, nr, InodeFlags::NO_DUMP);
+                })
+            };
+            switch(&volume, true);
+            write_all(&volume, 2, false);
+            other.join().expect("it ends well");
+            write_all(&volume, 3, true);
+            let cut = rig.copy().open(quiet(DataMode::Ordered));
+            let bytes = cut.read_file("/f").expect("it is there");
+            let found = bytes.iter().find(|byte| **byte != 3);
+            assert_eq!(found, None, "what was synced is lost");
+            cut.close().expect("close");
+        });
+        world.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
 }
