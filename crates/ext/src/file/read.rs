@@ -78,14 +78,15 @@ pub(crate) fn read_direct(
     }
     write_file(core, inode, Which::Range(first, last))?;
     let state = inode.state.read();
-    // Pages that were written since then are read from the cache.
+    // Pages that were written since then are read from the cache. So is a file that was switched to
+    // data journaling since then: its contents may be in memory alone.
     let inner = inode.pages.lock();
     let is_newer = (first.get()..=last.get()).any(|block| {
         let slot = inner.slot(FileBlock::new(block));
         slot.is_some_and(|slot| slot.is_dirty || slot.is_in_flight)
     });
     drop(inner);
-    if is_newer {
+    if is_newer || has_no_blocks(&state) {
         drop(state);
         return read(core, inode, ahead, offset, into);
     }

@@ -199,3 +199,38 @@ fn beside_another_change_of_flags() {
         world.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
 }
+
+/// A program reads a file past the cache while another one switches data journaling on and writes:
+/// it reads what was there before, or what was written, and no zeroes.
+#[test]
+fn beside_direct_reads() {
+    for seed in 0..WORLDS {
+        let config = sim::Config::pct(seed, 2 + (seed % 3) as u32);
+        let world = sim::run(config, move || {
+            let rig = Rig::new(Place::Internal, BLOCK_BYTES as u32, VOLUME_BYTES);
+            let volume = Arc::new(rig.open(quiet(DataMode::Ordered)));
+            volume.write_file("/f", &[1; FILE_BYTES]).expect("write");
+            let reader = {
+                let volume = Arc::clone(&volume);
+                rt::spawn("reader", move || {
+                    let flags = OpenFlags {
+                        direct: true,
+                        ..OpenFlags::READ
+                    };
+                    let file = volume.open_file("/f", flags).expect("open");
+                    let mut bytes = [0; FILE_BYTES];
+                    for _ in 0..4 {
+                        file.read_at(0, &mut bytes).expect("read");
+                        let is_whole = [1, 2].iter().any(|version| bytes == [*version; FILE_BYTES]);
+                        assert!(is_whole, "{:?}", [bytes[0], bytes[FILE_BYTES - 1]]);
+                    }
+                    file.close().expect("close");
+                })
+            };
+            switch(&volume, true);
+            write_all(&volume, 2, false);
+            reader.join().expect("it ends well");
+        });
+        world.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
