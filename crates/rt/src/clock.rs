@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::ClockId;
 
-use crate::debt::settle;
+use crate::debt::{owed, settle};
 use crate::nanos::Nanos;
 use crate::wall_time::WallTime;
 use crate::world;
@@ -24,14 +24,11 @@ const UPTIME_CLOCK: ClockId = ClockId::Boottime;
 const UPTIME_CLOCK: ClockId = ClockId::Monotonic;
 
 /// Returns the time since the world started; in the real world, since the first call in this
-/// process.
+/// process, with what the calling thread owes.
 pub fn monotonic() -> Nanos {
     match world::current() {
         Some(world) => world.monotonic(),
-        None => {
-            settle();
-            since_beginning(Instant::now())
-        }
+        None => since_beginning(Instant::now()).saturating_add(owed()),
     }
 }
 

@@ -5,12 +5,16 @@
 //! real time, so a thread collects the cost and pays
 //!
 //! - when it owes [`DEBT_MAX`];
-//! - before it reads a clock ([`monotonic`](crate::monotonic), [`uptime`](crate::uptime),
-//!   [`wall`](crate::wall)) or sleeps, so that every span it measures has what was done in it;
+//! - before it sleeps, and before it reads a clock that others read, too
+//!   ([`uptime`](crate::uptime), [`wall`](crate::wall));
 //! - at its end, if [`spawn`](crate::spawn) started it, so that a thread that joins it is as late.
 //!
+//! What it owes is a part of its [`monotonic`](crate::monotonic) time, so that every span it
+//! measures has what was done in it, and no time is lost between one span and the next.
+//!
 //! A simulated world does more for [`charge`](crate::charge()): a task pays before all that others
-//! can observe. Here a request may start up to [`DEBT_MAX`] before the work is paid for.
+//! can observe. Here a request may start up to [`DEBT_MAX`] before the work is paid for, unless the
+//! thread calls [`settle`] before it.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -33,6 +37,11 @@ pub fn owe(span: Nanos) {
     }
 }
 
+/// Returns what the calling thread owes in the real world.
+pub(crate) fn owed() -> Nanos {
+    DEBT.get()
+}
+
 /// Pays what the calling thread owes in the real world, by sleeping.
 #[inline]
 pub fn settle() {
@@ -44,6 +53,8 @@ pub fn settle() {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
     use crate::{monotonic, spawn};
 
@@ -57,10 +68,30 @@ mod tests {
             owe(SMALL);
             assert!(monotonic() - began >= SMALL);
         }
-        owe(SMALL);
-        let began = monotonic();
-        assert_eq!(DEBT.get(), Nanos::ZERO, "paid before the span began");
-        assert!(monotonic() >= began);
+    }
+
+    /// Work that was done before a span is not in it, though it is paid for within it.
+    #[test]
+    fn a_span_has_only_the_work_that_was_done_in_it() {
+        settle();
+        let real = Instant::now();
+        let start = monotonic();
+        let spans = (0..50).map(|_| {
+            owe(SMALL);
+            let began = monotonic();
+            owe(SMALL);
+            monotonic() - began
+        });
+        let sum: Nanos = spans.sum();
+        let all = monotonic() - start;
+        assert!(all >= SMALL * 100, "{all}");
+        // The thread may be late in any part.
+        assert!(
+            sum >= SMALL * 50 && sum <= all - SMALL * 50,
+            "{sum} of {all}"
+        );
+        settle();
+        assert!(real.elapsed() >= Duration::from_nanos((SMALL * 100).get()));
     }
 
     #[test]

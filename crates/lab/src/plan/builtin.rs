@@ -174,6 +174,27 @@ mod tests {
         assert!(count > 0, "no document of results in {folder}");
     }
 
+    /// Checks that the summary of several plans is of the present ones.
+    #[test]
+    fn the_summary_is_of_these_plans() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/results/journal-2026.md"
+        );
+        let text = std::fs::read_to_string(path).expect("the document is there");
+        let (_, stamp) = text
+            .split_once("by `scripts/lab-results --summary`: ")
+            .expect("a stamp");
+        let (plans, _) = stamp.split_once(';').expect("an end");
+        assert!(plans.split(", ").count() > 4, "{plans}");
+        for plan in plans.split(", ") {
+            let (name, hash) = plan.split_once(' ').expect("a name and a hash");
+            let plan = named(name).expect("built in").plan().expect("right");
+            let expected = format!("{:016x}", plan.hash());
+            assert_eq!(hash, expected, "{name}: scripts/lab-results --summary");
+        }
+    }
+
     #[test]
     fn durations_are_of_plans() {
         let mut count = 0;

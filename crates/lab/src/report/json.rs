@@ -15,8 +15,18 @@ pub(super) fn render(report: &Report) -> Value {
         "blocks": report.blocks.iter().map(block).collect::<Vec<_>>(),
         "warnings": report.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "missing_trials": report.missing,
+        "commits": commits(report),
         "trials": report.count,
     })
+}
+
+/// Returns the commits of the programs that made the records.
+pub(super) fn commits(report: &Report) -> Vec<&str> {
+    report
+        .programs
+        .iter()
+        .map(|program| program.commit.as_str())
+        .collect()
 }
 
 fn block(block: &BlockReport) -> Value {

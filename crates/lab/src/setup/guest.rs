@@ -23,8 +23,16 @@ const ENGINE_KEYS: [&str; 5] = [
 const ENGINE_PREFIXES: [&str; 3] = ["fs.ordered", "fs.log_policy", LOG_PART_PREFIX];
 /// Keys that only the drivers of ext3 and ext4 support.
 const JOURNALING_KEYS: [&str; 4] = ["fs.data", "fs.commit", "fs.barrier", GUEST_STREAM];
-/// File systems whose makers take the size of a journal.
-const SIZED_KINDS: [&str; 5] = ["ext3", "ext4", "jfs", "reiserfs", "xfs"];
+const JOURNAL_SIZE: &str = "fs.journal_size";
+/// File systems whose makers take the size of a journal, with the least that they make, and the
+/// most if there is one. ReiserFS counts blocks of 4 KiB.
+const SIZED_KINDS: [(&str, u64, Option<u64>); 5] = [
+    ("ext3", 1024 << 10, None),
+    ("ext4", 1024 << 10, None),
+    ("jfs", 1 << 20, None),
+    ("reiserfs", 513 << 12, Some(32_749 << 12)),
+    ("xfs", 1 << 20, None),
+];
 /// Keys that only the makers of the ext family support.
 const EXT_KEYS: [&str; 6] = [
     USES,
@@ -68,6 +76,7 @@ impl Reader<'_> {
         let device = self.device("device", text)?;
         self.check_keys_of_guest(kind, device.is_ephemeral())?;
         let journal = self.journal_of_guest(kind, &device)?;
+        self.check_journal_size(kind)?;
         Ok(Some(GuestFileSystem {
             kind,
             memory: self.memory(&journal)?,
@@ -90,6 +99,23 @@ impl Reader<'_> {
         }))
     }
 
+    /// Fails if the maker cannot make a journal of the wanted size.
+    fn check_journal_size(&self, kind: &str) -> Result<(), SetupError> {
+        let limits = SIZED_KINDS.iter().find(|(known, ..)| *known == kind);
+        let (Some((_, least, most)), Some(bytes)) = (limits, self.bytes(JOURNAL_SIZE)) else {
+            return Ok(());
+        };
+        if bytes >= *least && most.is_none_or(|most| bytes <= most) {
+            return Ok(());
+        }
+        let range = match most {
+            Some(most) => format!("{least} to {most}"),
+            None => format!("{least} or more"),
+        };
+        let message = format!("{JOURNAL_SIZE}: {bytes} bytes; {kind} takes {range}");
+        Err(wrong(&[JOURNAL_SIZE], &message))
+    }
+
     /// Fails if a setting has no effect.
     fn check_keys_of_guest(&self, kind: &str, is_virtual: bool) -> Result<(), SetupError> {
         let is_ext = matches!(kind, "ext2" | "ext3" | "ext4");
@@ -100,7 +126,7 @@ impl Reader<'_> {
                 || ENGINE_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
             let is_others = EXT_KEYS.contains(&key) && !is_ext
                 || JOURNALING_KEYS.contains(&key) && !is_journaling
-                || key == "fs.journal_size" && !SIZED_KINDS.contains(&kind);
+                || key == JOURNAL_SIZE && !SIZED_KINDS.iter().any(|(known, ..)| *known == kind);
             if is_engines || is_others {
                 return Err(wrong(&[key], &format!("{key}: has no effect for {target}")));
             }

@@ -245,6 +245,30 @@ fn file_systems_in_memory_are_not_made() {
 }
 
 #[test]
+fn a_journal_of_a_guest_has_a_size_that_its_maker_makes() {
+    let parse = |kind: &str, size: &str| {
+        let text = format!(
+            "[plan]\nname = \"p\"\nquestion = \"q\"\n[fixed]\ntarget = \"uml:{kind}\"\n\
+             device = \"sim:atlas-v-18\"\nfs.journal_size = \"{size}\"\n"
+        );
+        crate::plan::Plan::parse("p.toml", &text).map_err(|error| error.to_string())
+    };
+    for (kind, size, error) in [
+        ("reiserfs", "128MiB", "reiserfs takes 2101248 to 134139904"),
+        ("reiserfs", "2MiB", "reiserfs takes 2101248 to 134139904"),
+        ("jfs", "512KiB", "jfs takes 1048576 or more"),
+        ("btrfs", "16MiB", "has no effect for uml:btrfs"),
+        ("ext2", "16MiB", "has no effect for uml:ext2"),
+    ] {
+        let found = parse(kind, size).err().unwrap_or_default();
+        assert!(found.contains(error), "{kind}: {found}");
+    }
+    for kind in ["ext3", "ext4", "jfs", "reiserfs", "xfs"] {
+        assert!(parse(kind, "16MiB").is_ok(), "{kind}");
+    }
+}
+
+#[test]
 fn what_means_nothing_to_a_mounted_file_system_is_refused() {
     let kernel = |kind: &str| ("target", text(&format!("kernel:{kind}")));
     let cases: [(&[(&'static str, Value)], &str); 10] = [

@@ -11,8 +11,9 @@
 //! What a file system computes inside, such as a search in a directory or a journal handle, has no
 //! cost: file systems differ in it, and no profile has it.
 //!
-//! What a thread owes is paid before it reads a clock ([`rt::owe`]), so that a phase or a timed
-//! call takes what its work costs, however short it is, and most calls do not sleep.
+//! What a thread owes is a part of its time ([`rt::owe`]), so that a phase or a timed call takes
+//! what its work costs, however short it is, and most calls do not sleep. It is paid before a call
+//! that waits for a device in any case: a sync, and what a file opened for such calls does.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -44,6 +45,17 @@ struct ChargedFile {
     file: OpenFile,
     owner: u64,
     position: u64,
+    /// True if its calls wait for a device.
+    waits: bool,
+}
+
+impl ChargedFile {
+    /// Pays before a call that waits for a device.
+    fn settle(&self) {
+        if self.waits {
+            rt::settle();
+        }
+    }
 }
 
 impl Charged {
@@ -120,6 +132,7 @@ impl Target for Charged {
             file,
             owner: hash.finish(),
             position: 0,
+            waits: flags.sync || flags.data_sync || flags.direct,
         }))
     }
 
@@ -133,6 +146,7 @@ impl Target for Charged {
 
     fn read(&self, file: &mut OpenFile, buffer: &mut [u8]) -> Result<usize, TargetError> {
         let own = own_mut(file, Operation::Read)?;
+        own.settle();
         let count = self.target.read(&mut own.file, buffer)?;
         self.copied_out(own.owner, own.position, count);
         own.position += count as u64;
@@ -141,6 +155,7 @@ impl Target for Charged {
 
     fn write(&self, file: &mut OpenFile, data: &[u8]) -> Result<usize, TargetError> {
         let own = own_mut(file, Operation::Write)?;
+        own.settle();
         let count = self.target.write(&mut own.file, data)?;
         self.copied_in(own.owner, own.position, count);
         own.position += count as u64;
@@ -156,6 +171,7 @@ impl Target for Charged {
 
     fn pread(&self, file: &OpenFile, buffer: &mut [u8], offset: u64) -> Result<usize, TargetError> {
         let own = own(file, Operation::Pread)?;
+        own.settle();
         let count = self.target.pread(&own.file, buffer, offset)?;
         self.copied_out(own.owner, offset, count);
         Ok(count)
@@ -163,6 +179,7 @@ impl Target for Charged {
 
     fn pwrite(&self, file: &OpenFile, data: &[u8], offset: u64) -> Result<usize, TargetError> {
         let own = own(file, Operation::Pwrite)?;
+        own.settle();
         let count = self.target.pwrite(&own.file, data, offset)?;
         self.copied_in(own.owner, offset, count);
         Ok(count)
@@ -170,17 +187,20 @@ impl Target for Charged {
 
     fn fsync(&self, file: &OpenFile) -> Result<(), TargetError> {
         self.call();
+        rt::settle();
         self.target.fsync(&own(file, Operation::Fsync)?.file)
     }
 
     fn fdatasync(&self, file: &OpenFile) -> Result<(), TargetError> {
         self.call();
+        rt::settle();
         self.target
             .fdatasync(&own(file, Operation::Fdatasync)?.file)
     }
 
     fn fsync_directory(&self, path: &str) -> Result<(), TargetError> {
         self.call_on(&[path]);
+        rt::settle();
         self.target.fsync_directory(path)
     }
 
@@ -270,6 +290,7 @@ impl Target for Charged {
 
     fn sync(&self) -> Result<(), TargetError> {
         self.call();
+        rt::settle();
         self.target.sync()
     }
 }

@@ -276,7 +276,7 @@ impl<F: Fn(bool) -> Option<DevicesReading>> Listener<F> {
         }
         match (self.end, guest.panic()) {
             (None, Some(reason)) => {
-                let hint = match reason.contains("memory") {
+                let hint = match reason.contains("deadlocked on memory") {
                     true => "; memory.host is too small",
                     false => "",
                 };

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Args;
 use lab::report::Report;
-use lab::report::summary::Summary;
+use lab::report::summary::{Summary, has_losses, has_times};
 
 use super::{counterparts, read_plan, store_with_records};
 use crate::output;
@@ -23,13 +23,32 @@ pub(super) struct Arguments {
     /// Folder of the records.
     #[arg(long, value_name = "FOLDER", default_value = lab::store::FOLDER)]
     results: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let report = |name: &String| report(name, &arguments.results);
     let reports: Vec<Report> = arguments.plans.iter().map(report).collect::<Result<_>>()?;
     let loss = arguments.loss.as_ref().map(report).transpose()?;
-    output::print(&Summary::of(&reports, loss.as_ref()).text())?;
+    if let (Some(name), Some(loss)) = (&arguments.loss, &loss) {
+        ensure!(
+            has_losses(loss),
+            "--loss {name}: not a plan of power cuts, as journal-2026-lost is"
+        );
+    }
+    for (name, report) in arguments.plans.iter().zip(&reports) {
+        ensure!(
+            has_times(report),
+            "{name}: a plan of power cuts only; name it with --loss"
+        );
+    }
+    let summary = Summary::of(&reports, loss.as_ref());
+    match arguments.json {
+        true => output::print_json(&summary.json())?,
+        false => output::print(&summary.text())?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 
