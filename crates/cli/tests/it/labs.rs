@@ -220,8 +220,12 @@ fn a_plan_is_run_once_and_reported_again() {
     assert_eq!(table(&first), table(&again), "to the digit");
     let report = folder.good("lab report tiny.toml");
     assert!(first.starts_with(report.trim_end()), "{report}");
-    let summary = folder.good("lab summary tiny.toml --loss tiny.toml");
+    let summary = folder.good("lab summary tiny.toml");
     assert!(summary.starts_with("tiny: Does it run?"), "{summary}");
+    let summary = folder.json("lab summary --json tiny.toml");
+    assert_eq!(summary["plans"][0]["plan"], "tiny");
+    let error = folder.bad("lab summary tiny.toml --loss tiny.toml");
+    assert!(error.contains("not a plan of power cuts"), "{error}");
     let error = folder.bad("lab summary tiny.toml --results nowhere");
     assert!(
         error.contains("`jext lab run tiny.toml` makes them"),
