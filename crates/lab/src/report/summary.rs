@@ -1,7 +1,7 @@
 //! [`Summary`]: what several plans say to take, on one page, and what a power cut costs it.
 //!
 //! - *Take* is the first row, in the plan's order, that is certain to be hardly behind the best of
-//!   those that are certain to beat the baseline; see [`advice`].
+//!   those that are certain to beat the baseline: `summary/advice.rs`.
 //! - With a plan of power cuts there is a second line without the rows that have wrong data after
 //!   a cut, if it says to take another row.
 //! - What a power cut costs is what that plan measured for the rows with the same labels.
