@@ -71,9 +71,12 @@ impl<'r> Compared<'r> {
                 return Some(Advice::Take(self.baseline, None));
             }
             let open = others().filter(|(_, effect)| !effect.is_certain());
-            return open
-                .max_by(highest)
-                .map(|(row, gain)| Advice::Undecided(row, *gain));
+            let (row, gain) = open.max_by(highest)?;
+            // Nothing is left to gain if the baseline is certain to be close behind.
+            return Some(match self.is_as_good(self.baseline, row) {
+                true => Advice::Take(self.baseline, None),
+                false => Advice::Undecided(row, *gain),
+            });
         };
         let mut rows = self.group.rows.iter().filter(|row| may(row));
         let first = rows.find(|row| self.is_as_good(row, best));

@@ -79,6 +79,20 @@ fn what_is_not_decided_is_no_advice() {
     );
 }
 
+/// No row is certain to beat the baseline, and none can beat it by much.
+#[test]
+fn a_baseline_that_is_as_good_is_taken() {
+    let alike = [99.5, 100.9, 99.9, 99.8, 100.4];
+    let reports = [of_five([
+        around(100.0),
+        around(110.0),
+        around(120.0),
+        alike,
+    ])];
+    let said = Summary::of(&reports, None).text();
+    assert!(said.contains("┆ internal ┆ -"), "{said}");
+}
+
 #[test]
 fn no_gain_and_no_repetition_are_said() {
     let reports = [of_five([100.0, 110.0, 120.0, 130.0].map(around))];
