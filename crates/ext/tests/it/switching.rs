@@ -167,70 +167,70 @@ fn external() {
     cut_everywhere(Place::External, DataMode::Ordered);
 }
 
-/// A program reads the flags of a file and sets others, while another one switches data journaling
-/// on and writes. Whatever the flags are then, what is written and synced next is not replaced by
-/// an image from the log.
-#[test]
-fn beside_another_change_of_flags() {
+/// Does work in worlds in which other tasks run whenever they can, with a file of version 1.
+fn in_worlds(work: impl Fn(&Rig, &Arc<Volume>) + Copy + Send + 'static) {
     for seed in 0..WORLDS {
         let config = sim::Config::pct(seed, 2 + (seed % 3) as u32);
         let world = sim::run(config, move || {
             let rig = Rig::new(Place::Internal, BLOCK_BYTES as u32, VOLUME_BYTES);
             let volume = Arc::new(rig.open(quiet(DataMode::Ordered)));
             volume.write_file("/f", &[1; FILE_BYTES]).expect("write");
-            volume.sync().expect("sync");
-            let nr = volume.resolve("/f", true).expect("it is there");
-            let other = {
-                let volume = Arc::clone(&volume);
-                rt::spawn("chattr +d", move || {
-                    set_flags(&volume, nr, InodeFlags::NO_DUMP);
-                })
-            };
-            switch(&volume, true);
-            write_all(&volume, 2, false);
-            other.join().expect("it ends well");
-            write_all(&volume, 3, true);
-            let cut = rig.copy().open(quiet(DataMode::Ordered));
-            let bytes = cut.read_file("/f").expect("it is there");
-            let found = bytes.iter().find(|byte| **byte != 3);
-            assert_eq!(found, None, "what was synced is lost");
-            cut.close().expect("close");
+            work(&rig, &volume);
         });
         world.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
+}
+
+/// A program reads the flags of a file and sets others, while another one switches data journaling
+/// on and writes. Whatever the flags are then, what is written and synced next is not replaced by
+/// an image from the log.
+#[test]
+fn beside_another_change_of_flags() {
+    in_worlds(|rig, volume| {
+        volume.sync().expect("sync");
+        let nr = volume.resolve("/f", true).expect("it is there");
+        let other = {
+            let volume = Arc::clone(volume);
+            rt::spawn("chattr +d", move || {
+                set_flags(&volume, nr, InodeFlags::NO_DUMP);
+            })
+        };
+        switch(volume, true);
+        write_all(volume, 2, false);
+        other.join().expect("it ends well");
+        write_all(volume, 3, true);
+        let cut = rig.copy().open(quiet(DataMode::Ordered));
+        let bytes = cut.read_file("/f").expect("it is there");
+        let found = bytes.iter().find(|byte| **byte != 3);
+        assert_eq!(found, None, "what was synced is lost");
+        cut.close().expect("close");
+    });
 }
 
 /// A program reads a file past the cache while another one switches data journaling on and writes:
 /// it reads what was there before, or what was written, and no zeroes.
 #[test]
 fn beside_direct_reads() {
-    for seed in 0..WORLDS {
-        let config = sim::Config::pct(seed, 2 + (seed % 3) as u32);
-        let world = sim::run(config, move || {
-            let rig = Rig::new(Place::Internal, BLOCK_BYTES as u32, VOLUME_BYTES);
-            let volume = Arc::new(rig.open(quiet(DataMode::Ordered)));
-            volume.write_file("/f", &[1; FILE_BYTES]).expect("write");
-            let reader = {
-                let volume = Arc::clone(&volume);
-                rt::spawn("reader", move || {
-                    let flags = OpenFlags {
-                        direct: true,
-                        ..OpenFlags::READ
-                    };
-                    let file = volume.open_file("/f", flags).expect("open");
-                    let mut bytes = [0; FILE_BYTES];
-                    for _ in 0..4 {
-                        file.read_at(0, &mut bytes).expect("read");
-                        let is_whole = [1, 2].iter().any(|version| bytes == [*version; FILE_BYTES]);
-                        assert!(is_whole, "{:?}", [bytes[0], bytes[FILE_BYTES - 1]]);
-                    }
-                    file.close().expect("close");
-                })
-            };
-            switch(&volume, true);
-            write_all(&volume, 2, false);
-            reader.join().expect("it ends well");
-        });
-        world.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    }
+    in_worlds(|_, volume| {
+        let reader = {
+            let volume = Arc::clone(volume);
+            rt::spawn("reader", move || {
+                let flags = OpenFlags {
+                    direct: true,
+                    ..OpenFlags::READ
+                };
+                let file = volume.open_file("/f", flags).expect("open");
+                let mut bytes = [0; FILE_BYTES];
+                for _ in 0..4 {
+                    file.read_at(0, &mut bytes).expect("read");
+                    let is_whole = [1, 2].iter().any(|version| bytes == [*version; FILE_BYTES]);
+                    assert!(is_whole, "{:?}", [bytes[0], bytes[FILE_BYTES - 1]]);
+                }
+                file.close().expect("close");
+            })
+        };
+        switch(volume, true);
+        write_all(volume, 2, false);
+        reader.join().expect("it ends well");
+    });
 }

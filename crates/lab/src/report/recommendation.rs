@@ -69,7 +69,7 @@ fn advice(group: &Group, baseline: &Row, others: &[(&Row, Effect)]) -> String {
 }
 
 /// A choice that the p-values of a group bear out.
-pub(super) enum Choice<'r> {
+enum Choice<'r> {
     /// Nothing: there is one trial of each row.
     Undecided,
     /// The baseline.
@@ -85,7 +85,7 @@ pub(super) enum Choice<'r> {
 }
 
 /// Returns the choice among the rows of a group other than its baseline.
-pub(super) fn choice<'r>(group: &Group, others: &[(&'r Row, Effect)]) -> Choice<'r> {
+fn choice<'r>(group: &Group, others: &[(&'r Row, Effect)]) -> Choice<'r> {
     if others.iter().all(|(_, effect)| effect.p.is_none()) {
         return Choice::Undecided;
     }

@@ -24,8 +24,9 @@ const ENGINE_PREFIXES: [&str; 3] = ["fs.ordered", "fs.log_policy", LOG_PART_PREF
 /// Keys that only the drivers of ext3 and ext4 support.
 const JOURNALING_KEYS: [&str; 4] = ["fs.data", "fs.commit", "fs.barrier", GUEST_STREAM];
 const JOURNAL_SIZE: &str = "fs.journal_size";
-/// File systems whose makers take the size of a journal, with the least that they make, and the
-/// most if there is one. ReiserFS counts blocks of 4 KiB.
+/// File systems whose makers take the size of a journal, with limits below and above which they
+/// make none. They refuse themselves what a device has no room for. ReiserFS counts blocks of
+/// 4 KiB.
 const SIZED_KINDS: [(&str, u64, Option<u64>); 5] = [
     ("ext3", 1024 << 10, None),
     ("ext4", 1024 << 10, None),

@@ -29,8 +29,8 @@ impl<'r> Advice<'r> {
 /// A group as its advice sees it.
 pub(super) struct Compared<'r> {
     pub(super) baseline: &'r Row,
-    /// The other rows that were compared with the baseline more than once.
-    others: Vec<(&'r Row, Effect)>,
+    /// The baseline, and the rows that were compared with it more than once, in the plan's order.
+    rows: Vec<(&'r Row, Option<Effect>)>,
     /// Labels of rows that are left out, since they have too few trials.
     pub(super) left_out: Vec<String>,
     group: &'r Group,
@@ -40,57 +40,52 @@ impl<'r> Compared<'r> {
     /// Returns what can be compared in a group; `None` if it has no baseline, or nothing beside it.
     pub(super) fn of(group: &'r Group) -> Option<Self> {
         let baseline = group.rows.iter().find(|row| row.is_baseline)?;
-        let (mut others, mut left_out) = (Vec::new(), Vec::new());
-        for row in group.rows.iter().filter(|row| !row.is_baseline) {
+        let (mut rows, mut left_out) = (Vec::new(), Vec::new());
+        for row in &group.rows {
             match row.effect.filter(|effect| effect.p.is_some()) {
-                Some(effect) => others.push((row, effect)),
+                _ if row.is_baseline => rows.push((row, None)),
+                Some(effect) => rows.push((row, Some(effect))),
                 None => left_out.push(row.label()),
             }
         }
-        (!others.is_empty()).then_some(Self {
+        (rows.len() > 1).then_some(Self {
             baseline,
-            others,
+            rows,
             left_out,
             group,
         })
     }
 
     /// Returns the advice among the rows whose labels are not among `excluded`; `None` if that
-    /// leaves none beside the baseline.
+    /// leaves no baseline, or none beside it.
     ///
     /// It is the first row, in the plan's order, that is as good as the best of those that are
     /// certain to beat the baseline: of sizes in increasing order the smallest.
     pub(super) fn advice(&self, excluded: &BTreeSet<String>) -> Option<Advice<'r>> {
-        let may = |row: &Row| !excluded.contains(&row.label());
-        let others = || self.others.iter().filter(|(row, _)| may(row));
-        let highest =
-            |one: &&(&Row, Effect), other: &&(&Row, Effect)| one.1.share.total_cmp(&other.1.share);
-        let better = others().filter(|(_, effect)| effect.share > 0.0 && effect.is_certain());
-        let Some((best, gain)) = better.max_by(highest) else {
-            if others().all(|(_, effect)| effect.is_certain()) {
-                return Some(Advice::Take(self.baseline, None));
-            }
-            let open = others().filter(|(_, effect)| !effect.is_certain());
-            let (row, gain) = open.max_by(highest)?;
-            // Nothing is left to gain if the baseline is certain to be close behind.
-            return Some(match self.is_as_good(self.baseline, row) {
-                true => Advice::Take(self.baseline, None),
-                false => Advice::Undecided(row, *gain),
-            });
-        };
-        let mut rows = self.group.rows.iter().filter(|row| may(row));
-        let first = rows.find(|row| self.is_as_good(row, best));
-        let effect_of = |row: &Row| {
-            let own = self
-                .others
+        if excluded.contains(&self.baseline.label()) {
+            return None;
+        }
+        let rows = || {
+            self.rows
                 .iter()
-                .find(|(other, _)| other.labels == row.labels);
-            own.map(|(_, effect)| *effect)
+                .filter(|(row, _)| !excluded.contains(&row.label()))
         };
-        Some(match first {
-            Some(row) if row.is_baseline => Advice::Take(self.baseline, None),
-            Some(row) => Advice::Take(row, effect_of(row)),
-            None => Advice::Take(best, Some(*gain)),
+        let others = || rows().filter_map(|(row, effect)| Some((*row, (*effect)?)));
+        let highest =
+            |one: &(&Row, Effect), other: &(&Row, Effect)| one.1.share.total_cmp(&other.1.share);
+        let better = others().filter(|(_, effect)| effect.share > 0.0 && effect.is_certain());
+        if let Some((best, _)) = better.max_by(highest) {
+            let first = rows().find(|(row, _)| self.is_as_good(row, best));
+            return first.map(|(row, effect)| Advice::Take(row, *effect));
+        }
+        others().next()?;
+        let open = others().filter(|(_, effect)| !effect.is_certain());
+        Some(match open.max_by(highest) {
+            Some((row, gain)) if !self.is_as_good(self.baseline, row) => {
+                Advice::Undecided(row, gain)
+            }
+            // All are certain to be worse, or none can be much better.
+            _ => Advice::Take(self.baseline, None),
         })
     }
 

@@ -65,6 +65,21 @@ fn a_row_that_may_be_far_behind_is_not_taken() {
     assert!(said.contains("┆ 16 MB ┆ +26"), "{said}");
 }
 
+/// A baseline is not advised if it has wrong data itself, nor if all others have.
+#[test]
+fn advice_without_wrong_data_needs_rows_without() {
+    let reports = [of_five([100.0, 90.0, 80.0, 70.0].map(around))];
+    for rows in [
+        [(1.0, 1.0), (2.0, 0.0), (3.0, 0.0), (4.0, 1.0)],
+        [(1.0, 0.0), (2.0, 1.0), (3.0, 1.0), (4.0, 1.0)],
+    ] {
+        let loss = losses(&rows);
+        let said = Summary::of(&reports, Some(&loss)).text();
+        assert!(said.contains("┆ after a cut ┆ 16 MB ┆ +42"), "{said}");
+        assert!(!said.contains("┆ none "), "{said}");
+    }
+}
+
 #[test]
 fn what_is_not_decided_is_no_advice() {
     let open = [40.0, 160.0, 70.0, 130.0, 50.0];
