@@ -72,6 +72,7 @@ builtin!(
     "journal-mail",
     "journal-database",
     "journal-build",
+    "journal-fast-commit",
     "journal-2026-mail",
     "journal-2026-mail-kernel-6.1",
     "journal-2026-database",
