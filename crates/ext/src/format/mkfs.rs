@@ -51,6 +51,7 @@ pub use journal::{
     journal_device,
 };
 pub(crate) use multi_mount::interval as mmp_interval;
+pub(crate) use orphan_file::block_count as orphan_file_blocks;
 pub(crate) use quota::{GROUP_QUOTA, USER_QUOTA};
 pub use seal::seal;
 pub(crate) use write::superblock_block;

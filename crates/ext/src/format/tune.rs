@@ -11,6 +11,7 @@
 //! | create, internal | its blocks, empty | blocks that only e2fsck frees |
 //! | attach, external | the device, with its user | a journal that this volume can attach again |
 //! | external, new volume UUID | the device, with it | the same UUID given again completes it |
+//! | make the orphan file | its blocks, empty | an inode and blocks that only e2fsck frees |
 //! | remove the orphan file | the superblock without it | blocks that only e2fsck frees |
 //! | make the block of `mmp` | the block | a block that only e2fsck frees |
 //! | remove the block of `mmp` | the superblock without it | a block that only e2fsck frees |
@@ -29,6 +30,8 @@ mod features;
 mod inode_size;
 mod journal;
 mod multi_mount;
+mod orphan_file;
+mod own_files;
 mod quota;
 
 use std::sync::Arc;
@@ -37,7 +40,7 @@ use block::BlockDevice;
 use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
 use layout::inode::BASE_SIZE;
 use layout::superblock as disk;
-use layout::{InodeNr, checksum};
+use layout::checksum;
 
 use checksums::Conversion;
 
@@ -205,7 +208,7 @@ struct Prepared {
     /// Offsets of the inodes whose mark of an index goes.
     indexed: Vec<u64>,
     old_uuid: [u8; 16],
-    orphan_file: Option<InodeNr>,
+    orphan_file: orphan_file::Change,
     multi_mount: multi_mount::Change,
     conversion: Option<Conversion>,
     quotas: quota::Plan,
@@ -230,7 +233,7 @@ fn prepare(
         None => Vec::new(),
     };
     let before = superblock.clone();
-    let orphan_file = features::removed_orphan_file(&superblock, changes)?;
+    let orphan_file = orphan_file::Change::of(&superblock, changes)?;
     let multi_mount = multi_mount::change_fields(&mut superblock, changes)?;
     let quotas = quota::Plan::new(device, &superblock, changes)?;
     change_fields(&mut superblock, changes);
@@ -290,10 +293,7 @@ fn apply_held(
         }
         multi_mount::Change::Free(block) => multi_mount::free(device, &mut superblock, block)?,
     }
-    if let Some(nr) = orphan_file {
-        superblock.raw.orphan_file_inode.set(0);
-        journal::free_file(device, &mut superblock, nr)?;
-    }
+    orphan_file.apply(device, &mut superblock)?;
     if quotas.is_change() {
         return quotas.apply(device, journal, &mut superblock);
     }
@@ -349,7 +349,6 @@ fn check(
         changes.journal,
         JournalChange::Remove | JournalChange::Abandon
     );
-    let is_orphan_file_removed = changes.features_removed.contains(&features::ORPHAN_FILE);
     let blocks = superblock.geometry.block_count;
     let is_in_both = |feature| changes.features_removed.contains(feature);
     let is_given = |word: Word, bits: u32| superblock.raw.features().word(word) & bits != 0;
@@ -420,10 +419,6 @@ fn check(
             "the volume has a journal already: take it away first",
         ),
         (!is_removed || has_journal, "the volume has no journal"),
-        (
-            !(is_removed && superblock.has_orphan_file()) || is_orphan_file_removed,
-            "the orphan file needs the journal: take it away, too: -O ^has_journal,^orphan_file",
-        ),
         (
             changes.journal != JournalChange::External || has_device,
             "an external journal needs its device",

@@ -37,7 +37,8 @@ pub(super) fn make(plan: &Plan, image: &mut Image) -> Result<()> {
     Ok(())
 }
 
-fn block_count(volume_blocks: u64) -> u32 {
+/// Returns the number of blocks of the file on a volume with so many.
+pub(crate) fn block_count(volume_blocks: u64) -> u32 {
     (volume_blocks / BLOCKS_PER_BLOCK).clamp(*BLOCKS.start(), *BLOCKS.end()) as u32
 }
 

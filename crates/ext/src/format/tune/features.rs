@@ -21,7 +21,6 @@ use core::ops::ControlFlow;
 use std::sync::Arc;
 
 use block::BlockDevice;
-use layout::InodeNr;
 use layout::attribute;
 use layout::feature::table::{Uses, with_uses};
 use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible, Word, lookup, word_names};
@@ -30,7 +29,6 @@ use layout::inode::{BASE_SIZE, InodeFlags};
 use layout::mode::FileType;
 use layout::superblock::Superblock as Raw;
 
-use super::Changes;
 use crate::disk::checksums::Checksums;
 use crate::disk::superblock::Superblock;
 use crate::disk::tables::{TableInode, Tables};
@@ -237,24 +235,6 @@ impl Removal {
         let found = uses.into_iter().find(|(is_used, _)| *is_used);
         found.map(|(_, use_)| use_)
     }
-}
-
-/// Returns the inode of the orphan file, if that is taken away.
-///
-/// # Errors
-/// - [`Error::NotClean`] if inodes may be in it.
-pub(super) fn removed_orphan_file(
-    superblock: &Superblock,
-    changes: &Changes,
-) -> Result<Option<InodeNr>> {
-    if !superblock.has_orphan_file() || !changes.features_removed.contains(&ORPHAN_FILE) {
-        return Ok(None);
-    }
-    let features = superblock.features.read_only_compatible;
-    if features.contains(ReadOnlyCompatible::ORPHAN_PRESENT) {
-        return Err(Error::NotClean);
-    }
-    Ok(Some(InodeNr::new(superblock.raw.orphan_file_inode.get())))
 }
 
 fn has_attributes(inode: &TableInode<'_>) -> bool {

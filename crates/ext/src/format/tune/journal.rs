@@ -10,6 +10,7 @@ use layout::superblock::JOURNAL_BACKUP_BLOCKS;
 use layout::{FileBlock, InodeNr};
 use zerocopy::little_endian::U32;
 
+use super::own_files::{free_file, with_core};
 use super::{JournalChange, look, take_over, write};
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -21,27 +22,10 @@ use crate::error::{Error, Result};
 use crate::format::mkfs::{self, Profile};
 use crate::map::FileMap;
 use crate::options::MountOptions;
-use crate::volume::{close_core, log_of_inode, open_core};
+use crate::volume::log_of_inode;
 
 /// Permissions of the journal's inode.
 const PERMISSIONS: u16 = 0o600;
-
-/// Opens the volume without its journal, which is empty, does the work, and closes it.
-pub(super) fn with_core<T>(
-    device: &Arc<dyn BlockDevice>,
-    work: impl FnOnce(&Core) -> Result<T>,
-) -> Result<T> {
-    let options = MountOptions {
-        is_being_made: true,
-        // As for tune2fs, the reserve is there for this.
-        privileged: true,
-        ..MountOptions::default()
-    };
-    let (core, ..) = open_core(Arc::clone(device), None, options)?;
-    let done = work(&core)?;
-    close_core(&core)?;
-    Ok(done)
-}
 
 fn set_feature(superblock: &mut Superblock, is_set: bool) {
     let mut features = superblock.raw.features();
@@ -180,39 +164,6 @@ pub(super) fn remove(device: &Arc<dyn BlockDevice>, superblock: &mut Superblock)
         Some(nr) => free_file(device, superblock, nr),
         None => write(device, superblock),
     }
-}
-
-/// Frees a file of the volume's own that the superblock does not name any more.
-pub(super) fn free_file(
-    device: &Arc<dyn BlockDevice>,
-    superblock: &mut Superblock,
-    nr: InodeNr,
-) -> Result<()> {
-    write(device, superblock)?;
-    with_core(device, |core| free(core, nr))?;
-    take_over(device, superblock)?;
-    write(device, superblock)
-}
-
-fn free(core: &Core, nr: InodeNr) -> Result<()> {
-    let inode = Inode::load(core, nr)?;
-    let mut state = inode.state.write();
-    let map = FileMap::of(&state);
-    let mut credits = map.credits_to_free();
-    // The inode's bitmap and its group.
-    credits.blocks += 2;
-    let mut handle = core.begin(credits)?;
-    let from = FileBlock::new(0);
-    map.free_from(core, &mut handle, &inode, &mut state, from)?;
-    let (buffer, offset) = core.table_of(nr)?;
-    let end = offset + usize::from(core.geometry().inode_bytes);
-    handle.write(&buffer)?[offset..end].fill(0);
-    state.discard(&mut handle);
-    // The numbers of reserved inodes are never free.
-    if nr >= core.geometry().first_inode {
-        core.free_inode(&mut handle, nr, false)?;
-    }
-    handle.finish().map(drop)
 }
 
 /// Returns the length of a new internal journal in blocks.

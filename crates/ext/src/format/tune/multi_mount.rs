@@ -9,7 +9,7 @@ use layout::feature::Incompatible;
 use layout::multi_mount::SEQUENCE_CLEAN;
 use layout::{BlockNr, InodeNr};
 
-use super::journal::with_core;
+use super::own_files::with_core;
 use super::{Changes, Word, read, take_over, write};
 use crate::alloc::{BlockRequest, CREDITS_PER_GROUP};
 use crate::cache::multi_mount::{MultiMount, Purpose};

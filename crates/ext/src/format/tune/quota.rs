@@ -19,27 +19,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::BlockDevice;
-use jbd2::Credits;
 use layout::feature::{ReadOnlyCompatible, Word};
 use layout::inode::{BASE_SIZE, InodeFlags};
 use layout::quota::{Entry, QuotaKind};
-use layout::{Block, FileBlock, InodeNr};
+use layout::{Block, InodeNr};
 use zerocopy::little_endian::U32;
 
-use super::journal::{free_file, with_core};
+use super::own_files::{MAP_BLOCKS_MAX, OwnFile, free_file, with_core};
 use super::{Changes, look, take_over, write};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::core::quota::{END_OF_PROJECT, owners};
-use crate::disk::inode::{InodeState, table};
-use crate::disk::kind::FileKind;
 use crate::disk::metadata::Kind;
 use crate::disk::quota::{Change, QuotaTree};
 use crate::disk::superblock::Superblock;
 use crate::disk::tables::Tables;
 use crate::error::{Error, Result};
 use crate::format::mkfs::{GROUP_QUOTA, USER_QUOTA};
-use crate::map::FileMap;
 use crate::options::MountOptions;
 use crate::quota;
 use crate::volume::{close_core, open_core};
@@ -49,12 +45,8 @@ use crate::xattr;
 const QUOTA: (Word, u32) = (Word::ReadOnlyCompatible, ReadOnlyCompatible::QUOTA.bits());
 /// `project`.
 const PROJECT: (Word, u32) = (Word::ReadOnlyCompatible, ReadOnlyCompatible::PROJECT.bits());
-/// Permissions of a quota file.
-const PERMISSIONS: u16 = 0o600;
 /// Size of a unit in which inodes count blocks, in bytes.
 const SECTOR: u64 = 512;
-/// Number of blocks besides its contents that a new file may need: nodes of its block map.
-const MAP_BLOCKS_MAX: u64 = 8;
 
 /// Counts by owner.
 type Counts = BTreeMap<u32, Change>;
@@ -342,44 +334,16 @@ fn tree(kind: QuotaKind, counts: &Counts) -> QuotaTree {
 
 /// Makes a file. Its inode counts for no owner.
 fn make(core: &Core, kind: QuotaKind, tree: &QuotaTree) -> Result<InodeNr> {
-    let mut state = InodeState::fresh(FileKind::Regular, PERMISSIONS, 0, 0, 0);
-    state.flags |= InodeFlags::IMMUTABLE;
-    if core.superblock.has_extents() {
-        state.use_extents();
-    }
     let block_bytes = core.block_bytes();
-    let count = tree.len().div_ceil(block_bytes);
-    let mut handle = core.begin(Credits::default())?;
-    let nr = match fixed_inode(kind) {
-        Some(nr) => nr,
-        None => core.allocate_inode(&mut handle, InodeNr::ROOT, false)?,
+    let file = OwnFile {
+        nr: fixed_inode(kind),
+        flags: InodeFlags::IMMUTABLE,
+        kind: Kind::Contents,
+        size: tree.len(),
     };
-    let label = Kind::Contents.of_inode(nr, state.generation);
-    let inode = Inode::new(nr, state.clone());
-    let mut next = 0;
-    while next < count {
-        let (from, wanted) = (FileBlock::new(next as u64), (count - next) as u32);
-        let map = FileMap::of(&state);
-        let (run, _) = map.find_or_allocate(core, &mut handle, &inode, &mut state, from, wanted)?;
-        for index in 0..u64::from(run.count) {
-            let bytes = tree.padded(next * block_bytes, block_bytes);
-            let buffer = core.buffers.get_new(run.first + index, label);
-            handle.replace(&buffer, Block::copy_from(&bytes).into_arc())?;
-            next += 1;
-        }
-    }
-    core.discard_window(&inode.window);
-    state.size = tree.len() as u64;
-    let (table, offset) = core.table_of(nr)?;
-    let end = offset + usize::from(core.geometry().inode_bytes);
-    let mut block = handle.write(&table)?;
-    let bytes = &mut block[offset..end];
-    table::encode(&core.superblock, &state, bytes);
-    core.superblock.checksums.seal_inode(nr, bytes);
-    drop(block);
-    state.discard(&mut handle);
-    handle.finish()?;
-    Ok(nr)
+    file.make(core, |index| {
+        Block::copy_from(&tree.padded(index * block_bytes, block_bytes))
+    })
 }
 
 /// Sets the counts of a file's entries.
