@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use block::{BlockDevice, MemoryDevice};
 use ext::mkfs::{self, FeatureEdits, FileSystemType, JournalOption};
 use ext::options::DataMode;
-use ext::volume::{NewInode, SetMode};
+use ext::volume::{NewInode, RangeChange, SetMode};
 use ext::{MountOptions, Volume};
 use layout::InodeNr;
 use layout::group::GroupDescriptor;
@@ -19,9 +19,12 @@ use zerocopy::FromBytes;
 /// Number of names in the large directory: enough for an index over several leaves.
 const NAMES: u32 = 90;
 const BLOCK_BYTES: u64 = 1024;
-/// Size of an inode, and of one with contents within it.
+/// Number of the pieces of a file of ext4, and the offset of the first.
+const PIECES: u64 = 100;
+const PIECES_AT: u64 = 1 << 20;
+/// Size of an inode, and of one with room for contents and fields of ext4.
 const INODE_BYTES: u64 = 128;
-pub(crate) const INLINE_INODE_BYTES: u64 = 256;
+pub(crate) const LARGE_INODE_BYTES: u64 = 256;
 /// Offset of the only group's descriptor.
 pub(crate) const DESCRIPTORS_AT: u64 = 2 * BLOCK_BYTES;
 
@@ -49,6 +52,8 @@ pub(crate) struct Base {
     pub(crate) attribute_blocks_at: Vec<u64>,
     /// Blocks of the journal, its superblock first; none without a journal.
     pub(crate) log_blocks_at: Vec<u64>,
+    /// Blocks of the orphan file; none without one.
+    pub(crate) orphan_blocks_at: Vec<u64>,
 }
 
 /// The kinds of images.
@@ -66,19 +71,28 @@ pub(crate) enum Kind {
     Ext4FastCommits,
     /// An ext4 without journal and checksums, with contents within inodes.
     Ext4Inline,
+    /// An ext4 without journal and checksums, with a file in many extents.
+    Ext4,
+    /// The same with clusters of four blocks, and values of attributes in inodes of their own.
+    Ext4Clusters,
+    /// An ext4 with checksums and an orphan file, whose log holds transactions.
+    Ext4Dirty,
 }
 
-/// The kinds that the first byte of an input chooses from: those of ext2 and ext3.
-pub(crate) const KINDS: [Kind; 4] = [
+/// The kinds that the first byte of an input chooses from.
+pub(crate) const KINDS: [Kind; 7] = [
     Kind::Ext2,
     Kind::Ext3,
     Kind::Ext3Dirty,
     Kind::Ext3DirtyJournaled,
+    Kind::Ext4,
+    Kind::Ext4Clusters,
+    Kind::Ext4Dirty,
 ];
 
 /// Returns the image of a kind.
 pub(crate) fn base(kind: Kind) -> &'static Base {
-    const COUNT: usize = KINDS.len() + 2;
+    const COUNT: usize = Kind::Ext4Dirty as usize + 1;
     static BASES: [OnceLock<Base>; COUNT] = [const { OnceLock::new() }; COUNT];
     BASES[kind as usize].get_or_init(|| Base::make(kind))
 }
@@ -98,6 +112,11 @@ impl Base {
         u32::try_from(index).expect("few inodes") + 1
     }
 
+    /// Returns the size of an inode in bytes.
+    pub(crate) fn inode_bytes(&self) -> usize {
+        self.inode_bytes as usize
+    }
+
     /// Returns the offset of an inode.
     pub(crate) fn inode_at(&self, nr: u32) -> u64 {
         self.inode_table_at + u64::from(nr - 1) * self.inode_bytes
@@ -110,7 +129,10 @@ impl Base {
 }
 
 fn make(kind: Kind) -> ext::Result<Base> {
-    let has_journal = !matches!(kind, Kind::Ext2 | Kind::Ext4Inline);
+    let has_journal = !matches!(
+        kind,
+        Kind::Ext2 | Kind::Ext4Inline | Kind::Ext4 | Kind::Ext4Clusters
+    );
     let memory = Arc::new(MemoryDevice::new(if has_journal {
         3 << 20
     } else {
@@ -120,14 +142,17 @@ fn make(kind: Kind) -> ext::Result<Base> {
     let options = mkfs::Options {
         file_system: match kind {
             Kind::Ext2 => FileSystemType::Ext2,
-            Kind::Ext4FastCommits | Kind::Ext4Inline => FileSystemType::Ext4,
-            _ => FileSystemType::Ext3,
+            Kind::Ext3 | Kind::Ext3Dirty | Kind::Ext3DirtyJournaled => FileSystemType::Ext3,
+            _ => FileSystemType::Ext4,
         },
-        features: match kind {
-            Kind::Ext4FastCommits => FeatureEdits::parse("fast_commit")?,
-            Kind::Ext4Inline => FeatureEdits::parse("^has_journal,^metadata_csum,inline_data")?,
-            _ => FeatureEdits::default(),
-        },
+        features: FeatureEdits::parse(match kind {
+            Kind::Ext4FastCommits => "fast_commit",
+            Kind::Ext4Inline => "^has_journal,^metadata_csum,inline_data",
+            Kind::Ext4 => "^has_journal,^metadata_csum,large_dir,uninit_bg",
+            Kind::Ext4Clusters => "^has_journal,^metadata_csum,bigalloc,ea_inode",
+            Kind::Ext4Dirty => "orphan_file,metadata_csum_seed",
+            _ => "",
+        })?,
         block_bytes: Some(BLOCK_BYTES as u32),
         inode_bytes: Some(inode_bytes(kind) as u16),
         inode_count: Some(256),
@@ -150,15 +175,19 @@ fn make(kind: Kind) -> ext::Result<Base> {
     };
     let volume = Volume::open(Arc::clone(&device), None, mount())?;
     fill(&volume)?;
-    if kind == Kind::Ext4Inline {
-        fill_inline(&volume)?;
+    match kind {
+        Kind::Ext4Inline => fill_inline(&volume)?,
+        Kind::Ext4 | Kind::Ext4Clusters | Kind::Ext4Dirty => fill_pieces(&volume)?,
+        _ => {}
     }
     let mut base = locate(&volume, &device, inode_bytes(kind))?;
     volume.close()?;
     base.attribute_blocks_at = vec![attribute_block(&device, base.attributed_inode_at)?];
     base.device = match kind {
-        Kind::Ext2 | Kind::Ext3 | Kind::Ext4Inline => memory.snapshot(),
-        Kind::Ext3Dirty | Kind::Ext3DirtyJournaled | Kind::Ext4FastCommits => {
+        Kind::Ext2 | Kind::Ext3 | Kind::Ext4Inline | Kind::Ext4 | Kind::Ext4Clusters => {
+            memory.snapshot()
+        }
+        Kind::Ext3Dirty | Kind::Ext3DirtyJournaled | Kind::Ext4FastCommits | Kind::Ext4Dirty => {
             let volume = Volume::open(device, None, mount())?;
             churn(&volume)?;
             let cut = memory.snapshot();
@@ -172,7 +201,7 @@ fn make(kind: Kind) -> ext::Result<Base> {
 /// Returns the size of an inode in bytes.
 fn inode_bytes(kind: Kind) -> u64 {
     match kind {
-        Kind::Ext4Inline => INLINE_INODE_BYTES,
+        Kind::Ext4Inline | Kind::Ext4 | Kind::Ext4Clusters | Kind::Ext4Dirty => LARGE_INODE_BYTES,
         _ => INODE_BYTES,
     }
 }
@@ -210,6 +239,21 @@ fn fill_inline(volume: &Volume) -> ext::Result<()> {
     volume.write_file("/within/file", &[b'w'; 100])?;
     volume.create_directory("/within/another directory")?;
     volume.write_file("/within/a name for which the words lack room", b"")
+}
+
+/// Writes the file with holes in more pieces than a block of extents has room for, some of them
+/// unwritten, and a large attribute.
+fn fill_pieces(volume: &Volume) -> ext::Result<()> {
+    let sparse = volume.open_file("/sparse", ext::volume::OpenFlags::WRITE)?;
+    for number in 0..PIECES {
+        sparse.write_at(PIECES_AT + number * 8 * BLOCK_BYTES, b"piece")?;
+    }
+    let behind = PIECES_AT + PIECES * 8 * BLOCK_BYTES;
+    sparse.close()?;
+    let nr = volume.resolve("/sparse", true)?;
+    volume.change_range(nr, behind, 9 * BLOCK_BYTES, RangeChange::Allocate, true)?;
+    let nr = volume.resolve("/d/e/inner", true)?;
+    volume.set_attribute(nr, b"user.long", &[b'l'; 800], SetMode::Any)
 }
 
 /// An access control list in the form of programs: owner, user 1000, group, mask, others.
@@ -282,6 +326,10 @@ fn locate(volume: &Volume, device: &Arc<dyn BlockDevice>, inode_bytes: u64) -> e
             blocks_of(InodeNr::new(8), false)?
         } else {
             Vec::new()
+        },
+        orphan_blocks_at: match volume.superblock().raw.orphan_file_inode.get() {
+            0 => Vec::new(),
+            nr => blocks_of(InodeNr::new(nr), false)?,
         },
     })
 }

@@ -1,6 +1,7 @@
 //! The targets.
 
 mod fast_commits;
+mod orphan_file;
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use ext::superblock::Superblock;
 use jbd2::{Location, LogExtent};
 use layout::BlockNr;
 
-use crate::base::{Base, DESCRIPTORS_AT, INLINE_INODE_BYTES, KINDS, Kind, base};
+use crate::base::{Base, DESCRIPTORS_AT, KINDS, Kind, LARGE_INODE_BYTES, base};
 use crate::edits::{self, apply, put};
 use crate::exercise::{in_world, volume};
 
@@ -68,9 +69,21 @@ pub const TARGETS: &[Target] = &[
             vec![read(
                 base,
                 &base.inline_inodes_at,
-                INLINE_INODE_BYTES as usize,
+                LARGE_INODE_BYTES as usize,
             )]
         },
+    },
+    Target {
+        name: "extents",
+        about: "one byte that chooses an ext4, then an inode in place of that of a file in pieces, and blocks of its extents",
+        run: extent_tree,
+        seeds: || (0..2).map(extent_seed).collect(),
+    },
+    Target {
+        name: "orphan-file",
+        about: "blocks of the orphan file; their checksums are made right",
+        run: orphan_file::run,
+        seeds: orphan_file::seeds,
     },
     Target {
         name: "directory",
@@ -219,11 +232,36 @@ fn inode(bytes: &[u8]) {
 fn inline(bytes: &[u8]) {
     let base = base(Kind::Ext4Inline);
     let device = base.copy();
-    let inodes = bytes.chunks(INLINE_INODE_BYTES as usize);
+    let inodes = bytes.chunks(LARGE_INODE_BYTES as usize);
     for (place, inode) in base.inline_inodes_at.iter().zip(inodes) {
         put(&device, *place, inode);
     }
     use_volume(device);
+}
+
+fn extent_kind(choice: u8) -> Kind {
+    [Kind::Ext4, Kind::Ext4Clusters][usize::from(choice % 2)]
+}
+
+fn extent_tree(bytes: &[u8]) {
+    let Some((choice, bytes)) = bytes.split_first() else {
+        return;
+    };
+    let base = base(extent_kind(*choice));
+    let device = base.copy();
+    let (inode, nodes) = bytes.split_at(bytes.len().min(base.inode_bytes()));
+    put(&device, base.sparse_inode_at, inode);
+    for (place, block) in base.map_blocks_at.iter().zip(nodes.chunks(BLOCK_BYTES)) {
+        put(&device, *place, block);
+    }
+    use_volume(device);
+}
+
+fn extent_seed(choice: u8) -> Vec<u8> {
+    let base = base(extent_kind(choice));
+    let inode = read(base, &[base.sparse_inode_at], base.inode_bytes());
+    let nodes = read(base, &base.map_blocks_at, BLOCK_BYTES);
+    [&[choice][..], &inode, &nodes].concat()
 }
 
 fn inode_seeds() -> Vec<Vec<u8>> {

@@ -86,7 +86,7 @@
 //! base's workload. An error has the file and line of its cause.
 //!
 //! Without a `[[block]]` a plan has one block without a name. A level given as a table
-//! `{ label, value }` is printed by its label.
+//! `{ label, value }` is printed by its label; `with = { key = value }` in it sets other keys, too.
 //!
 //! # Presets
 //!
@@ -212,6 +212,8 @@ pub struct Level {
     pub label: String,
     /// Its value.
     pub value: Value,
+    /// Other keys that it sets.
+    pub with: Vec<(&'static Key, Value)>,
     /// The position of the definition.
     pub spot: Spot,
 }
@@ -245,10 +247,13 @@ impl Plan {
             for factor in &block.factors {
                 hash.text(factor.key.name);
                 hash.number(factor.levels.len() as u64);
-                factor
-                    .levels
-                    .iter()
-                    .for_each(|level| hash.text(&level.value.to_string()));
+                for level in &factor.levels {
+                    hash.text(&level.value.to_string());
+                    for (key, value) in &level.with {
+                        hash.text(key.name);
+                        hash.text(&value.to_string());
+                    }
+                }
             }
         }
         hash.finish()

@@ -37,10 +37,10 @@ mod quota;
 use std::sync::Arc;
 
 use block::BlockDevice;
-use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
+use layout::checksum;
+use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible};
 use layout::inode::BASE_SIZE;
 use layout::superblock as disk;
-use layout::checksum;
 
 use checksums::Conversion;
 
@@ -544,17 +544,15 @@ fn change_fields(superblock: &mut Superblock, changes: &Changes) {
     if !had_index && features.compatible.contains(Compatible::DIR_INDEX) {
         features::choose_hash(raw, changes.hash);
     }
-    let is_encrypted = |features: &Features| features.incompatible.contains(Incompatible::ENCRYPT);
-    if !is_encrypted(&raw.features()) && is_encrypted(&features) {
-        raw.encryption_algorithms = features::ALGORITHMS;
-    }
     for (word, bits) in &changes.features_removed {
         features.set(*word, *bits, false);
     }
     if checksums::concerns(changes) {
         checksums::settle_features(&raw.features(), &mut features, changes);
     }
+    let before = raw.features();
     raw.set_features(features);
+    features::settle_fields(raw, before);
     checksums::settle_fields(raw);
 }
 

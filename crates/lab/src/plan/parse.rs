@@ -312,15 +312,26 @@ impl<'t> Parser<'t, '_> {
             return Ok(Level {
                 label: value.to_string(),
                 value,
+                with: Vec::new(),
                 spot,
             });
         };
         let mut section = Section::new(self.source, "a level", span.clone(), table);
         let (label, _) = section.need_text("label")?;
         let entry = section.need("value")?;
+        let with = section.flat("with")?;
         section.finish()?;
         let value = self.value(key, &entry.value, &entry.span)?;
-        Ok(Level { label, value, spot })
+        let with = self.settings(&with)?;
+        Ok(Level {
+            label,
+            value,
+            with: with
+                .into_iter()
+                .map(|(key, value, _)| (key, value))
+                .collect(),
+            spot,
+        })
     }
 
     fn refuse_fixed_factor(&self, fixed: &[Setting], factors: &[Factor]) -> Result<(), PlanError> {
@@ -328,6 +339,13 @@ impl<'t> Parser<'t, '_> {
             if factors.iter().any(|factor| factor.key == *key) {
                 let message = format!("{} is both fixed and a factor", key.name);
                 return Err(PlanError::at(spot, &message));
+            }
+        }
+        for level in factors.iter().flat_map(|factor| &factor.levels) {
+            let is_factor = |key: &Key| factors.iter().any(|factor| factor.key == key);
+            if let Some((key, _)) = level.with.iter().find(|(key, _)| is_factor(key)) {
+                let message = format!("{} is both a factor and set with a level", key.name);
+                return Err(PlanError::at(&level.spot, &message));
             }
         }
         Ok(())

@@ -79,6 +79,8 @@ pub struct TrialLevel {
     pub label: String,
     /// Its value.
     pub value: Value,
+    /// Other keys that it sets.
+    pub with: Vec<(&'static Key, Value)>,
 }
 
 impl Trial {
@@ -185,10 +187,14 @@ fn combinations_of(plan: &Plan, index: usize, block: &Block) -> Vec<Combination>
             let key = block.factors[factor].key;
             let level = &block.factors[factor].levels[level];
             settings.set(key.name, level.value.clone(), Some(level.spot.clone()));
+            for (key, value) in &level.with {
+                settings.set(key.name, value.clone(), Some(level.spot.clone()));
+            }
             levels.push(TrialLevel {
                 key,
                 label: level.label.clone(),
                 value: level.value.clone(),
+                with: level.with.clone(),
             });
         }
         Combination {

@@ -84,6 +84,10 @@ fn errors_have_their_line() {
         "test.toml:10: a level needs `value`",
     );
     check(
+        "[factors]\njournal = [\"internal\"]\nfs.commit = [{ label = \"x\", value = 1, with = { journal = \"nvram:4MiB\" } }]",
+        "test.toml:11: journal is both a factor and set with a level",
+    );
+    check(
         "journal = \"nvram(\"",
         "test.toml:9: journal: device \"nvram(\": column",
     );
@@ -177,6 +181,22 @@ fn trials_are_the_product_in_the_plans_order() {
     assert_eq!(trials.len(), 12);
     assert_eq!((trials[0].repetition, trials[1].repetition), (0, 1));
     assert_eq!(trials[0].levels, trials[1].levels);
+}
+
+#[test]
+fn a_level_may_set_other_keys() {
+    let alone = good("[factors]\nfs.commit = [1, 5]");
+    let plan = good(
+        "[factors]\nfs.commit = [1, { label = \"5s\", value = 5, with = { memory.host = \"256MiB\" } }]",
+    );
+    let memory = |plan: &Plan, index: usize| {
+        let settings = &plan.trials()[index].settings;
+        settings.get("memory.host").map(ToString::to_string)
+    };
+    assert_eq!(memory(&plan, 0), memory(&alone, 0));
+    assert_eq!(memory(&plan, 1).as_deref(), Some("256MiB"));
+    assert_eq!(plan.trials()[1].id(), alone.trials()[1].id());
+    assert_ne!(plan.hash(), alone.hash());
 }
 
 #[test]

@@ -120,11 +120,14 @@ impl Gathered<'_> {
         all.find_map(|record| record.measured.timeline.as_ref())
     }
 
-    /// Returns the notes of all trials, each once.
+    /// Returns what its levels set besides their factors, and the notes of all trials, each once.
     pub(super) fn notes(&self) -> Vec<String> {
         let all = self.trials.values();
         let all: BTreeSet<&String> = all.flat_map(|record| &record.measured.notes).collect();
-        all.into_iter().cloned().collect()
+        let levels = self.combination.levels.iter();
+        let with = levels.flat_map(|level| &level.with);
+        let with = with.map(|(key, value)| format!("with {} = {value}", key.name));
+        with.chain(all.into_iter().cloned()).collect()
     }
 
     /// Merges the latencies of all trials, by kind of call.

@@ -80,6 +80,7 @@ const CHECKED: Uses = Uses::CHECKED;
 const MADE_AND_CHECKED: Uses = Uses::MADE.union(Uses::CHECKED);
 const MADE_SET: Uses = MADE_AND_CHECKED.union(Uses::SET);
 const SET_AND_CHECKED: Uses = CHECKED.union(Uses::SET);
+const SET_AND_CLEARED: Uses = SET_AND_CHECKED.union(Uses::CLEARED);
 const ALL_USES: Uses = Uses::all();
 
 const E2FSCK: Oracles = Oracles::E2FSCK_1_47_0.union(Oracles::E2FSCK_1_47_2);
@@ -135,7 +136,7 @@ features! {
     Incompatible LARGE_DIR "large_dir": Written, MADE_SET, NO_VIEW, "ext/tests/it/ext4/large_directories.rs", "";
     Incompatible INLINE_DATA "inline_data": Written, MADE_SET, NO_VIEW, "ext/tests/it/ext4/inline_data.rs", "set on volumes with inodes of 256 bytes or more";
     Incompatible ENCRYPT "encrypt": Written, SET_AND_CHECKED, ALL, "ext/tests/it/ext4/encrypted.rs", "without keys: names in the form of Linux, no contents, nothing is encrypted";
-    Incompatible CASEFOLD "casefold": Written, CHECKED, E2FSCK, "ext/tests/it/ext4/case_folded.rs", "names of directories that ignore case are read and not changed; the kernel of the tests lacks CONFIG_UNICODE";
+    Incompatible CASEFOLD "casefold": Written, SET_AND_CLEARED, E2FSCK, "ext/tests/it/ext4/case_folded.rs", "names of directories that ignore case are read and not changed; the kernel of the tests lacks CONFIG_UNICODE";
     ReadOnlyCompatible SPARSE_SUPER "sparse_super": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/sequences.rs", "";
     ReadOnlyCompatible LARGE_FILE "large_file": Written, ALL_USES, ALL, "ext/src/file/tests/sparse.rs", "";
     ReadOnlyCompatible BTREE_DIR "FEATURE_R2": ReadOnly, NONE, LINUX_AND_VIEW, "ext/tests/it/features.rs", "B-tree directories, which nothing ever wrote; e2fsck refuses it";

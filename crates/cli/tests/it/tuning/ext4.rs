@@ -1,6 +1,6 @@
 //! tune on ext4: its checksums, journals and features.
 
-use testkit::{Mount, privilege};
+use testkit::{Mount, privilege, tool};
 
 use super::{UUID, told};
 use crate::support::Folder;
@@ -313,4 +313,92 @@ fn an_index_with_checksums_stays() {
     let error = folder.bad("tune -O ^dir_index disk.img");
     assert!(error.contains("the index of directory"), "{error}");
     folder.check("disk.img");
+}
+
+/// Returns what dumpe2fs prints of the superblock, but for times and what they change.
+fn header(folder: &Folder, name: &str) -> String {
+    let image = folder.path().join(name).display().to_string();
+    let all = tool::run_well("dumpe2fs", &["-h", &image]);
+    let is_of_time = |line: &&str| {
+        let labels = ["Last write time", "Lifetime writes", "Checksum:"];
+        labels.iter().any(|label| line.starts_with(label))
+    };
+    let lines = all.lines().filter(|line| !is_of_time(line));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The superblock with an orphan file is that of tune2fs, but for times and what they change.
+#[test]
+fn an_orphan_file_comes() {
+    for options in [
+        "-b 1024",
+        "-b 4096 -O metadata_csum_seed,64bit",
+        "-b 1024 -O ^metadata_csum,uninit_bg",
+        "-b 1024 -O ^extent,^64bit,^metadata_csum,^flex_bg",
+        "-b 1024 -O bigalloc -C 16384",
+        "-b 1024 -O quota",
+    ] {
+        let folder = Folder::new();
+        folder.write("hello", b"world");
+        folder.good(&format!("mkfs -q -t ext4 {options} disk.img 64M"));
+        folder.good("cp hello disk.img:/hello");
+        std::fs::copy(
+            folder.path().join("disk.img"),
+            folder.path().join("theirs.img"),
+        )
+        .unwrap();
+        folder.good("tune -O orphan_file disk.img");
+        folder.check("disk.img");
+        let theirs = folder.path().join("theirs.img").display().to_string();
+        tool::run_well("tune2fs", &["-O", "orphan_file", &theirs]);
+        let (ours, theirs) = (header(&folder, "disk.img"), header(&folder, "theirs.img"));
+        assert_eq!(ours, theirs, "{options}");
+        assert!(told(&folder, "Filesystem features").contains("orphan_file"));
+        folder.good("cp hello disk.img:/again");
+        folder.check("disk.img");
+        folder.good("tune -O ^orphan_file disk.img");
+        folder.check("disk.img");
+    }
+}
+
+#[test]
+fn an_orphan_file_comes_with_a_journal() {
+    let folder = Folder::new();
+    folder.good("mkfs -q -t ext4 -b 1024 -O ^has_journal disk.img 64M");
+    let error = folder.bad("tune -O orphan_file disk.img");
+    assert!(error.contains("needs a journal"), "{error}");
+    folder.good("tune -O has_journal,orphan_file disk.img");
+    folder.check("disk.img");
+    let features = told(&folder, "Filesystem features");
+    assert!(
+        features.contains("has_journal") && features.contains("orphan_file"),
+        "{features}"
+    );
+    let error = folder.bad("tune -O ^has_journal disk.img");
+    assert!(error.contains("^has_journal,^orphan_file"), "{error}");
+}
+
+/// Directories that ignore case can be made on Linux then, and the feature stays while there are.
+#[test]
+fn names_may_ignore_case_and_no_longer() {
+    let folder = Folder::new();
+    folder.write("hello", b"world");
+    folder.good("mkfs -q -t ext4 -b 1024 disk.img 64M");
+    folder.good("mkdir disk.img:/d");
+    let ours = folder.path().join("disk.img");
+    let theirs = folder.path().join("theirs.img");
+    std::fs::copy(&ours, &theirs).unwrap();
+    for feature in ["casefold", "^casefold"] {
+        folder.good(&format!("tune -O {feature} disk.img"));
+        folder.check("disk.img");
+        let theirs = theirs.display().to_string();
+        tool::run_well("tune2fs", &["-O", feature, &theirs]);
+        assert_eq!(header(&folder, "disk.img"), header(&folder, "theirs.img"));
+    }
+    folder.good("tune -O casefold disk.img");
+    let image = ours.display().to_string();
+    tool::run_well("debugfs", &["-w", "-R", "sif /d flags 0x40080000", &image]);
+    let error = folder.bad("tune -O ^casefold disk.img");
+    assert!(error.contains("ignores case"), "{error}");
+    folder.good("cp hello disk.img:/hello");
 }

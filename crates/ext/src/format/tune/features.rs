@@ -10,6 +10,7 @@
 //! | `huge_file` | no inode counts 2^32 sectors, or blocks |
 //! | `dir_nlink` | no directory has too many subdirectories to count |
 //! | `metadata_csum_seed` | the seed is that of the UUID |
+//! | `casefold` | no directory ignores case |
 //! | `orphan_file` | no slot of it is in use |
 //! | `fast_commit` | none: the log of a volume that can be tuned is empty |
 //! | `mmp` | none: a volume is taken while it is tuned, and the block becomes free |
@@ -23,7 +24,9 @@ use std::sync::Arc;
 use block::BlockDevice;
 use layout::attribute;
 use layout::feature::table::{Uses, with_uses};
-use layout::feature::{Compatible, Incompatible, ReadOnlyCompatible, Word, lookup, word_names};
+use layout::feature::{
+    Compatible, Features, Incompatible, ReadOnlyCompatible, Word, lookup, word_names,
+};
 use layout::hash::HashVersion;
 use layout::inode::{BASE_SIZE, InodeFlags};
 use layout::mode::FileType;
@@ -38,7 +41,10 @@ use crate::error::{Error, Result};
 const LARGE_BYTES: u64 = 1 << 31;
 
 /// The algorithms of a volume with `encrypt`: AES-256-XTS for contents, AES-256-CTS for names.
-pub(super) const ALGORITHMS: [u8; 4] = [1, 4, 0, 0];
+const ALGORITHMS: [u8; 4] = [1, 4, 0, 0];
+
+/// The value of `s_encoding` for UTF-8 by the rules of Unicode 12.1, the only one that there is.
+const UTF8_12_1: u16 = 1;
 
 /// `orphan_file`.
 pub(super) const ORPHAN_FILE: (Word, u32) = (Word::Compatible, Compatible::ORPHAN_FILE.bits());
@@ -58,6 +64,19 @@ pub(super) fn choose_hash(raw: &mut Raw, wanted: Option<HashVersion>) {
         if wanted.is_none() {
             raw.default_hash_version = HashVersion::HalfMd4 as u8;
         }
+    }
+}
+
+/// Gives a volume the fields of features that it gets, and takes those of features that it loses.
+pub(super) fn settle_fields(raw: &mut Raw, before: Features) {
+    let (had, has) = (before.incompatible, raw.features().incompatible);
+    if !had.contains(Incompatible::ENCRYPT) && has.contains(Incompatible::ENCRYPT) {
+        raw.encryption_algorithms = ALGORITHMS;
+    }
+    if had.contains(Incompatible::CASEFOLD) != has.contains(Incompatible::CASEFOLD) {
+        let is_set = has.contains(Incompatible::CASEFOLD);
+        raw.encoding.set(if is_set { UTF8_12_1 } else { 0 });
+        raw.encoding_flags.set(0);
     }
 }
 
@@ -140,6 +159,7 @@ pub(super) struct Removal {
     large_file: bool,
     huge_file: bool,
     dir_nlink: bool,
+    casefold: bool,
 }
 
 impl Removal {
@@ -158,6 +178,7 @@ impl Removal {
             large_file: read_only(ReadOnlyCompatible::LARGE_FILE),
             huge_file: read_only(ReadOnlyCompatible::HUGE_FILE),
             dir_nlink: read_only(ReadOnlyCompatible::DIR_NLINK),
+            casefold: has(Word::Incompatible, Incompatible::CASEFOLD.bits()),
         };
         let Self {
             dir_index,
@@ -166,8 +187,10 @@ impl Removal {
             large_file,
             huge_file,
             dir_nlink,
+            casefold,
         } = removal;
-        let is_any = dir_index || ext_attr || extent || large_file || huge_file || dir_nlink;
+        let uses_of_inodes = ext_attr || extent || large_file || huge_file;
+        let is_any = uses_of_inodes || dir_index || dir_nlink || casefold;
         is_any.then_some(removal)
     }
 
@@ -230,6 +253,10 @@ impl Removal {
             (
                 self.dir_nlink && is_directory && base.links_count.get() == 1,
                 ("dir_nlink", "has too many subdirectories to count"),
+            ),
+            (
+                self.casefold && base.flags().contains(InodeFlags::CASEFOLD),
+                ("casefold", "is a directory that ignores case"),
             ),
         ];
         let found = uses.into_iter().find(|(is_used, _)| *is_used);
