@@ -203,7 +203,7 @@ pub struct FormatSetup {
     pub reserved_percent: u8,
     /// Changes of the features, as for `-O`; empty for none.
     pub features: String,
-    /// True if the kernel initialises inode tables after the mount.
+    /// True if inode tables are initialised after the mount.
     pub is_lazy: bool,
 }
 

@@ -60,7 +60,8 @@ pub(crate) struct FormatArguments {
     journal: Vec<String>,
     /// Extended options: root_owner[=UID:GID], the owner of the root directory (root by default,
     /// the caller if no numbers are given); hash_seed=UUID, resize=BLOCKS,
-    /// mmp_update_interval=SECONDS, quotatype=usrquota:grpquota:prjquota.
+    /// mmp_update_interval=SECONDS, quotatype=usrquota:grpquota:prjquota,
+    /// lazy_itable_init[=0|1], which leaves inode tables to the first mount.
     #[arg(short = 'E', value_name = "OPTIONS")]
     pub(super) extended: Vec<String>,
     /// Intended use: floppy, small, default, big, huge, news, largefile, largefile4.
@@ -252,11 +253,20 @@ fn extend(options: &mut Options, name: &str, value: &str) -> Result<()> {
         "hash_seed" => options.hash_seed = Some(parse_uuid(value).map_err(anyhow::Error::msg)?),
         "resize" => options.resize_blocks_max = Some(value.parse()?),
         "mmp_update_interval" => options.mmp_update_seconds = Some(value.parse()?),
+        "lazy_itable_init" => {
+            options.lazy_inode_tables = match value {
+                "" | "1" => true,
+                "0" => false,
+                _ => bail!("expected 0 or 1"),
+            };
+        }
         "quotatype" => {
             let kinds = value.split(':').map(quota_kind).collect::<Result<_>>()?;
             options.quota_kinds = Some(kinds);
         }
-        _ => bail!("expected root_owner, hash_seed, resize, mmp_update_interval or quotatype"),
+        _ => bail!(
+            "expected root_owner, hash_seed, lazy_itable_init, resize, mmp_update_interval or quotatype"
+        ),
     }
     Ok(())
 }

@@ -140,6 +140,9 @@ pub struct Options {
     /// Kinds of owners that are counted with the feature `quota` (`-E quotatype=`); none for users
     /// and groups, and projects if the volume has them.
     pub quota_kinds: Option<Vec<QuotaKind>>,
+    /// True to leave the unused parts of inode tables as they are, for a writable mount to zero
+    /// (`-E lazy_itable_init=1`). Without checksums of groups, which say so, they are zeroed.
+    pub lazy_inode_tables: bool,
     /// Seed of directory hashes (`-E hash_seed=`).
     pub hash_seed: Option<[u8; 16]>,
     /// Creation time to record in the image, in seconds since 1970.
@@ -169,6 +172,7 @@ impl Default for Options {
             root_owner: (0, 0),
             mmp_update_seconds: None,
             quota_kinds: None,
+            lazy_inode_tables: false,
             hash_seed: None,
             seconds: None,
         }

@@ -178,7 +178,7 @@ const OWN: [Key; 67] = [
         "fs.ext4.lazy_init",
         K::Switch,
         D::Switch(false),
-        "whether a kernel initialises the inode tables after the mount, while the workload runs; this project's engine never needs that",
+        "whether inode tables are initialised after the mount, while the workload runs, as by default on Linux",
     ),
     key(
         "fs.profile",

@@ -23,12 +23,6 @@ impl Reader<'_> {
 
     /// Fails if this project's engine cannot make an ext4 as it is described.
     pub(super) fn check_engine(&self) -> Result<(), SetupError> {
-        if self.is_said(LAZY_INIT) {
-            let message = format!(
-                "{LAZY_INIT}: has no effect for this project's engine, which needs no inode tables that are zeroes; it is for kernels"
-            );
-            return Err(wrong(&[LAZY_INIT, "target"], &message));
-        }
         match FeatureEdits::parse(self.text(FEATURES)) {
             Ok(_) => Ok(()),
             Err(error) => Err(wrong(&[FEATURES], &format!("{FEATURES}: {error}"))),

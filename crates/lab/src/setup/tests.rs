@@ -379,10 +379,6 @@ fn ext4_has_keys_of_its_own() {
             "without a journal, and journal is a device",
         ),
         (
-            &[ext4(), ("fs.ext4.lazy_init", Value::Switch(true))],
-            "fs.ext4.lazy_init: has no effect for this project's engine",
-        ),
-        (
             &[ext4(), ("fs.ext4.features", text("casefolds"))],
             "fs.ext4.features: ",
         ),

@@ -77,7 +77,7 @@ fn descriptor(plan: &Plan, image: &Image, group: GroupNr) -> GroupDescriptor64 {
     if plan.sums.has_group_flags() {
         let is_last = group.get() + 1 == geometry.group_count;
         let holds_others = metadata != plan.metadata.own_in(geometry, group);
-        flags |= GroupFlags::INODE_ZEROED;
+        flags.set(GroupFlags::INODE_ZEROED, !image.has_lazy_tables);
         flags.set(GroupFlags::INODE_UNINIT, taken_inodes == 0);
         // Linux computes the bitmap of such a group, and does not expect that of the last one.
         flags.set(

@@ -21,7 +21,10 @@ const LOST_FOUND_BYTES: u32 = 16 << 10;
 const LOST_FOUND_BLOCKS: core::ops::RangeInclusive<u32> = 3..=12;
 /// Creates the first files.
 pub(super) fn populate(plan: &mut Plan, options: &Options) -> Result<Image> {
-    let mut image = Image::default();
+    let mut image = Image {
+        has_lazy_tables: options.lazy_inode_tables && plan.sums.has_group_flags(),
+        ..Image::default()
+    };
     root(plan, options, &mut image)?;
     lost_found(plan, &mut image)?;
     if plan.features.compatible.contains(Compatible::RESIZE_INODE) {

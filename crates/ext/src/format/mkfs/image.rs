@@ -32,6 +32,8 @@ pub(super) struct Image {
     pub(super) journal: Vec<Run>,
     /// Number of blocks of the journal that are for fast commits.
     pub(super) fast_commit_blocks: u32,
+    /// True if the unused parts of inode tables stay as they are.
+    pub(super) has_lazy_tables: bool,
     /// The block of multiple mount protection, and the interval of its renewal in seconds.
     pub(super) multi_mount: Option<(BlockNr, u16)>,
     /// The quota files.

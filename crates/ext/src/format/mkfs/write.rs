@@ -167,6 +167,9 @@ fn write_group(
     for (index, bytes) in filled.into_iter().enumerate() {
         writer.put(table + index as u64, bytes)?;
     }
+    if image.has_lazy_tables {
+        return Ok(());
+    }
     writer.zeroes(
         table + count,
         u64::from(geometry.inode_table_blocks()) - count,

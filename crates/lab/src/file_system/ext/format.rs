@@ -69,6 +69,7 @@ fn options(setup: &ExtSetup) -> Result<Options> {
             .transpose()?
             .or(defaults.inode_bytes),
         reserved_percent: f64::from(format.reserved_percent),
+        lazy_inode_tables: format.is_lazy,
         uuid: Some(random_bytes()),
         hash_seed: Some(random_bytes()),
         seconds: Some(rt::wall().seconds),

@@ -31,6 +31,26 @@ fn every_size_of_blocks_and_inodes_is_like_mke2fs() {
     }
 }
 
+/// Tables that the first mount zeroes: the flags of groups are those of mke2fs.
+#[test]
+fn tables_are_left_as_by_mke2fs() {
+    let extended = format!("hash_seed={},nodiscard,lazy_itable_init=1", uuid_text(SEED));
+    for list in [
+        "64bit",
+        "^metadata_csum",
+        "^metadata_csum,uninit_bg",
+        "^flex_bg",
+    ] {
+        let features = FeatureEdits::parse(list).expect("known features");
+        let options = Options {
+            features,
+            lazy_inode_tables: true,
+            ..ext4()
+        };
+        compare(OPTIONS_SIZE, &options, &["-O", list, "-E", &extended]);
+    }
+}
+
 #[test]
 fn features_are_edited_as_by_mke2fs() {
     for list in [
