@@ -37,10 +37,10 @@ mod quota;
 use std::sync::Arc;
 
 use block::BlockDevice;
+use layout::checksum;
 use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
 use layout::inode::BASE_SIZE;
 use layout::superblock as disk;
-use layout::checksum;
 
 use checksums::Conversion;
 
@@ -328,9 +328,8 @@ fn check(
     journal: Option<&Arc<dyn BlockDevice>>,
     changes: &Changes,
 ) -> Result<()> {
-    if let Some(features) = &superblock.unknown_read_only_features {
-        let text =
-            format!("features that cannot be tuned: {features}; tune2fs tunes such a volume");
+    if let Some(why) = superblock.only_read_because() {
+        let text = format!("{why}; tune2fs tunes such a volume");
         return Err(Error::Unsupported(text));
     }
     let marks = superblock.features.read_only_compatible;
