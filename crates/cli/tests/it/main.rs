@@ -27,6 +27,7 @@ mod journals;
 mod kept;
 mod lab_errors;
 mod labs;
+mod large_blocks;
 mod logged;
 mod manual;
 mod mount_uses;

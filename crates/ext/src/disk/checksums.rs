@@ -15,7 +15,7 @@
 mod seal;
 
 use layout::checksum::{self, metadata};
-use layout::directory::{EntryHeader, EntryTail};
+use layout::directory::{EntryHeader, EntryTail, decode_record_length};
 use layout::feature::{Features, Incompatible, ReadOnlyCompatible};
 use layout::group::GroupDescriptor;
 use layout::htree::{
@@ -221,7 +221,7 @@ fn same<T: PartialEq>(
 fn entries_offset(bytes: &[u8]) -> Option<usize> {
     let dot = size_of_name(1);
     let (first, _) = EntryHeader::ref_from_prefix(bytes).ok()?;
-    let length = usize::from(first.record_length.get());
+    let length = decode_record_length(first.record_length.get(), bytes.len());
     if length == bytes.len() && first.inode.get() == 0 && first.name_length == 0 {
         return Some(NODE_ENTRIES_OFFSET);
     }

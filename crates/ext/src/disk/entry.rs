@@ -10,7 +10,9 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use layout::directory::{EntryHeader, EntryTail, HEADER_SIZE, TAIL_KIND, TAIL_SIZE};
+use layout::directory::{
+    EntryHeader, EntryTail, HEADER_SIZE, TAIL_KIND, TAIL_SIZE, decode_record_length,
+};
 use layout::{Block, InodeNr};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -129,7 +131,7 @@ fn entry_at(bytes: &[u8], offset: usize) -> Result<RawEntry<'_>, Bad> {
     let Ok((header, _)) = EntryHeader::ref_from_prefix(rest) else {
         return Err(bad("an entry's header reaches beyond the block"));
     };
-    let length = usize::from(header.record_length.get());
+    let length = decode_record_length(header.record_length.get(), bytes.len());
     let name_bytes = usize::from(header.name_length);
     if length < size_of_name(1) {
         return Err(bad("an entry is too short"));
@@ -210,7 +212,7 @@ pub(crate) fn find_room(
 /// The facts of a block that a search needs to know without reading it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
-    /// The largest room of an entry in bytes.
+    /// The largest room of an entry in bytes; 65,535 for that of a block of 64 KiB without entries.
     pub(crate) room: u16,
     /// The number of entries, unused ones too.
     pub(crate) count: u16,
@@ -220,7 +222,7 @@ pub(crate) struct Summary {
 pub(crate) fn summary(bytes: &[u8]) -> Result<Summary, Bad> {
     let mut summary = Summary::default();
     for entry in entries(bytes) {
-        let room = u16::try_from(entry?.room()).expect("a block of at most 32 KiB");
+        let room = u16::try_from(entry?.room()).unwrap_or(u16::MAX);
         summary.room = summary.room.max(room);
         summary.count += 1;
     }
@@ -461,6 +463,26 @@ mod tests {
         assert!(EntryTail::of_block(&block).is_some());
         assert_eq!(summary(&block).expect("sound").room, 8);
         assert!(entries(&block[..form.end()]).all(|entry| entry.is_ok()));
+    }
+
+    #[test]
+    fn an_entry_may_take_a_whole_block_of_64_kib() {
+        let mut block = Block::zeroed(65_536);
+        for length in [0, u16::MAX] {
+            block[4..6].copy_from_slice(&length.to_le_bytes());
+            let found: Vec<usize> = entries(&block)
+                .map(|entry| entry.expect("sound").length)
+                .collect();
+            assert_eq!(found, [65_536]);
+            let summary = summary(&block).expect("sound");
+            assert_eq!((summary.room, summary.count), (u16::MAX, 1));
+            let shorter = entries(&block[..32_768]).next().expect("an entry");
+            assert!(shorter.is_err(), "{length}");
+        }
+        block[4..6].copy_from_slice(&12_u16.to_le_bytes());
+        block[16..18].copy_from_slice(&u16::MAX.to_le_bytes());
+        let bad = entries(&block).find_map(Result::err).expect("damaged");
+        assert_eq!(bad.why, "an entry reaches beyond the block");
     }
 
     #[test]

@@ -13,14 +13,24 @@ const DIRECT: u64 = DIRECT_BLOCKS as u64;
 /// full trees.
 pub(crate) fn size_max(block_bytes: u32) -> u64 {
     let bytes = u64::from(block_bytes);
-    let per_block = bytes / 4;
-    let reach = DIRECT + per_block + per_block.pow(2) + per_block.pow(3);
     let countable = u64::from(u32::MAX) / (bytes / 512);
-    if reach < countable {
-        reach * bytes
-    } else {
-        (countable - map_blocks(countable, per_block)) * bytes
+    let written = countable - map_blocks(countable, bytes / 4);
+    match reach(bytes / 4) < countable {
+        true => size_reached(block_bytes),
+        false => written * bytes,
     }
+}
+
+/// Returns the size in bytes of the largest file that the indirect trees reach. Sparse files have
+/// such sizes whatever can be counted, by `huge_file` or by programs that do not count.
+pub(crate) fn size_reached(block_bytes: u32) -> u64 {
+    let bytes = u64::from(block_bytes);
+    reach(bytes / 4) * bytes
+}
+
+/// Returns the number of blocks that the direct pointers and the trees reach.
+fn reach(per_block: u64) -> u64 {
+    DIRECT + per_block + per_block.pow(2) + per_block.pow(3)
 }
 
 /// Returns the size in bytes of the largest file that extents can map with blocks of this size. The
@@ -57,6 +67,8 @@ mod tests {
         assert_eq!(size_max(1024), 17_247_252_480);
         assert_eq!(size_max(2048), 275_415_851_008);
         assert_eq!(size_max(4096), 2_196_873_666_560);
+        assert_eq!(size_reached(1024), size_max(1024));
+        assert_eq!(size_reached(65_536), 288_247_969_412_284_416);
     }
 
     /// The limits of Linux's ext4, without and with `huge_file`.

@@ -21,7 +21,7 @@ pub(crate) const NARROW_BLOCKS_MAX: u64 = u32::MAX as u64;
 /// Sizes and places of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Geometry {
-    /// Size of a block in bytes: 1024, 2048 or 4096.
+    /// Size of a block in bytes: a power of two from 1 to 64 KiB. Those above 4 KiB are only read.
     pub block_bytes: u32,
     /// Number of blocks of the volume, including the boot block of volumes with 1 KiB blocks.
     pub block_count: u64,
@@ -167,7 +167,8 @@ impl Geometry {
 
     /// Returns the number of blocks of a group's inode table.
     pub fn inode_table_blocks(&self) -> u32 {
-        (self.inodes_per_group * u32::from(self.inode_bytes)).div_ceil(self.block_bytes)
+        let bytes = u64::from(self.inodes_per_group) * u64::from(self.inode_bytes);
+        bytes.div_ceil(u64::from(self.block_bytes)) as u32
     }
 
     /// Returns the number of blocks at the start of a group that hold the boot block, its

@@ -20,13 +20,14 @@ use layout::superblock as disk;
 use zerocopy::FromBytes;
 
 pub(crate) use device::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, read, read_before_replay, write};
-pub use sizes::BLOCK_BYTES_MAX;
 pub(crate) use state::{count_mount, split_time};
 
 use crate::disk::checksums::Checksums;
 use crate::disk::geometry::Geometry;
 use crate::error::{Corrupt, Error, Result};
 
+/// Size in bytes of the largest blocks that are written. Volumes with larger ones are only read.
+pub const WRITTEN_BLOCK_BYTES_MAX: u32 = 4096;
 /// The highest hash version: the three hashes, each with signed and with unsigned bytes.
 const HASH_VERSION_MAX: u8 = 5;
 /// Offset of the hash versions that treat the bytes of names as unsigned.
@@ -126,6 +127,22 @@ impl Superblock {
             geometry,
             raw,
         })
+    }
+
+    /// Returns true if the blocks are larger than those that are written.
+    pub(crate) fn has_large_blocks(&self) -> bool {
+        self.geometry.block_bytes > WRITTEN_BLOCK_BYTES_MAX
+    }
+
+    /// Returns the reason that the volume is only read: its features, or the size of its blocks.
+    /// `None` if it can be written.
+    pub(crate) fn only_read_because(&self) -> Option<String> {
+        if let Some(features) = &self.unknown_read_only_features {
+            return Some(format!("features that can only be read: {features}"));
+        }
+        let bytes = self.geometry.block_bytes;
+        self.has_large_blocks()
+            .then(|| format!("blocks of {bytes} bytes are only read"))
     }
 
     /// Returns true if the checksum does not match, as before the replay of a log that has a newer

@@ -328,9 +328,8 @@ fn check(
     journal: Option<&Arc<dyn BlockDevice>>,
     changes: &Changes,
 ) -> Result<()> {
-    if let Some(features) = &superblock.unknown_read_only_features {
-        let text =
-            format!("features that cannot be tuned: {features}; tune2fs tunes such a volume");
+    if let Some(why) = superblock.only_read_because() {
+        let text = format!("{why}; tune2fs tunes such a volume");
         return Err(Error::Unsupported(text));
     }
     let marks = superblock.features.read_only_compatible;

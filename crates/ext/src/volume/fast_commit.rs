@@ -74,7 +74,7 @@ use scratch::Scratch;
 ///
 /// # Errors
 /// - [`Corrupt::FastCommit`] for a tag that contradicts the volume, and other damage.
-/// - [`Error::Unsupported`] for a volume with features that can only be read.
+/// - [`Error::Unsupported`] for a volume that is only read.
 pub(super) fn apply(
     device: &Arc<dyn BlockDevice>,
     log: &[LogExtent],
@@ -82,9 +82,9 @@ pub(super) fn apply(
     found: &FastCommits,
 ) -> Result<Changes> {
     let superblock = superblock::read(device)?;
-    if let Some(features) = &superblock.unknown_read_only_features {
+    if let Some(why) = superblock.only_read_because() {
         return Err(Error::Unsupported(format!(
-            "fast commits have to be replayed on a volume with features that can only be read: {features}; Linux's ext4 mounts it"
+            "fast commits have to be replayed on a volume that is only read ({why}); a mount of Linux or e2fsck replays them"
         )));
     }
     if superblock.checksums.has_group_flags() {

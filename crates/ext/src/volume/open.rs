@@ -87,7 +87,7 @@ fn take(
     options: &MountOptions,
 ) -> Result<Option<Guard>> {
     let is_replayed = superblock.needs_recovery && !options.no_recovery;
-    let is_fixed = device.geometry().is_read_only;
+    let is_fixed = device.geometry().is_read_only || superblock.has_large_blocks();
     let is_read_only = options.read_only || superblock.unknown_read_only_features.is_some();
     let is_unseen = options.is_being_made || options.is_private;
     if is_fixed || is_unseen || is_read_only && !is_replayed {
@@ -249,8 +249,8 @@ fn decide_read_only(
         report.read_only_because = Some(format!("{} is read-only", device.name()));
         return Ok(true);
     }
-    if let Some(features) = &superblock.unknown_read_only_features {
-        report.read_only_because = Some(format!("features that can only be read: {features}"));
+    if let Some(why) = superblock.only_read_because() {
+        report.read_only_because = Some(why);
         return Ok(true);
     }
     if !geometry.can_flush && !options.force {

@@ -51,6 +51,12 @@ pub(super) fn replay(
     if options.read_only && options.no_recovery {
         return Ok(false);
     }
+    if superblock.needs_recovery && superblock.has_large_blocks() && !options.is_private {
+        let bytes = superblock.geometry.block_bytes;
+        return Err(Error::Unsupported(format!(
+            "the journal has to be replayed, but blocks of {bytes} bytes are only read; e2fsck -p replays it"
+        )));
+    }
     let is_fixed = |device: &&Arc<dyn BlockDevice>| device.geometry().is_read_only;
     if let Some(fixed) = [device, &log.device].into_iter().find(is_fixed) {
         return if superblock.needs_recovery {

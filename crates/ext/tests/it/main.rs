@@ -34,6 +34,7 @@ mod history;
 mod holes;
 mod hostile;
 mod image;
+mod large_blocks;
 mod locking;
 mod made;
 mod model;

@@ -1,5 +1,6 @@
 //! Facts from the superblock: all that `dumpe2fs -h` shows, each under a stable key.
 
+use ext::superblock::WRITTEN_BLOCK_BYTES_MAX;
 use layout::feature::{Compatible, Features, Incompatible, ReadOnlyCompatible};
 use layout::superblock::{self as disk, MOUNT_COUNT_UNLIMITED, MiscFlags, Superblock};
 use serde_json::json;
@@ -273,7 +274,12 @@ fn limits(raw: &Superblock, features: Features) -> Vec<Fact> {
         let encoding = known(ENCODINGS, raw.encoding.get().into());
         facts.push(fact("encoding", "Character encoding", encoding));
     }
-    let limits = features.limits();
+    let large = raw
+        .block_size()
+        .filter(|bytes| *bytes > WRITTEN_BLOCK_BYTES_MAX);
+    let large = large.map(|bytes| format!("blocks of {bytes} bytes are only read"));
+    let limits = features.limits().into_iter().map(str::to_owned);
+    let limits: Vec<String> = limits.chain(large).collect();
     if !limits.is_empty() {
         facts.push(fact("limits", "Limits", limits.join("; ")));
     }

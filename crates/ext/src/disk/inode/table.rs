@@ -13,7 +13,7 @@ use zerocopy::FromBytes;
 
 use super::{Claims, InodeState, growth};
 use crate::disk::extents;
-use crate::disk::file_size::size_max;
+use crate::disk::file_size::{size_max, size_reached};
 use crate::disk::geometry::Geometry;
 use crate::disk::kind::FileKind;
 use crate::disk::superblock::Superblock;
@@ -68,6 +68,7 @@ pub(crate) fn decode(
     let size = base.size(superblock.has_large_dir());
     let most = match has_extents || is_inline && superblock.has_extents() {
         true => extents::FILE_BLOCKS * u64::from(geometry.block_bytes),
+        false if superblock.has_large_blocks() => size_reached(geometry.block_bytes),
         false => size_max(geometry.block_bytes),
     };
     if kind == FileKind::Regular && size > most {

@@ -8,8 +8,6 @@ use super::bad;
 use crate::disk::geometry::{BLOCKS_MAX, Geometry};
 use crate::error::{Corrupt, Error, Result};
 
-/// Largest supported block size in bytes.
-pub const BLOCK_BYTES_MAX: u32 = 4096;
 /// Size of the smallest group in clusters.
 const GROUP_BITS_MIN: u32 = 256;
 /// The logarithm of the largest cluster, in KiB: 512 MiB.
@@ -90,19 +88,9 @@ pub(super) fn geometry(
 
 fn block_bytes(raw: &disk::Superblock) -> Result<u32> {
     let log = raw.log_block_size.get();
-    let Some(bytes) = raw.block_size() else {
-        return Err(bad(
-            "s_log_block_size",
-            log.into(),
-            "blocks have 1 KiB to 64 KiB",
-        ));
-    };
-    if bytes > BLOCK_BYTES_MAX {
-        return Err(Error::Unsupported(format!(
-            "blocks of {bytes} bytes are not supported"
-        )));
-    }
-    Ok(bytes)
+    let why = "blocks have 1 KiB to 64 KiB";
+    let bytes = raw.block_size();
+    bytes.ok_or_else(|| bad("s_log_block_size", log.into(), why))
 }
 
 /// Returns the logarithm of the number of blocks in a cluster. Without `bigalloc` a cluster is a
@@ -176,7 +164,7 @@ fn block_count(
     }
     if count > device_bytes / u64::from(block_bytes) {
         return Err(Corrupt::Truncated {
-            file_system_bytes: count * u64::from(block_bytes),
+            file_system_bytes: count.saturating_mul(block_bytes.into()),
             device_bytes,
         }
         .into());

@@ -180,11 +180,6 @@ fn features_are_refused_by_name() {
     assert!(unsupported(|raw| raw.incompatible_bits.set(3)).contains("compression"));
     assert!(unsupported(|raw| raw.incompatible_bits.set(0x8000_0000)).contains("FEATURE_I31"));
     assert!(unsupported(|raw| raw.revision.set(2)).contains("revision"));
-    let blocks = unsupported(|raw| {
-        raw.log_block_size.set(3);
-        raw.log_cluster_size.set(3);
-    });
-    assert!(blocks.contains("8192"));
     let read_only = decode(|raw| raw.read_only_compatible_bits.set(0x5001)).expect("readable");
     let unknown = read_only.unknown_read_only_features.expect("two");
     assert_eq!(unknown, "read-only, shared_blocks");
@@ -194,6 +189,36 @@ fn features_are_refused_by_name() {
     });
     let readable = readable.expect("readable");
     assert_eq!(readable.unknown_read_only_features, None);
+}
+
+/// Sets the size of blocks to 1 KiB << `log`, and halves the volume until it fits the device.
+fn set_block_size(raw: &mut Raw, log: u32) {
+    raw.log_block_size.set(log);
+    raw.log_cluster_size.set(log);
+    raw.first_data_block.set(u32::from(log == 0));
+    raw.blocks_count_low.set(8192 >> log);
+}
+
+#[test]
+fn large_blocks_are_only_read() {
+    for log in 0..=6 {
+        let superblock = decode(|raw| set_block_size(raw, log)).expect("good");
+        let bytes = 1024 << log;
+        assert_eq!(superblock.geometry.block_bytes, bytes);
+        let why = (log > 2).then(|| format!("blocks of {bytes} bytes are only read"));
+        assert_eq!(superblock.only_read_because(), why);
+    }
+}
+
+#[test]
+fn inode_tables_of_4_gib_and_more_are_counted() {
+    let found = wrong_field(|raw| {
+        set_block_size(raw, 6);
+        raw.dynamic_inode_size.set(32_768);
+        raw.inodes_per_group.set(65_536 * 8);
+        raw.inodes_count.set(65_536 * 8);
+    });
+    assert_eq!(found, "s_inodes_per_group", "the group has no room");
 }
 
 #[test]

@@ -17,11 +17,12 @@ use super::groups::GroupMetadata;
 use super::sums::Sums;
 use super::{FileSystemType, JournalOption, Options, Profile};
 use crate::disk::geometry::{BLOCKS_MAX, Geometry, NARROW_BLOCKS_MAX};
-use crate::disk::superblock::BLOCK_BYTES_MAX;
 use crate::error::{Error, Result};
 
 /// Size of a page in bytes; the size of a device is rounded down to a multiple of it.
 const PAGE_BYTES: u64 = 4096;
+/// Size in bytes of the largest blocks that a volume is made with.
+const BLOCK_BYTES_MAX: u32 = 4096;
 /// Smallest number of data blocks in the last group.
 const LAST_GROUP_DATA_MIN: u64 = 50;
 /// Size of the smallest group in clusters.
