@@ -133,10 +133,10 @@ fn make(kind: Kind) -> ext::Result<Base> {
         kind,
         Kind::Ext2 | Kind::Ext4Inline | Kind::Ext4 | Kind::Ext4Clusters
     );
-    let memory = Arc::new(MemoryDevice::new(if has_journal {
-        3 << 20
-    } else {
-        1 << 20
+    let memory = Arc::new(MemoryDevice::new(match kind {
+        Kind::Ext4Clusters => 2 << 20,
+        _ if has_journal => 3 << 20,
+        _ => 1 << 20,
     }));
     let device: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&memory);
     let options = mkfs::Options {
@@ -154,6 +154,7 @@ fn make(kind: Kind) -> ext::Result<Base> {
             _ => "",
         })?,
         block_bytes: Some(BLOCK_BYTES as u32),
+        cluster_bytes: (kind == Kind::Ext4Clusters).then_some(4 * BLOCK_BYTES as u32),
         inode_bytes: Some(inode_bytes(kind) as u16),
         inode_count: Some(256),
         uuid: Some(*b"fuzzed by jext 1"),
@@ -244,7 +245,7 @@ fn fill_inline(volume: &Volume) -> ext::Result<()> {
 /// Writes the file with holes in more pieces than a block of extents has room for, some of them
 /// unwritten, and a large attribute.
 fn fill_pieces(volume: &Volume) -> ext::Result<()> {
-    let sparse = volume.open_file("/sparse", ext::volume::OpenFlags::WRITE)?;
+    let sparse = volume.open_file("/sparse", ext::volume::OpenFlags::READ_WRITE)?;
     for number in 0..PIECES {
         sparse.write_at(PIECES_AT + number * 8 * BLOCK_BYTES, b"piece")?;
     }

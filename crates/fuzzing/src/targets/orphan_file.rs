@@ -1,7 +1,6 @@
 //! The orphan file: the input is its slots. Checksums are made right, and the superblock says that
 //! there are orphans.
 
-use block::BlockDevice;
 use layout::checksum::metadata;
 use layout::feature::ReadOnlyCompatible;
 use layout::orphan::{TAIL_SIZE, Tail};

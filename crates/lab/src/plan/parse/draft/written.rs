@@ -116,11 +116,19 @@ impl Writer<'_> {
 
 fn level_text(level: &Level) -> String {
     let value = literal(&level.value);
-    if level.label == level.value.to_string() {
+    if level.label == level.value.to_string() && level.with.is_empty() {
         return value;
     }
     let label = quoted(&level.label);
-    format!("{{ label = {label}, value = {value} }}")
+    let with = level.with.iter();
+    let with: Vec<String> = with
+        .map(|(key, value)| format!("{} = {}", key.name, literal(value)))
+        .collect();
+    let with = match with.is_empty() {
+        true => String::new(),
+        false => format!(", with = {{ {} }}", with.join(", ")),
+    };
+    format!("{{ label = {label}, value = {value}{with} }}")
 }
 
 /// Returns a checked value in the syntax of a plan.
