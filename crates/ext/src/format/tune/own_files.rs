@@ -47,7 +47,7 @@ pub(super) struct OwnFile {
     /// Its inode; none for any free one.
     pub(super) nr: Option<InodeNr>,
     pub(super) flags: InodeFlags,
-    /// What its blocks are.
+    /// The kind of its blocks.
     pub(super) kind: Kind,
     /// Its size in bytes.
     pub(super) size: usize,
