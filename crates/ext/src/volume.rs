@@ -128,6 +128,8 @@ impl Volume {
     /// # Errors
     /// - [`Error::Corrupt`](crate::Error::Corrupt) and
     ///   [`Error::Unsupported`](crate::Error::Unsupported) name the invalid state or the feature.
+    ///   The latter also reports a journal that has to be replayed on a volume that is only read
+    ///   because of its blocks, unless [`MountOptions::is_private`] is set.
     /// - [`Error::NoJournalDevice`](crate::Error::NoJournalDevice) if the volume has an external
     ///   journal and none is given, [`Error::Journal`](crate::Error::Journal) for the wrong one.
     /// - [`Error::NeedsRecovery`](crate::Error::NeedsRecovery) if the journal has to be replayed

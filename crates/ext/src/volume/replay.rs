@@ -9,6 +9,7 @@
 //! | any | set | anything | any | writable | replayed |
 //! | any | set | anything | read-only, `no_recovery` | any | opened without replay |
 //! | any | set | anything | any | read-only | refused: the log cannot be applied |
+//! | any | set | anything | not `is_private` | any, large blocks | refused: they are only read |
 //! | any | clear | nothing | read-write | writable | journal opened |
 //! | any | clear | nothing complete | read-write | writable | log emptied, journal opened |
 //! | any | clear | transactions, or damage | read-write | writable | by `unmarked_log` |

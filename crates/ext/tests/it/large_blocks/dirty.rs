@@ -75,15 +75,15 @@ fn compare(kind: &'static str, block_bytes: u32, open: &str) {
     };
     let view = in_memory(&image);
     assert!(contents(&view, in_view) == newer, "replayed in memory");
-    view.write_to_file(&image.path.with_file_name("view"))
-        .unwrap();
+    let replayed = image.path.with_file_name("replayed");
+    view.write_to_file(&replayed).unwrap();
     let path = image.path.to_str().unwrap();
     tool::run("e2fsck", &["-p", path]);
     assert_fsck_clean(&image, "after e2fsck -p");
     look_at(&image, |_, volume| {
         assert!(volume.read_file("/f").unwrap() == newer, "replayed");
     });
-    std::fs::rename(image.path.with_file_name("view"), &image.path).unwrap();
+    std::fs::rename(replayed, &image.path).unwrap();
     assert_fsck_clean(&image, "after the replay in memory");
 }
 
