@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use block::text::split_image_path_bytes;
 use block::{BlockDevice, DeviceError, DeviceText, OpenOptions};
 use clap::Args;
+use ext::superblock::WRITTEN_BLOCK_BYTES_MAX;
 use ext::volume::OpenReport;
 use ext::{Corrupt, MountOptions, Volume};
 use jext::mount_options::ParsedOptions;
@@ -327,9 +328,14 @@ fn open_on(
         .with_context(|| image.to_owned())?;
     if in_memory && has_replayed(&report) {
         let count = replayed(&report);
+        let block_bytes = volume.superblock().geometry.block_bytes;
+        let command = match block_bytes > WRITTEN_BLOCK_BYTES_MAX {
+            true => "e2fsck -p",
+            false => "jext journal replay",
+        };
         output::note(&format!(
-            "{image}: was not closed cleanly: {count} of its journal replayed in memory, and the image left as it is; jext \
-             journal replay does it for good"
+            "{image}: was not closed cleanly: {count} of its journal replayed in memory, and the image left as it is; \
+             {command} does it for good"
         ));
     }
     warn_of_errors(image, &report);

@@ -77,6 +77,8 @@ pub(crate) enum Kind {
     Ext4Clusters,
     /// An ext4 with checksums and an orphan file, whose log holds transactions.
     Ext4Dirty,
+    /// The same, cleanly closed.
+    Ext4Orphans,
 }
 
 /// The kinds that the first byte of an input chooses from.
@@ -92,7 +94,7 @@ pub(crate) const KINDS: [Kind; 7] = [
 
 /// Returns the image of a kind.
 pub(crate) fn base(kind: Kind) -> &'static Base {
-    const COUNT: usize = Kind::Ext4Dirty as usize + 1;
+    const COUNT: usize = Kind::Ext4Orphans as usize + 1;
     static BASES: [OnceLock<Base>; COUNT] = [const { OnceLock::new() }; COUNT];
     BASES[kind as usize].get_or_init(|| Base::make(kind))
 }
@@ -150,7 +152,7 @@ fn make(kind: Kind) -> ext::Result<Base> {
             Kind::Ext4Inline => "^has_journal,^metadata_csum,inline_data",
             Kind::Ext4 => "^has_journal,^metadata_csum,large_dir,uninit_bg",
             Kind::Ext4Clusters => "^has_journal,^metadata_csum,bigalloc,ea_inode",
-            Kind::Ext4Dirty => "orphan_file,metadata_csum_seed",
+            Kind::Ext4Dirty | Kind::Ext4Orphans => "orphan_file,metadata_csum_seed",
             _ => "",
         })?,
         block_bytes: Some(BLOCK_BYTES as u32),
@@ -185,9 +187,12 @@ fn make(kind: Kind) -> ext::Result<Base> {
     volume.close()?;
     base.attribute_blocks_at = vec![attribute_block(&device, base.attributed_inode_at)?];
     base.device = match kind {
-        Kind::Ext2 | Kind::Ext3 | Kind::Ext4Inline | Kind::Ext4 | Kind::Ext4Clusters => {
-            memory.snapshot()
-        }
+        Kind::Ext2
+        | Kind::Ext3
+        | Kind::Ext4Inline
+        | Kind::Ext4
+        | Kind::Ext4Clusters
+        | Kind::Ext4Orphans => memory.snapshot(),
         Kind::Ext3Dirty | Kind::Ext3DirtyJournaled | Kind::Ext4FastCommits | Kind::Ext4Dirty => {
             let volume = Volume::open(device, None, mount())?;
             churn(&volume)?;
@@ -202,7 +207,11 @@ fn make(kind: Kind) -> ext::Result<Base> {
 /// Returns the size of an inode in bytes.
 fn inode_bytes(kind: Kind) -> u64 {
     match kind {
-        Kind::Ext4Inline | Kind::Ext4 | Kind::Ext4Clusters | Kind::Ext4Dirty => LARGE_INODE_BYTES,
+        Kind::Ext4Inline
+        | Kind::Ext4
+        | Kind::Ext4Clusters
+        | Kind::Ext4Dirty
+        | Kind::Ext4Orphans => LARGE_INODE_BYTES,
         _ => INODE_BYTES,
     }
 }

@@ -99,8 +99,8 @@ pub(crate) struct Arguments {
     #[arg(short = 'o', value_name = "OPTIONS", allow_hyphen_values = true)]
     mount_options: Vec<String>,
     /// Features to set: dir_index, ext_attr, fast_commit, large_file, extent, huge_file, dir_nlink,
-    /// metadata_csum, metadata_csum_seed, uninit_bg, mmp, quota, project, has_journal; with ^ they
-    /// are cleared, if nothing uses them, and so is orphan_file. Only to set: large_dir,
+    /// metadata_csum, metadata_csum_seed, uninit_bg, mmp, quota, project, has_journal, orphan_file,
+    /// casefold; with ^ they are cleared, if nothing uses them. Only to set: large_dir,
     /// inline_data, ea_inode, extra_isize, stable_inodes, encrypt, verity.
     #[arg(short = 'O', value_name = "FEATURES")]
     features: Vec<String>,

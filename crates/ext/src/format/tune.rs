@@ -11,7 +11,7 @@
 //! | create, internal | its blocks, empty | blocks that only e2fsck frees |
 //! | attach, external | the device, with its user | a journal that this volume can attach again |
 //! | external, new volume UUID | the device, with it | the same UUID given again completes it |
-//! | make the orphan file | its blocks, empty | an inode and blocks that only e2fsck frees |
+//! | make the orphan file | its blocks, empty | a file without a name, about which e2fsck asks |
 //! | remove the orphan file | the superblock without it | blocks that only e2fsck frees |
 //! | make the block of `mmp` | the block | a block that only e2fsck frees |
 //! | remove the block of `mmp` | the superblock without it | a block that only e2fsck frees |
@@ -175,7 +175,7 @@ pub fn apply(
         steps.push(last);
     }
     if steps.len() > 1 {
-        // Nothing changes if one of the steps is refused.
+        // Nothing changes if one of the steps is refused. Each has room if it comes alone.
         prepare(device, journal, changes)?;
     }
     for step in &steps {

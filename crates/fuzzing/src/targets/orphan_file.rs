@@ -15,7 +15,7 @@ const BLOCK_BYTES: usize = 1024;
 const SLOTS_BYTES: usize = BLOCK_BYTES - TAIL_SIZE;
 
 pub(super) fn run(bytes: &[u8]) {
-    let base = base(Kind::Ext4Dirty);
+    let base = base(Kind::Ext4Orphans);
     let device = base.copy();
     let (mut raw, _) =
         Raw::read_from_prefix(&read(base, &[OFFSET], SUPERBLOCK)).expect("a superblock");
@@ -43,7 +43,7 @@ pub(super) fn run(bytes: &[u8]) {
 
 /// Returns slots with a file, a directory, and numbers that name none.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    let base = base(Kind::Ext4Dirty);
+    let base = base(Kind::Ext4Orphans);
     let numbers = [base.inode_of_file(), 2, 0, 8, 12, 13, u32::MAX];
     vec![
         Vec::new(),

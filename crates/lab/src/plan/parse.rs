@@ -341,13 +341,6 @@ impl<'t> Parser<'t, '_> {
                 return Err(PlanError::at(spot, &message));
             }
         }
-        for level in factors.iter().flat_map(|factor| &factor.levels) {
-            let is_factor = |key: &Key| factors.iter().any(|factor| factor.key == key);
-            if let Some((key, _)) = level.with.iter().find(|(key, _)| is_factor(key)) {
-                let message = format!("{} is both a factor and set with a level", key.name);
-                return Err(PlanError::at(&level.spot, &message));
-            }
-        }
         Ok(())
     }
 

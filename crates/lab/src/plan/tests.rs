@@ -88,6 +88,14 @@ fn errors_have_their_line() {
         "test.toml:11: journal is both a factor and set with a level",
     );
     check(
+        "[factors]\nfs.data = [\"ordered\"]\n[[block]]\nname = \"b\"\n[block.factors]\nfs.commit = [{ label = \"x\", value = 1, with = { fs.data = \"journal\" } }]",
+        "test.toml:14: fs.data is both a factor and set with a level",
+    );
+    check(
+        "[factors]\nfs.data = [{ label = \"o\", value = \"ordered\", with = { memory.host = \"1GiB\" } }]\nfs.commit = [{ label = \"x\", value = 1, with = { memory.host = \"2GiB\" } }]",
+        "test.toml:11: memory.host is set with levels of two factors",
+    );
+    check(
         "journal = \"nvram(\"",
         "test.toml:9: journal: device \"nvram(\": column",
     );

@@ -13,6 +13,10 @@ use crate::plan::key::{AS_POLICY, EXT4, LOG_PART_PREFIX};
 use crate::plan::settings::Settings;
 use crate::plan::value::Value;
 
+/// The pauses between inode tables that are zeroed in the background, in the time that one takes:
+/// Linux's default of `init_itable`.
+const INIT_PAUSES: u32 = 10;
+
 impl Reader<'_> {
     /// Returns the options of mkfs for a type and a place of its journal.
     pub(super) fn format(
@@ -113,6 +117,8 @@ impl Reader<'_> {
                 writer_interval: self.time("cache.writer_interval"),
                 dirty_expiry: self.time("cache.dirty_expiry"),
             },
+            // As by default on Linux.
+            init_tables: self.switch(LAZY_INIT).then_some(INIT_PAUSES),
             privileged: true,
             ..MountOptions::default()
         })

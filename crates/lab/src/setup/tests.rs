@@ -430,3 +430,13 @@ fn a_kernel_gets_the_keys_of_ext4() {
     let error = lazy.expect_err("jext does not initialise");
     assert!(error.contains("has no effect for fuse:jext"), "{error}");
 }
+
+#[test]
+fn tables_may_be_initialised_after_the_mount() {
+    let ext4 = ("fs.type", text("ext4"));
+    let lazy = ("fs.ext4.lazy_init", Value::Switch(true));
+    let setup = ext_setup(&[ext4.clone(), lazy]);
+    assert!(setup.format.is_lazy);
+    assert_eq!(setup.mount.init_tables, Some(10));
+    assert_eq!(ext_setup(&[ext4]).mount.init_tables, None);
+}

@@ -172,6 +172,9 @@ fn credits() -> Credits {
 /// - [`Error::Device`] if the device fails.
 pub fn clear_multi_mount(device: &Arc<dyn BlockDevice>) -> Result<()> {
     let superblock = crate::disk::superblock::read_before_replay(device)?;
+    if let Some(why) = superblock.only_read_because() {
+        return Err(Error::Unsupported(why));
+    }
     let place = Place::of(&superblock)?;
     let place = place.ok_or(Error::Invalid(
         "the volume has no multiple mount protection",

@@ -239,6 +239,7 @@ impl<'t> Parser<'t, '_> {
                 baseline: Vec::new(),
             });
         }
+        all.iter().try_for_each(refuse_twice)?;
         for (entry, source) in &baseline {
             let mut parser = Parser {
                 source: *source,
@@ -269,6 +270,28 @@ impl<'t> Parser<'t, '_> {
         let message = format!("baseline: {} is not a factor", key.name);
         Err(self.source.error(&entry.span, message))
     }
+}
+
+/// Fails if a level sets a key that is a factor of its block, or that a level of another factor
+/// sets, too.
+fn refuse_twice(block: &Block) -> Result<(), PlanError> {
+    let mut set = BTreeMap::new();
+    for factor in &block.factors {
+        for level in &factor.levels {
+            for (key, _) in &level.with {
+                let owner = set.entry(key.name).or_insert(factor.key);
+                let is_factor = block.factors.iter().any(|other| other.key == *key);
+                if is_factor || *owner != factor.key {
+                    let message = match is_factor {
+                        true => format!("{} is both a factor and set with a level", key.name),
+                        false => format!("{} is set with levels of two factors", key.name),
+                    };
+                    return Err(PlanError::at(&level.spot, &message));
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 fn settings(said: [&[Setting]; 2]) -> Settings {
