@@ -9,7 +9,6 @@ use anyhow::{Context, Result, anyhow, bail};
 use block::text::split_image_path_bytes;
 use block::{BlockDevice, DeviceError, DeviceText, OpenOptions};
 use clap::Args;
-use ext::superblock::WRITTEN_BLOCK_BYTES_MAX;
 use ext::volume::OpenReport;
 use ext::{Corrupt, MountOptions, Volume};
 use jext::mount_options::ParsedOptions;
@@ -328,8 +327,7 @@ fn open_on(
         .with_context(|| image.to_owned())?;
     if in_memory && has_replayed(&report) {
         let count = replayed(&report);
-        let block_bytes = volume.superblock().geometry.block_bytes;
-        let command = match block_bytes > WRITTEN_BLOCK_BYTES_MAX {
+        let command = match volume.superblock().has_large_blocks() {
             true => "e2fsck -p",
             false => "jext journal replay",
         };

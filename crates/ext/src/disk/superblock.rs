@@ -130,7 +130,7 @@ impl Superblock {
     }
 
     /// Returns true if the blocks are larger than those that are written.
-    pub(crate) fn has_large_blocks(&self) -> bool {
+    pub fn has_large_blocks(&self) -> bool {
         self.geometry.block_bytes > WRITTEN_BLOCK_BYTES_MAX
     }
 
