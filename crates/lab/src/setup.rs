@@ -13,6 +13,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use block::DeviceText;
+use block::text::Size;
 use ext::mkfs::FileSystemType;
 use rt::Nanos;
 use sim::HostProfile;
@@ -21,7 +22,7 @@ use workload::Load;
 use crate::file_system::{
     Described, ExtSetup, FileSystem, GuestFileSystem, JournalPlace, MountedSetup,
 };
-use crate::plan::key::{EXT4, INTERNAL, NONE, TIMELINE, USES};
+use crate::plan::key::{EXT4, INTERNAL, INTERNAL_PREFIX, JOURNAL_SIZE, NONE, TIMELINE, USES};
 use crate::plan::settings::Settings;
 use crate::plan::value::{DIRECTORY_PREFIX, Value};
 use crate::power_cut::PowerCut;
@@ -306,6 +307,22 @@ impl Reader<'_> {
         })
     }
 
+    /// Returns where the journal is: a word, or the text of a device.
+    fn journal_word(&self) -> &str {
+        match self.text("journal") {
+            text if text.starts_with(INTERNAL_PREFIX) => INTERNAL,
+            text => text,
+        }
+    }
+
+    /// Returns the size of an internal journal; `None` if mkfs decides.
+    fn journal_bytes(&self) -> Option<u64> {
+        match self.text("journal").strip_prefix(INTERNAL_PREFIX) {
+            Some(size) => Some(Size::parse(size).expect("the plan was checked").bytes()),
+            None => self.bytes(JOURNAL_SIZE),
+        }
+    }
+
     fn device(&self, key: &'static str, text: &str) -> Result<DeviceText, SetupError> {
         text.parse()
             .map_err(|error| wrong(&[key], &format!("{key}: {error}")))
@@ -314,7 +331,7 @@ impl Reader<'_> {
     fn journal(&self, is_simulated: bool) -> Result<JournalPlace, SetupError> {
         let is_ext2 = self.text("fs.type") == "ext2";
         let is_ext4 = self.text("fs.type") == EXT4;
-        let place = match self.text("journal") {
+        let place = match self.journal_word() {
             NONE => JournalPlace::None,
             INTERNAL if is_ext4 && self.has_no_journal() => JournalPlace::None,
             INTERNAL if is_ext2 && !self.is_said("journal") => JournalPlace::None,

@@ -90,6 +90,10 @@ pub(crate) const EXT4: &str = "ext4";
 pub(crate) const AUTO: &str = "auto";
 /// A journal inside the file system.
 pub(crate) const INTERNAL: &str = "internal";
+/// The prefix of a journal inside the file system, followed by its size.
+pub(crate) const INTERNAL_PREFIX: &str = "internal:";
+/// The size of an internal journal that does not have its own.
+pub(crate) const JOURNAL_SIZE: &str = "fs.journal_size";
 /// No journal.
 pub(crate) const NONE: &str = "none";
 /// Ballast of the size of the journal device.
@@ -128,9 +132,9 @@ const OWN: [Key; 67] = [
     key("device", K::Device, D::None, "file-system device"),
     key(
         "journal",
-        K::DeviceOr(&[INTERNAL, NONE]),
+        K::Journal,
         D::Text(INTERNAL),
-        "location of the journal: in the file system, with the size of fs.journal_size, or a device that it fills",
+        "location of the journal: in the file system, with the size of fs.journal_size or its own, or a device that it fills",
     ),
     key(
         "host",
@@ -205,7 +209,7 @@ const OWN: [Key; 67] = [
         "bytes per inode",
     ),
     key(
-        "fs.journal_size",
+        JOURNAL_SIZE,
         K::BytesOr(&[AUTO]),
         D::Text(AUTO),
         "size of an internal journal in bytes; an external journal is as large as its device",

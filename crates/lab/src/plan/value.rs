@@ -9,6 +9,7 @@ use rt::Nanos;
 use sim::HostProfile;
 use toml::de::{DeInteger, DeValue};
 
+use super::key::{INTERNAL, INTERNAL_PREFIX, NONE};
 use crate::system::makers::GUEST_KINDS;
 
 /// A checked value of a key.
@@ -51,8 +52,8 @@ pub enum Kind {
     Text,
     /// A device text.
     Device,
-    /// A device text or one of these words.
-    DeviceOr(&'static [&'static str]),
+    /// The location of a journal: `internal`, `internal:SIZE`, `none`, or a device text.
+    Journal,
     /// A host profile.
     Host,
     /// `simulated`, `process`, `directory:PATH`, `kernel:TYPE`, `uml:TYPE`, `fuse:fuse2fs`,
@@ -88,11 +89,8 @@ impl Kind {
             Self::Range(_) => "two numbers such as [1000, 100000]".to_owned(),
             Self::Text => "a text".to_owned(),
             Self::Device => "a device text such as \"sim:atlas-v-18\"".to_owned(),
-            Self::DeviceOr(words) => {
-                format!(
-                    "{}, or a device text such as \"nvram:32MiB\"",
-                    one_of(words)
-                )
+            Self::Journal => {
+                "internal, internal:SIZE, none, or a device text such as \"nvram:32MiB\"".to_owned()
             }
             Self::Host => format!(
                 "a host profile: {}",
@@ -168,9 +166,16 @@ impl Kind {
                 .map(|text| Value::Text(text.to_owned()))
                 .ok_or_else(wrong),
             Self::Device => device(text.ok_or_else(wrong)?, notes),
-            Self::DeviceOr(words) => match text {
-                Some(text) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
-                Some(text) => device(text, notes),
+            Self::Journal => match text {
+                Some(text @ (INTERNAL | NONE)) => Ok(Value::Text(text.to_owned())),
+                Some(text) => match text.strip_prefix(INTERNAL_PREFIX) {
+                    Some(size) => {
+                        let bytes = bytes(&DeValue::String(size.into()), notes)
+                            .map_err(|cause| cause.unwrap_or_else(wrong))?;
+                        Ok(Value::Text(format!("{INTERNAL_PREFIX}{bytes}")))
+                    }
+                    None => device(text, notes),
+                },
                 None => Err(wrong()),
             },
             Self::Host => match text.map(HostProfile::from_str) {
@@ -368,7 +373,9 @@ mod tests {
             "\"slice(sim:atlas-v-18,1GiB..2GiB)\"",
             "slice(sim:atlas-v-18,1GiB..2GiB)",
         );
-        ok(Kind::DeviceOr(&["internal"]), "\"internal\"", "internal");
+        ok(Kind::Journal, "\"internal\"", "internal");
+        ok(Kind::Journal, "\"internal:1048576KiB\"", "internal:1GiB");
+        ok(Kind::Journal, "\"nvram:32MiB\"", "nvram:32MiB");
         ok(Kind::Host, "\"p4-2.66-2003\"", "p4-2.66-2003");
         ok(Kind::Target, "\"directory:/mnt\"", "directory:/mnt");
         ok(Kind::Target, "\"kernel:xfs\"", "kernel:xfs");

@@ -18,7 +18,7 @@ pub(super) const LAZY_INIT: &str = "fs.ext4.lazy_init";
 impl Reader<'_> {
     /// Returns true if an ext4 has no journal.
     pub(super) fn has_no_journal(&self) -> bool {
-        NONE == self.text("journal") || NONE == self.text(COMMITS)
+        NONE == self.journal_word() || NONE == self.text(COMMITS)
     }
 
     /// Fails if this project's engine cannot make an ext4 as it is described.
@@ -64,7 +64,7 @@ impl Reader<'_> {
             return Err(wrong(&["mkfs", "fs.type"], message));
         }
         let commits = self.text(COMMITS);
-        if commits == NONE && !matches!(self.text("journal"), INTERNAL | NONE) {
+        if commits == NONE && !matches!(self.journal_word(), INTERNAL | NONE) {
             let message = format!("{COMMITS}: without a journal, and journal is a device");
             return Err(wrong(&[COMMITS, "journal"], &message));
         }

@@ -7,7 +7,7 @@ use super::{Reader, SetupError, check_parts, wrong};
 use crate::file_system::{GuestFileSystem, JournalPlace};
 use crate::plan::key::{
     EXT4, GUEST_DEPTH, GUEST_FLUSH, GUEST_OPTIONS, GUEST_REQUESTS, GUEST_SCHEDULER, GUEST_STREAM,
-    INTERNAL, LOG_PART_PREFIX, NONE, USES,
+    INTERNAL, INTERNAL_PREFIX, JOURNAL_SIZE, LOG_PART_PREFIX, NONE, USES,
 };
 use crate::plan::value::{GUEST_PREFIX, Value};
 use crate::system::makers::GUEST_KINDS;
@@ -23,7 +23,6 @@ const ENGINE_KEYS: [&str; 5] = [
 const ENGINE_PREFIXES: [&str; 3] = ["fs.ordered", "fs.log_policy", LOG_PART_PREFIX];
 /// Keys that only the drivers of ext3 and ext4 support.
 const JOURNALING_KEYS: [&str; 4] = ["fs.data", "fs.commit", "fs.barrier", GUEST_STREAM];
-const JOURNAL_SIZE: &str = "fs.journal_size";
 /// File systems whose makers take the size of a journal, with limits below and above which they
 /// make none. They refuse themselves what a device has no room for. ReiserFS counts blocks of
 /// 4 KiB.
@@ -103,7 +102,7 @@ impl Reader<'_> {
     /// Fails if the maker cannot make a journal of the wanted size.
     fn check_journal_size(&self, kind: &str) -> Result<(), SetupError> {
         let limits = SIZED_KINDS.iter().find(|(known, ..)| *known == kind);
-        let (Some((_, least, most)), Some(bytes)) = (limits, self.bytes(JOURNAL_SIZE)) else {
+        let (Some((_, least, most)), Some(bytes)) = (limits, self.journal_bytes()) else {
             return Ok(());
         };
         if bytes >= *least && most.is_none_or(|most| bytes <= most) {
@@ -113,8 +112,12 @@ impl Reader<'_> {
             Some(most) => format!("{least} to {most}"),
             None => format!("{least} or more"),
         };
-        let message = format!("{JOURNAL_SIZE}: {bytes} bytes; {kind} takes {range}");
-        Err(wrong(&[JOURNAL_SIZE], &message))
+        let key = match self.text("journal").starts_with(INTERNAL_PREFIX) {
+            true => "journal",
+            false => JOURNAL_SIZE,
+        };
+        let message = format!("{key}: {bytes} bytes; {kind} takes {range}");
+        Err(wrong(&[key], &message))
     }
 
     /// Fails if a setting has no effect.
@@ -146,7 +149,7 @@ impl Reader<'_> {
 
     fn journal_of_guest(&self, kind: &str, home: &DeviceText) -> Result<JournalPlace, SetupError> {
         let has_none = matches!(kind, "ext2" | "btrfs");
-        match self.text("journal") {
+        match self.journal_word() {
             NONE | INTERNAL if kind == EXT4 && self.has_no_journal() => Ok(JournalPlace::None),
             NONE if has_none => Ok(JournalPlace::None),
             INTERNAL if has_none && !self.is_said("journal") => Ok(JournalPlace::None),

@@ -6,7 +6,7 @@ use block::DeviceText;
 use super::ext4::LAZY_INIT;
 use super::{Reader, SetupError, wrong};
 use crate::file_system::{Driver, JournalPlace, MountedSetup};
-use crate::plan::key::{EXT4, LOG_PART_PREFIX, USES};
+use crate::plan::key::{EXT4, INTERNAL_PREFIX, LOG_PART_PREFIX, USES};
 use crate::plan::value::{FUSE_PREFIX, KERNEL_PREFIX, Value};
 
 /// Keys of the engine and of simulated worlds.
@@ -95,13 +95,15 @@ impl Reader<'_> {
             let is_engines = ENGINE_KEYS.contains(&key)
                 || ENGINE_PREFIXES.iter().any(|prefix| key.starts_with(prefix));
             let is_ext_key = EXT_KEYS.contains(&key) && !is_ext;
+            let is_size =
+                key == "journal" && self.text(key).starts_with(INTERNAL_PREFIX) && !is_ext;
             let is_ext2s = kind == "ext2" && ["fs.data", "fs.commit", "fs.barrier"].contains(&key);
             let is_journaling = JOURNALING_KEYS.contains(&key) && driver == Driver::Fuse2fs;
             // No file system is made that mkfs or mount options could change.
             let is_file_systems = key.starts_with("fs.") && driver == Driver::Passthrough
                 || key == "fs.block_size" && is_in_memory(kind);
             let is_kernels = key == LAZY_INIT && driver != Driver::Kernel;
-            let is_others = is_ext_key || is_ext2s || is_file_systems || is_kernels;
+            let is_others = is_ext_key || is_size || is_ext2s || is_file_systems || is_kernels;
             if is_engines || is_others || is_journaling {
                 return Err(wrong(&[key], &format!("{key}: has no effect for {target}")));
             }
@@ -115,7 +117,7 @@ impl Reader<'_> {
     }
 
     fn journal_of(&self, driver: Driver, kind: &str) -> Result<JournalPlace, SetupError> {
-        let text = self.text("journal");
+        let text = self.journal_word();
         match text {
             "none" if kind == "ext2" => Ok(JournalPlace::None),
             "none" | "internal" if kind == EXT4 && self.has_no_journal() => Ok(JournalPlace::None),

@@ -29,7 +29,7 @@ impl Reader<'_> {
             block_bytes: self.bytes("fs.block_size"),
             inode_bytes: self.bytes("fs.inode_size"),
             bytes_per_inode: self.bytes("fs.bytes_per_inode"),
-            journal_bytes: self.bytes("fs.journal_size"),
+            journal_bytes: self.journal_bytes(),
             reserved_percent: self.percent("fs.reserved_percent"),
             features: self.features(kind, journal)?,
             is_lazy: self.switch(LAZY_INIT),

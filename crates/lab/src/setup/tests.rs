@@ -268,10 +268,48 @@ fn a_journal_of_a_guest_has_a_size_that_its_maker_makes() {
     }
 }
 
+/// A size with the place counts more than the key, which is for journals without one.
+#[test]
+fn an_internal_journal_may_have_its_size_with_its_place() {
+    let own = || ("journal", text("internal:64MiB"));
+    let fixed = || ("fs.journal_size", Value::Bytes(32 << 20));
+    for (changes, bytes) in [
+        (vec![own()], 64 << 20),
+        (vec![own(), fixed()], 64 << 20),
+        (vec![fixed()], 32 << 20),
+    ] {
+        let setup = ext_setup(&changes);
+        assert_eq!(setup.journal, JournalPlace::Internal);
+        assert_eq!(setup.format.journal_bytes, Some(bytes));
+    }
+    let of_guest = |kind: &str| {
+        let text = format!(
+            "[plan]\nname = \"p\"\nquestion = \"q\"\n[fixed]\ntarget = \"uml:{kind}\"\n\
+             device = \"sim:atlas-v-18\"\njournal = \"internal:2MiB\"\n"
+        );
+        crate::plan::Plan::parse("p.toml", &text).map_err(|error| error.to_string())
+    };
+    assert!(of_guest("ext4").is_ok());
+    for (kind, error) in [
+        ("btrfs", "btrfs has none"),
+        (
+            "reiserfs",
+            "journal: 2097152 bytes; reiserfs takes 2101248 to",
+        ),
+    ] {
+        let found = of_guest(kind).err().unwrap_or_default();
+        assert!(found.contains(error), "{kind}: {found}");
+    }
+}
+
 #[test]
 fn what_means_nothing_to_a_mounted_file_system_is_refused() {
     let kernel = |kind: &str| ("target", text(&format!("kernel:{kind}")));
-    let cases: [(&[(&'static str, Value)], &str); 10] = [
+    let cases: [(&[(&'static str, Value)], &str); 11] = [
+        (
+            &[kernel("xfs"), ("journal", text("internal:64MiB"))],
+            "journal: has no effect for kernel:xfs",
+        ),
         (
             &[kernel("ext3"), ("memory.host", Value::Bytes(1 << 30))],
             "memory.host: has no effect for kernel:ext3",
