@@ -228,6 +228,10 @@ impl Inner {
         dirt: Option<Dirt>,
         change: impl FnOnce(Option<Arc<Block>>) -> Arc<Block>,
     ) -> Arc<Block> {
+        debug_assert!(
+            self.windows.is_empty(),
+            "a window that is read after the page is evicted would have the contents before the change"
+        );
         let pieces = self.pieces_of(counts, block);
         let (index, place) = split(block);
         let folio = self.folios.entry(index);

@@ -28,7 +28,7 @@ use layout::inode_flags::InodeFlags;
 use rt::atomic::Ordering;
 
 use super::truncate::{cut_to_written, finish_cut, grow};
-use super::{delayed, inline};
+use super::{ahead, delayed, inline};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::inode::InodeState;
@@ -110,11 +110,9 @@ pub(crate) fn change_range(
     } else if has_unwritten {
         preallocate::change(core, inode, range, what, keeps_size)?;
     } else if keeps_size && range.end > size {
-        return Err(Error::Unsupported(
-            "ext3 has no blocks behind the end of a file".to_owned(),
-        ));
+        return Err(no_blocks_behind());
     } else {
-        fill(core, inode, range, what)?;
+        fill(core, inode, range, what, keeps_size)?;
     }
     sync_if_synchronous(core, inode)
 }
@@ -202,8 +200,20 @@ fn check(core: &Core, state: &InodeState, range: ByteRange, what: RangeChange) -
     Ok(())
 }
 
-/// Writes zeroes to the whole range, or only to its holes.
-fn fill(core: &Core, inode: &Arc<Inode>, range: ByteRange, what: RangeChange) -> Result<()> {
+/// Returns the error for blocks behind the end of a file whose map cannot have them.
+fn no_blocks_behind() -> Error {
+    Error::Unsupported("ext3 has no blocks behind the end of a file".to_owned())
+}
+
+/// Writes zeroes to the whole range, or only to its holes. Takes the inode lock for one step at a
+/// time: between two steps the file may be truncated, read ahead, or get extents.
+fn fill(
+    core: &Core,
+    inode: &Arc<Inode>,
+    range: ByteRange,
+    what: RangeChange,
+    keeps_size: bool,
+) -> Result<()> {
     let zeroes = vec![0; STEP_BYTES as usize];
     let mut at = range.start;
     while at < range.end {
@@ -211,7 +221,17 @@ fn fill(core: &Core, inode: &Arc<Inode>, range: ByteRange, what: RangeChange) ->
         let written = {
             let mut state = inode.state.write();
             check_changeable(&state)?;
+            if FileMap::of(&state).has_unwritten() {
+                // Data in its holes may have no blocks yet.
+                drop(state);
+                let rest = ByteRange { start: at, ..range };
+                return preallocate::change(core, inode, rest, what, keeps_size);
+            }
+            ahead::settle(inode);
             let end = range.end.min(at + STEP_BYTES);
+            if keeps_size && end > state.size {
+                return Err(no_blocks_behind());
+            }
             let part = match what {
                 RangeChange::Zero => Part {
                     bytes: end - at,

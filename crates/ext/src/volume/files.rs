@@ -204,10 +204,10 @@ impl Volume {
 
     /// Checks that a file may be opened. Returns true if the inode is append-only.
     fn check_open(&self, inode: &Arc<Inode>, flags: OpenFlags) -> Result<bool> {
-        let (kind, inode_flags, size) = {
+        let (kind, inode_flags) = {
             let state = inode.state.read();
             state.check_exists()?;
-            (state.kind, state.flags, state.size)
+            (state.kind, state.flags)
         };
         if kind == FileKind::Regular && inode_flags.contains(InodeFlags::ENCRYPT) {
             return Err(Error::NoKey);
@@ -228,7 +228,8 @@ impl Volume {
                 return Err(Error::NotPermitted);
             }
         }
-        if flags.truncate && kind == FileKind::Regular && size > 0 {
+        // As in Linux, an empty file loses its preallocated blocks, and its times change.
+        if flags.truncate && kind == FileKind::Regular {
             file::truncate(&self.core, inode, 0)?;
         }
         Ok(inode_flags.contains(InodeFlags::APPEND))

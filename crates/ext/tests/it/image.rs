@@ -6,6 +6,7 @@ use std::sync::Arc;
 use block::BlockDevice;
 use block::file::{FileDevice, OpenOptions, create_sparse};
 use ext::Volume;
+use ext::options::{Memory, MountOptions};
 use ext::volume::{FileKind, OpenFlags};
 use layout::InodeNr;
 use testkit::{Loop, Mount, tool};
@@ -169,6 +170,18 @@ impl Image {
     pub fn open(&self, cell: &Cell) -> Volume {
         Volume::open(self.device(), self.journal_device(), cell.options())
             .expect("the volume opens")
+    }
+
+    /// Opens the volume with this memory, in bytes.
+    pub fn open_within(&self, cell: &Cell, budget_bytes: u64) -> Volume {
+        let options = MountOptions {
+            memory: Memory {
+                budget_bytes,
+                ..Memory::default()
+            },
+            ..cell.options()
+        };
+        Volume::open(self.device(), self.journal_device(), options).expect("the volume opens")
     }
 
     /// Returns the tree as read from the volume itself.

@@ -64,20 +64,55 @@ pub fn has_view(image: &Image) -> bool {
         | Incompatible::LARGE_DIR
         | Incompatible::EA_INODE
         | Incompatible::INLINE_DATA;
+    !incompatible(image).intersects(unknown)
+}
+
+fn incompatible(image: &Image) -> Incompatible {
     let mut bytes = [0; SIZE];
     let file = std::fs::File::open(&image.path).expect("the image is there");
     file.read_exact_at(&mut bytes, OFFSET)
         .expect("a superblock");
     let (raw, _) = Superblock::read_from_prefix(&bytes).expect("as many bytes were read");
-    !raw.features().incompatible.intersects(unknown)
+    raw.features().incompatible
 }
 
-/// Returns the tree as the crate `ext4-view` reads it.
+/// Returns the tree as the crate `ext4-view` reads it, without the contents of files with unwritten
+/// extents: it takes them for data.
 pub fn view_tree(image: &Image) -> Tree {
     let view = ext4_view::Ext4::load_from_path(&image.path).expect("ext4-view loads the image");
     let mut tree = Tree::new();
     walk_view(&view, &[], &mut tree);
+    if incompatible(image).contains(Incompatible::EXTENTS) {
+        for path in unwritten(image, &tree) {
+            tree.get_mut(path.as_bytes())
+                .expect("it was named")
+                .contents = None;
+        }
+    }
     tree
+}
+
+/// Returns the paths of the files that have unwritten extents, as `debugfs` sees them.
+fn unwritten(image: &Image, tree: &Tree) -> Vec<String> {
+    let files = tree.iter().filter(|(_, node)| node.kind == '-');
+    let paths = files.filter_map(|(path, _)| core::str::from_utf8(path).ok());
+    let requests: String = paths.map(|path| format!("ex {path}\n")).collect();
+    let file = image.path.with_file_name("requests-of-extents");
+    std::fs::write(&file, requests).expect("requests");
+    let (file, path) = (file.to_str().unwrap(), image.path.to_str().unwrap());
+    let said = tool::run_well("debugfs", &["-f", file, path]);
+    let mut found: Vec<String> = Vec::new();
+    let mut at = "";
+    for line in said.lines() {
+        match line.strip_prefix("debugfs: ex ") {
+            Some(path) => at = path,
+            None if line.ends_with("Uninit") && found.last().is_none_or(|last| last != at) => {
+                found.push(at.to_owned());
+            }
+            None => {}
+        }
+    }
+    found
 }
 
 fn walk_view(view: &ext4_view::Ext4, path: &[u8], tree: &mut Tree) {

@@ -2,6 +2,7 @@
 //! agree.
 
 mod moves;
+mod ranges;
 pub mod values;
 
 use ext::volume::{
@@ -16,6 +17,9 @@ use crate::model::{Inode, Model, Outcome};
 
 /// Length of the longest write in bytes.
 const WRITE_BYTES_MAX: u64 = 40_000;
+
+/// Bytes of a read of a part.
+const READ_STEP_BYTES: usize = 4096;
 
 /// Limit of the bytes of a small change.
 const SMALL_BYTES_MAX: u64 = 100;
@@ -43,6 +47,7 @@ const WEIGHTS: &[(Operation, u64)] = &[
     (Operation::Append, 8),
     (Operation::SparseWrite, 3),
     (Operation::Truncate, 7),
+    (Operation::ChangeRange, 6),
     (Operation::SetAttributes, 4),
     (Operation::Read, 6),
     (Operation::List, 2),
@@ -66,6 +71,7 @@ enum Operation {
     Append,
     SparseWrite,
     Truncate,
+    ChangeRange,
     SetAttributes,
     Read,
     List,
@@ -151,6 +157,11 @@ impl Script<'_> {
             Operation::Append => self.append(),
             Operation::SparseWrite => self.sparse_write(),
             Operation::Truncate => self.truncate(),
+            Operation::ChangeRange => {
+                if let Some(nr) = self.file() {
+                    self.change_range(nr);
+                }
+            }
             Operation::SetAttributes => self.set_attributes(),
             Operation::Read => self.read(),
             Operation::List => self.list(),
@@ -463,14 +474,29 @@ impl Script<'_> {
     fn read(&mut self) {
         let Some(nr) = self.file() else { return };
         let size = self.model.get(nr).contents.len() as u64;
-        let offset = self.random.below(size + 100);
-        let length = self.random.below(60_000) as usize;
+        let is_stepwise = self.random.below(2) == 0;
+        let (offset, length) = match is_stepwise {
+            true => (0, READ_STEP_BYTES * 3),
+            false => {
+                let offset = self.random.below(size + 100);
+                (offset, self.random.below(60_000) as usize)
+            }
+        };
         let file = self
             .volume
             .open_inode(nr, OpenFlags::READ)
             .expect("the file opens");
         let mut bytes = vec![0xAA; length];
-        let count = self.volume.read(file, offset, &mut bytes).expect("read");
+        let step = match is_stepwise {
+            true => READ_STEP_BYTES,
+            false => length.max(1),
+        };
+        let mut count = 0;
+        // Step by step more is read ahead, and is not used yet when the file changes.
+        for part in bytes.chunks_mut(step) {
+            let at = offset + count as u64;
+            count += self.volume.read(file, at, part).expect("read");
+        }
         self.volume.release(file).expect("close");
         let contents = &self.model.get(nr).contents;
         let start = (offset as usize).min(contents.len());
@@ -480,6 +506,9 @@ impl Script<'_> {
             bytes[..count] == contents[start..end],
             "contents of inode {nr} at {offset}"
         );
+        if is_stepwise && self.random.below(2) == 0 {
+            self.change_range(nr);
+        }
     }
 
     fn list(&mut self) {

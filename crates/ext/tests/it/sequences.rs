@@ -18,6 +18,8 @@ const OPERATIONS_DEFAULT: u32 = 120;
 const SEQUENCES: u64 = 1;
 /// Average number of operations between remounts.
 const REMOUNT_ONE_IN: u64 = 120;
+/// Memory of a volume with little of it, in bytes.
+const BUDGET_BYTES: u64 = 512 << 10;
 /// Size of the volumes in bytes: small, so that they fill up now and then.
 pub const VOLUME_BYTES: u64 = 24 << 20;
 
@@ -68,7 +70,13 @@ pub enum Turn {
 pub fn run_on(image: &Image, cell: Cell, seed: u64, turn: &dyn Fn(Turn)) {
     println!("cell: {cell}; seed {seed}");
     let mut random = Random::new(seed ^ u64::from(cell.block_bytes) << 32);
-    let mut volume = image.open(&cell);
+    // Half of them have so little memory that files are read again.
+    let is_tight = random.below(2) == 0;
+    let open = || match is_tight {
+        true => image.open_within(&cell, BUDGET_BYTES),
+        false => image.open(&cell),
+    };
+    let mut volume = open();
     let has_values = volume.superblock().has_ea_inode();
     let is_small = volume.superblock().has_inline_data();
     let lost_found = volume
@@ -79,7 +87,7 @@ pub fn run_on(image: &Image, cell: Cell, seed: u64, turn: &dyn Fn(Turn)) {
         if random.below(REMOUNT_ONE_IN) == 0 {
             volume.close().expect("close");
             assert_all_agree(image, &cell, &model, "after a remount", turn);
-            volume = image.open(&cell);
+            volume = open();
         }
         let block_bytes = cell.block_bytes;
         Script {

@@ -134,7 +134,8 @@ impl VolumeTarget {
             .map_err(|error| failure(operation, path, &error))
     }
 
-    fn open_inode(&self, path: &str, flags: OpenFlags) -> Result<InodeNr, TargetError> {
+    /// Returns the inode of a path, and true if it is new.
+    fn open_inode(&self, path: &str, flags: OpenFlags) -> Result<(InodeNr, bool), TargetError> {
         let failed = |error: Error| failure(Operation::Open, path, &error);
         let (parent, name) = self.split(Operation::Open, path)?;
         match self.volume.lookup(parent, name) {
@@ -142,8 +143,9 @@ impl VolumeTarget {
             Err(Error::NotFound) if flags.create => self
                 .volume
                 .create(parent, name, &NewInode::default())
+                .map(|nr| (nr, true))
                 .map_err(failed),
-            found => found.map_err(failed),
+            found => found.map(|nr| (nr, false)).map_err(failed),
         }
     }
 }
@@ -174,12 +176,12 @@ impl Target for VolumeTarget {
     }
 
     fn open(&self, path: &str, flags: OpenFlags) -> Result<OpenFile, TargetError> {
-        let nr = self.open_inode(path, flags)?;
+        let (nr, is_new) = self.open_inode(path, flags)?;
         let ext_flags = ExtOpenFlags {
             read: flags.read,
             write: flags.write || flags.append,
             append: flags.append,
-            truncate: flags.truncate,
+            truncate: flags.truncate && !is_new,
             sync: flags.sync,
             data_sync: flags.data_sync,
             direct: flags.direct,

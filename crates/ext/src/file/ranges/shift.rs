@@ -32,6 +32,7 @@ use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::file::large_file::{hold_for_large_file, note_large_file};
 use crate::file::live::check_changeable;
+use crate::file::tail::clear_tail;
 use crate::file::truncate::finish_cut;
 use crate::file::{ahead, delayed, direct, inline};
 use crate::map::{FileMap, Mapped, Shift, no_extents};
@@ -141,6 +142,8 @@ fn settle(
     finish_cut(core, inode, state)?;
     ahead::settle(inode);
     delayed::allocate(core, inode, state)?;
+    // Between two steps the last block may lie within the file.
+    clear_tail(core, inode, state)?;
     if !rt::mutant!("ranges/pages-not-dropped-before-move") {
         direct::drop_range(core, inode, first, FILE_BLOCKS - first.get())?;
     }

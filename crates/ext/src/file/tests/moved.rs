@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use block::BlockDevice;
 use block::memory::MemoryDevice;
 use block::trace::{Event, Replay, Trace};
 
@@ -145,7 +146,16 @@ const MOVES: &[Move] = &[
 /// Makes a change, and cuts the power at every event. Returns the number of files between those
 /// before and after.
 fn cut_everywhere(change: Move, data: DataMode, restart_every: u32) -> usize {
-    let (initial, before) = fragmented();
+    cut_everywhere_of(fragmented(), change, data, restart_every)
+}
+
+/// Does the same with a volume and the contents of its file.
+fn cut_everywhere_of(
+    (initial, before): (Arc<MemoryDevice>, Vec<u8>),
+    change: Move,
+    data: DataMode,
+    restart_every: u32,
+) -> usize {
     let options = options(data, restart_every);
     let trace = Trace::new();
     let device = trace.attach(Arc::new(initial.snapshot()));
@@ -403,4 +413,19 @@ fn an_insert_without_space_for_a_node_changes_nothing() {
     bench.close();
     check(&device);
     assert!(debugfs(&device, "dump_extents /file").contains("1/ 1"));
+}
+
+/// Bytes behind the end of the file are not seen while its last block lies within it.
+#[test]
+fn what_lies_beyond_the_end_is_not_seen_between_the_steps() {
+    let (device, bytes) = fragmented();
+    let last = debugfs(&device, &format!("bmap /file {}", BLOCKS - 1));
+    let at = last.trim().parse::<u64>().unwrap() * BLOCK as u64;
+    let memory: &dyn BlockDevice = &*device;
+    let mut image = memory.read_block(at, BLOCK as u32).unwrap();
+    Arc::make_mut(&mut image)[BLOCK - 100..].fill(9);
+    memory.write_blocks(at, vec![image]).unwrap();
+    let insert = MOVES[1];
+    let between = cut_everywhere_of((device, bytes), insert, DataMode::Ordered, 1);
+    assert!(between > 4, "{between} states were seen");
 }

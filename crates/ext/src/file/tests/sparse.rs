@@ -10,7 +10,7 @@ use super::testing::{Bench, check, image};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::file_size::size_max;
-use crate::file::{self, Sought, WriteOptions};
+use crate::file::{self, ByteRange, RangeChange, Sought, WriteOptions};
 use crate::map::FileMap;
 use crate::options::MountOptions;
 
@@ -251,4 +251,78 @@ fn data_and_holes_are_found() {
         bench.close();
         check(&device);
     }
+}
+
+/// Bytes of a file that is allocated in several steps.
+const STEPS_BYTES: u64 = 4 << 20;
+
+/// A truncation between two steps of an allocation that keeps the size.
+#[test]
+fn an_allocation_that_keeps_the_size_does_not_undo_a_truncation() {
+    let device = image(16 << 20, &["-t", "ext2", "-b", "4096"]);
+    for seed in 0..SEEDS {
+        let snapshot = Arc::new(device.snapshot());
+        let world = sim::run(sim::Config::random(seed), move || {
+            truncate_amid_an_allocation(&snapshot);
+        });
+        world.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
+
+fn truncate_amid_an_allocation(device: &Arc<MemoryDevice>) {
+    let bench = Bench::open(device.clone(), MountOptions::default());
+    let inode = bench.create("file");
+    file::truncate(&bench.core, &inode, STEPS_BYTES).unwrap();
+    let (core, cut) = (Arc::clone(&bench.core), Arc::clone(&inode));
+    let cutter = rt::spawn("cutter", move || {
+        file::truncate(&core, &cut, 0).unwrap();
+    });
+    let range = ByteRange {
+        start: 0,
+        end: STEPS_BYTES,
+    };
+    let what = RangeChange::Allocate;
+    let allocated = file::change_range(&bench.core, &inode, range, what, true);
+    assert!(
+        matches!(allocated, Ok(()) | Err(crate::Error::Unsupported(_))),
+        "{allocated:?}"
+    );
+    assert!(cutter.join().is_ok());
+    assert_eq!(inode.state.read().size, 0, "the size of the truncation");
+    drop(inode);
+    bench.close();
+    check(device);
+}
+
+/// A window that was read ahead before its blocks became zeroes does not come back when their pages
+/// leave the cache.
+#[test]
+fn zeroes_replace_what_was_read_ahead() {
+    let device = image(16 << 20, &["-t", "ext2", "-b", "4096"]);
+    let bench = Bench::open(device.clone(), MountOptions::default());
+    bench.write(&bench.create("file"), 0, &vec![7; 256 << 10]);
+    bench.close();
+    let bench = Bench::open(device.clone(), MountOptions::default());
+    let (core, inode) = (&bench.core, bench.find("file"));
+    for block in 0..2 {
+        assert_eq!(bench.read(&inode, block * 4096, 4096), [7; 4096]);
+    }
+    let is_ahead = !inode.pages.lock().windows.is_empty();
+    assert!(is_ahead, "the next window was requested");
+    let range = ByteRange {
+        start: 0,
+        end: 256 << 10,
+    };
+    file::change_range(core, &inode, range, RangeChange::Zero, true).unwrap();
+    file::sync(core, &inode, false).unwrap();
+    // The first sweep clears marks, the second evicts pages.
+    for _ in 0..2 {
+        inode.pages.lock().sweep(&core.pages.counts, 0, 1000);
+    }
+    assert!(!inode.pages.has_pages(), "they were evicted");
+    let found = bench.read(&inode, 0, 256 << 10);
+    assert!(found.iter().all(|byte| *byte == 0), "zeroes");
+    drop(inode);
+    bench.close();
+    check(&device);
 }

@@ -39,7 +39,8 @@ impl Volume {
         let id = loop {
             let made = self.with_parent_of(path, |parent, name| {
                 let inode = self.create_pinned(parent, name, new)?;
-                let opened = self.open_inode(inode.nr, flags);
+                // There is nothing to truncate.
+                let opened = self.open_inode(inode.nr, OpenFlags::READ_WRITE);
                 self.unpin(&inode)?;
                 opened
             });

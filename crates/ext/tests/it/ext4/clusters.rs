@@ -15,7 +15,7 @@ use super::written::{change_by_engine, change_by_kernel};
 use super::*;
 use crate::damage::assert_notices;
 use crate::oracle;
-use crate::rig::{device, quiet};
+use crate::rig::{device, quiet, take_free_blocks};
 use crate::tree::assert_same;
 
 /// Sizes of blocks and clusters in bytes.
@@ -498,4 +498,52 @@ fn ranges_move_by_whole_clusters() {
     assert_eq!(volume.read_file("/one").unwrap(), contents);
     volume.close().unwrap();
     oracle::assert_fsck_clean(&image, "after the move");
+}
+
+/// The last free cluster is taken for data, and none is left for the node that its extent needs.
+#[test]
+fn a_cluster_whose_extent_finds_no_node_is_given_back() {
+    const CLUSTER: u64 = 4096;
+    for features in ["bigalloc", "bigalloc,^has_journal"] {
+        let memory = Arc::new(MemoryDevice::new(16 * MIB));
+        let options = mkfs::Options {
+            block_bytes: Some(1024),
+            cluster_bytes: Some(CLUSTER as u32),
+            features: FeatureEdits::parse(features).unwrap(),
+            ..mkfs::Options::default()
+        };
+        mkfs::format(&device(&memory), &options).unwrap();
+        let options = MountOptions {
+            delayed_allocation: false,
+            ..quiet(DataMode::Ordered)
+        };
+        let volume = Volume::open(device(&memory), None, options).unwrap();
+        let file = volume.create_file("/file", &NewInode::default()).unwrap();
+        // Four extents fill the root.
+        for number in 0..4 {
+            file.write_at(number * 2 * CLUSTER, &[1; CLUSTER as usize])
+                .unwrap();
+        }
+        volume.write_file("/last", &[2; CLUSTER as usize]).unwrap();
+        take_free_blocks(&volume);
+        volume.remove_file("/last").unwrap();
+        volume.sync().unwrap();
+        let facts = || {
+            let sectors = file.metadata().unwrap().sectors;
+            (volume.usage().blocks_free, sectors)
+        };
+        let before = facts();
+        assert_eq!(before.0, 4, "one cluster is free");
+        for _ in 0..2 {
+            let refused = file.write_at(8 * CLUSTER, &[3; CLUSTER as usize]);
+            assert!(matches!(refused, Err(Error::NoSpace)), "{refused:?}");
+            volume.sync().unwrap();
+            assert_eq!(facts(), before, "{features}");
+        }
+        file.close().unwrap();
+        volume.close().unwrap();
+        let report = fsck::check(&*device(&memory), None, &fsck::Options::default());
+        let report = report.expect("a superblock");
+        assert!(report.is_clean(), "{:?}", report.problems);
+    }
 }

@@ -4,11 +4,13 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use ext::Error;
+use ext::options::DataMode;
 use ext::volume::RangeChange;
 use testkit::{Random, privilege, tool};
 
 use super::*;
 use crate::oracle;
+use crate::rig::quiet;
 
 /// Number of changes of a file.
 const CHANGES: u64 = 40;
@@ -264,4 +266,62 @@ fn block_maps_become_extents() {
             }
         }
     }
+}
+
+/// Bytes of a sparse file, which is allocated in several steps.
+const SPARSE_BYTES: u64 = 4 << 20;
+/// Number of schedules in which a file gets extents while it is allocated.
+const WORLDS: u64 = 100;
+
+/// A file gets extents between two steps of an allocation, and then data in a hole.
+#[test]
+fn an_allocation_keeps_what_is_written_to_new_extents() {
+    let image = Image::with_arguments("ext3", 4096, 32 * MIB, false, &[]);
+    let device = in_memory(&image);
+    let shared: Arc<dyn BlockDevice> = Arc::<MemoryDevice>::clone(&device);
+    let volume = Volume::open(Arc::clone(&shared), None, quiet(DataMode::Ordered)).unwrap();
+    let file = volume.create_file("/file", &Default::default()).unwrap();
+    file.set_len(SPARSE_BYTES).unwrap();
+    file.close().unwrap();
+    volume.close().unwrap();
+    let changes = ext::tune::Changes {
+        features: vec![ext::tune::free_feature("extent").unwrap()],
+        ..Default::default()
+    };
+    ext::tune::apply(&shared, None, &changes).unwrap();
+    for seed in 0..WORLDS {
+        let copy: Arc<dyn BlockDevice> = Arc::new(device.snapshot());
+        let world = sim::run(sim::Config::random(seed), move || allocate_and_write(copy));
+        world.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
+
+fn allocate_and_write(device: Arc<dyn BlockDevice>) {
+    use ext::volume::{InodeFlags, OpenFlags, SetAttributes};
+    let volume = Volume::open(device, None, quiet(DataMode::Ordered)).expect("it opens");
+    let volume = Arc::new(volume);
+    let nr = volume.resolve("/file", true).expect("it is there");
+    let last = SPARSE_BYTES - 4096;
+    let other = Arc::clone(&volume);
+    let writer = rt::spawn("writer", move || {
+        let flags = other.attributes(nr).expect("it is there").flags;
+        let change = SetAttributes {
+            flags: Some(flags | InodeFlags::EXTENTS),
+            ..SetAttributes::default()
+        };
+        other.set_attributes(nr, &change).expect("chattr +e");
+        let file = other.open_inode(nr, OpenFlags::READ_WRITE).expect("open");
+        other.write_all(file, last, &[7; 4096]).expect("write");
+        other.release(file).expect("close");
+    });
+    volume
+        .change_range(nr, 0, SPARSE_BYTES, RangeChange::Allocate, true)
+        .expect("there is room");
+    writer.join().expect("it ends well");
+    let mut found = [0; 4096];
+    let read = volume.read_node(nr, last, &mut found, false);
+    assert_eq!(read.expect("it is read"), 4096);
+    assert!(found == [7; 4096], "what was written stays");
+    let volume = Arc::into_inner(volume).expect("the writer is gone");
+    volume.close().expect("close");
 }

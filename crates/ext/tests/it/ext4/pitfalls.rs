@@ -3,7 +3,7 @@
 
 use ext::mkfs::{self, FileSystemType, Options};
 use ext::tuning::Tuning;
-use ext::volume::{OpenFlags, RangeChange};
+use ext::volume::{InodeTime, OpenFlags, RangeChange, SetAttributes, SetTime};
 use layout::InodeNr;
 
 use super::*;
@@ -155,5 +155,54 @@ fn fill() {
     assert!(matches!(error, Error::NoSpace), "{error}");
     assert_eq!(volume.usage().blocks_free, 0);
     volume.release(file).expect("release");
+    close(volume, &device);
+}
+
+/// Each way to truncate an empty file frees what was preallocated, and changes the times, as in
+/// Linux.
+#[test]
+fn blocks_behind_the_end_are_freed_by_a_truncation_of_an_empty_file() {
+    let device = volume(8 * MIB, 500);
+    let volume = open(&device);
+    let free = volume.usage().blocks_free;
+    volume.write_file("/file", b"").expect("create");
+    let nr = volume.resolve("/file", true).expect("it is there");
+    let long_ago = SetAttributes {
+        mtime: Some(SetTime::At(InodeTime::new(1_000_000_000, 0))),
+        ..SetAttributes::default()
+    };
+    let by_size = || {
+        let change = SetAttributes {
+            size: Some(0),
+            ..SetAttributes::default()
+        };
+        volume.set_attributes(nr, &change).expect("truncate");
+    };
+    let by_open = || {
+        let flags = OpenFlags {
+            truncate: true,
+            ..OpenFlags::READ_WRITE
+        };
+        let file = volume.open_inode(nr, flags).expect("open");
+        volume.release(file).expect("close");
+    };
+    let by_create = || volume.write_file("/file", b"").expect("create");
+    let ways: [(&str, &dyn Fn()); 3] = [
+        ("size", &by_size),
+        ("open", &by_open),
+        ("create", &by_create),
+    ];
+    for (way, truncate) in ways {
+        volume
+            .change_range(nr, 0, 64 << 10, RangeChange::Allocate, true)
+            .expect("there is room");
+        assert_eq!(volume.usage().blocks_free, free - 64, "{way}");
+        volume.set_attributes(nr, &long_ago).expect("touch");
+        truncate();
+        assert_eq!(volume.usage().blocks_free, free, "{way}");
+        let found = volume.attributes(nr).expect("it is there");
+        assert_eq!((found.size, found.sectors), (0, 0), "{way}");
+        assert!(found.mtime.seconds > 1_000_000_000, "{way}");
+    }
     close(volume, &device);
 }

@@ -29,7 +29,7 @@ impl Script<'_> {
         u64::from(self.block_bytes) * u64::from(clusters)
     }
 
-    fn size_of(&self, nr: InodeNr) -> u64 {
+    pub(super) fn size_of(&self, nr: InodeNr) -> u64 {
         self.model.get(nr).contents.len() as u64
     }
 
