@@ -1,5 +1,8 @@
 //! Blocks claimed more than once: by several files, twice by one, or by a file and the metadata.
-//! All inodes are walked again, to name those that have such a block.
+//! All inodes are walked again, to name those that have such a block. With the feature
+//! `shared_blocks` files may have blocks in common.
+
+use layout::feature::ReadOnlyCompatible;
 
 use crate::error::Error;
 use crate::inode_states::Usage;
@@ -13,7 +16,8 @@ use crate::visit::{Next, is_claimed};
 
 /// Reports every claim of a block that was claimed more than once.
 pub(crate) fn check(state: &mut State<'_>) -> Result<(), Error> {
-    if state.claimed_twice.is_empty() {
+    let read_only = state.features.read_only_compatible;
+    if state.claimed_twice.is_empty() || read_only.contains(ReadOnlyCompatible::SHARED_BLOCKS) {
         return Ok(());
     }
     state.map_visits = 0;

@@ -108,6 +108,7 @@ fn check_links(state: &mut State<'_>) {
             && *number != BAD_BLOCKS
             && !reserved.contains(number)
             && *number != orphan_file
+            && !state.nameless.contains(number)
             && !state.is_quota_file(*number)
             && (inode.references == 0 || u32::from(inode.links) != inode.references)
     });

@@ -94,6 +94,8 @@ pub(crate) struct State<'a> {
     pub(crate) values: BTreeMap<u32, Value>,
     /// Space and inodes by owner.
     pub(crate) owners: Owners,
+    /// Inodes of AFS, which need no names.
+    pub(crate) nameless: BTreeSet<u32>,
     /// Policies of encrypted inodes.
     pub(crate) policies: Policies,
     pub(crate) report: Report,
@@ -187,6 +189,7 @@ impl<'a> State<'a> {
             attribute_blocks: BTreeMap::new(),
             values: BTreeMap::new(),
             owners: Owners::default(),
+            nameless: BTreeSet::new(),
             policies: Policies::default(),
             report: Report::default(),
             geometry,

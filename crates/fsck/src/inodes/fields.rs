@@ -60,7 +60,17 @@ pub(super) fn is_fast_symlink(raw: &Inode) -> bool {
 fn check_flags(state: &mut State<'_>, slot: &Slot<'_>, file_type: FileType) {
     let place = || Location::inode(slot.number);
     let flags = slot.raw.flags();
-    let mut foreign = flags & InodeFlags::AFS_DIRECTORY;
+    let mut foreign = InodeFlags::empty();
+    if flags.contains(InodeFlags::AFS_DIRECTORY) {
+        match state
+            .features
+            .compatible
+            .contains(Compatible::IMAGIC_INODES)
+        {
+            true => _ = state.nameless.insert(slot.number),
+            false => foreign |= InodeFlags::AFS_DIRECTORY,
+        }
+    }
     let is_directory = file_type == FileType::Directory;
     let has_index = state.features.compatible.contains(Compatible::DIR_INDEX);
     if flags.contains(InodeFlags::INDEX) && is_directory && !has_index {

@@ -110,7 +110,7 @@ macro_rules! features {
 
 features! {
     Compatible DIR_PREALLOC "dir_prealloc": Ignored, CHECKED, ALL, "ext/tests/it/features.rs", "a hint for allocation, which nothing heeds";
-    Compatible IMAGIC_INODES "imagic_inodes": Ignored, NONE, ALL, "ext/tests/it/features.rs", "of AFS; no inode with its flag is made";
+    Compatible IMAGIC_INODES "imagic_inodes": Ignored, CHECKED, ALL, "ext/tests/it/features.rs", "of AFS, whose inodes need no names; none is made";
     Compatible HAS_JOURNAL "has_journal": Written, ALL_USES, ALL, "ext/tests/it/sequences.rs", "";
     Compatible EXT_ATTR "ext_attr": Written, ALL_USES, ALL, "ext/tests/it/attributes.rs", "";
     Compatible RESIZE_INODE "resize_inode": Written, MADE_AND_CHECKED, ALL, "ext/tests/it/sequences.rs", "its blocks stay reserved; a volume is not resized";
@@ -151,7 +151,7 @@ features! {
     ReadOnlyCompatible REPLICA "replica": ReadOnly, NONE, READERS, "ext/tests/it/features.rs", "never merged into Linux; e2fsck refuses it";
     ReadOnlyCompatible READ_ONLY "read-only": ReadOnly, NONE, READERS_AND_E2FSCK, "ext/tests/it/features.rs", "the volume asks not to be written";
     ReadOnlyCompatible PROJECT "project": Written, ALL_USES, READERS_AND_E2FSCK, "ext/tests/it/quotas.rs", "the kernel of the tests lacks CONFIG_QUOTA and only reads";
-    ReadOnlyCompatible SHARED_BLOCKS "shared_blocks": ReadOnly, NONE, READERS_AND_E2FSCK, "ext/tests/it/features.rs", "of Android: files share blocks that a write would change in all";
+    ReadOnlyCompatible SHARED_BLOCKS "shared_blocks": ReadOnly, CHECKED, READERS_AND_E2FSCK, "ext/tests/it/features.rs", "of Android: files share blocks that a write would change in all";
     ReadOnlyCompatible VERITY "verity": Written, SET_AND_CHECKED, ALL, "ext/tests/it/ext4/verity.rs", "verified files are read without verification and not written; the kernel of the tests lacks CONFIG_FS_VERITY";
     ReadOnlyCompatible ORPHAN_PRESENT "orphan_present": Written, CHECKED, ALL, "ext/tests/it/ext4/orphan_file.rs", "";
 }
