@@ -5,6 +5,8 @@
 //! - With a plan of power cuts there is a second line without the rows that have wrong data after
 //!   a cut, if it says to take another row.
 //! - What a power cut costs is what that plan measured for the rows with the same labels.
+//! - A plan without a baseline, such as one of other file systems with the same load, has nothing
+//!   to say about what to take: its figures stand beside the others.
 
 mod advice;
 
@@ -44,6 +46,7 @@ struct Line<'r> {
     is_safe: bool,
     advice: Advice<'r>,
     baseline: &'r Row,
+    primary: &'static MetricKind,
 }
 
 /// Returns true if a report is of a plan of power cuts.
@@ -76,7 +79,11 @@ impl<'r> Summary<'r> {
             let title = format!("{}: {}", report.plan, report.question);
             push(&mut said, &title, "");
             timed(report).for_each(|block| push_title(&mut said, block));
-            add_lines(&mut said, report, &wrong, &mut taken);
+            match has_baseline(report) {
+                true => add_lines(&mut said, report, &wrong, &mut taken),
+                false => add_figures(&mut said, report),
+            }
+            add_doubts(&mut said, report);
             said.push('\n');
         }
         if let Some(loss) = self.loss {
@@ -91,11 +98,16 @@ impl<'r> Summary<'r> {
         let wrong = self.wrong();
         let plans = self.reports.iter().map(|report| {
             let lines = lines(report, &wrong);
+            let figures = match has_baseline(report) {
+                true => Vec::new(),
+                false => rows(report).map(figure_json).collect(),
+            };
             json!({
                 "plan": report.plan,
                 "plan_hash": report.plan_hash,
                 "question": report.question,
                 "lines": lines.iter().map(line_json).collect::<Vec<_>>(),
+                "figures": figures,
                 "missing_trials": report.missing,
                 "commits": commits(report),
                 "warnings": report.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -139,6 +151,7 @@ fn lines<'r>(report: &'r Report, wrong: &BTreeSet<String>) -> Vec<Line<'r>> {
             is_safe,
             advice,
             baseline: compared.baseline,
+            primary: group.primary,
         };
         let all = compared.advice(&BTreeSet::new());
         let safe = compared.advice(wrong);
@@ -161,8 +174,16 @@ fn add_lines(
 ) {
     let lines = lines(report, wrong);
     if !lines.is_empty() {
-        let head = ["block", "wrong data", "take", "gain", "on the device"].map(str::to_owned);
-        let mut rows = table(head.to_vec(), TEXTS);
+        let measured = figure_head(groups(report).map(|(_, group)| group.primary));
+        let head = [
+            "block",
+            "wrong data",
+            "take",
+            "gain",
+            &measured,
+            "on the device",
+        ];
+        let mut rows = table(head.map(str::to_owned).to_vec(), TEXTS);
         for line in &lines {
             add(&mut rows, cells(line, wrong).to_vec(), TEXTS);
             taken.extend([line.advice.row().label(), line.baseline.label()]);
@@ -192,6 +213,30 @@ fn add_lines(
             }
         }
     }
+}
+
+/// Adds the table of a report without a baseline: the figures of all its rows.
+fn add_figures(said: &mut String, report: &Report) {
+    let measured = figure_head(groups(report).map(|(_, group)| group.primary));
+    let mut lines = table(vec!["block".to_owned(), "row".to_owned(), measured], 2);
+    for (block, group, row) in rows(report) {
+        let cells = [name(block, group), row.label(), figure(group.primary, row)];
+        add(&mut lines, cells.to_vec(), 2);
+    }
+    said.push_str(&format!("{lines}\n"));
+    let counted: BTreeSet<String> = groups(report)
+        .map(|(_, group)| trials_per_row(group))
+        .collect();
+    let counted: Vec<&str> = counted.iter().map(String::as_str).collect();
+    let foot = format!(
+        "Means, and half of their 95 % intervals; trials: {}.",
+        counted.join("; ")
+    );
+    push(said, &foot, "  ");
+}
+
+/// Adds reasons to doubt the figures of a report.
+fn add_doubts(said: &mut String, report: &Report) {
     match report.missing {
         0 => {}
         1 => push(said, "1 trial is missing.", "  "),
@@ -202,8 +247,18 @@ fn add_lines(
     }
 }
 
+/// Returns the head of a column of figures, with the unit if they have the same.
+fn figure_head(kinds: impl Iterator<Item = &'static MetricKind>) -> String {
+    let heads: BTreeSet<String> = kinds.map(two_lines).collect();
+    let mut heads = heads.into_iter();
+    match (heads.next(), heads.next()) {
+        (Some(only), None) => only,
+        _ => "figure".to_owned(),
+    }
+}
+
 /// Returns the cells of a line.
-fn cells(line: &Line<'_>, wrong: &BTreeSet<String>) -> [String; 5] {
+fn cells(line: &Line<'_>, wrong: &BTreeSet<String>) -> [String; 6] {
     let data = match (wrong.is_empty(), line.is_safe) {
         (true, _) => absent(),
         (false, true) => "none".to_owned(),
@@ -224,6 +279,7 @@ fn cells(line: &Line<'_>, wrong: &BTreeSet<String>) -> [String; 5] {
         data,
         take,
         gain,
+        figure(line.primary, line.advice.row()),
         on_device(line.advice.row()),
     ]
 }
@@ -272,6 +328,18 @@ fn line_json(line: &Line<'_>) -> Value {
     })
 }
 
+fn figure_json((block, group, row): (&BlockReport, &Group, &Row)) -> Value {
+    let mean = row.figures.get(group.primary.name);
+    json!({
+        "block": name(block, group),
+        "row": row.label(),
+        "metric": group.primary.name,
+        "mean": mean.map(|mean| mean.value),
+        "half_interval_95": mean.and_then(|mean| mean.half_interval),
+        "trials": row.count,
+    })
+}
+
 fn is_of_cuts(group: &Group) -> bool {
     group.primary.name == LOSS[0]
 }
@@ -279,6 +347,16 @@ fn is_of_cuts(group: &Group) -> bool {
 /// Returns the groups that are compared by time or rate, each with its block.
 fn groups(report: &Report) -> impl Iterator<Item = (&BlockReport, &Group)> {
     timed(report).flat_map(|block| block.groups.iter().map(move |group| (block, group)))
+}
+
+/// Returns the rows of the groups that are compared by time or rate.
+fn rows(report: &Report) -> impl Iterator<Item = (&BlockReport, &Group, &Row)> {
+    groups(report).flat_map(|(block, group)| group.rows.iter().map(move |row| (block, group, row)))
+}
+
+/// Returns true if a report compares rows with a baseline.
+fn has_baseline(report: &Report) -> bool {
+    rows(report).any(|(_, _, row)| row.is_baseline)
 }
 
 /// Returns the blocks that are compared by time or rate: what a power cut costs is no gain.

@@ -161,3 +161,23 @@ fn a_row_with_wrong_data_has_one_without_beside_it() {
     assert!(said.contains("┆ after a cut ┆ 16 MB ┆ +42"), "{said}");
     assert!(said.contains("┆ none        ┆ 8 MB  ┆ +25"), "{said}");
 }
+
+/// A plan without a baseline has no advice; its figures stand there.
+#[test]
+fn without_a_baseline_the_figures_are_said() {
+    let text = PLAN.replace("[baseline]\njournal = \"internal\"\n", "");
+    let text = text.replace("question", "repetitions = 5\nquestion");
+    let (text, _) = text.split_once("[[published]]").expect("figures");
+    let plan = Plan::parse("p.toml", text).expect("the plan is right");
+    let times = [100.0, 110.0, 80.0, 70.0].map(around).concat();
+    let reports = [Report::new(&plan, &records(&plan, &times))];
+    let summary = Summary::of(&reports, None);
+    let said = summary.text();
+    assert!(said.contains("┆ 8 MB     ┆  80.0 ± "), "{said}");
+    assert!(!said.contains("take"), "{said}");
+    assert!(said.contains("trials: 5 of each row."), "{said}");
+    let plans = &summary.json()["plans"][0];
+    assert!(plans["lines"].as_array().is_some_and(Vec::is_empty));
+    assert_eq!(plans["figures"][2]["row"], "8 MB");
+    assert_eq!(plans["figures"][2]["trials"], 5);
+}
