@@ -22,9 +22,9 @@ use workload::Load;
 use crate::file_system::{
     Described, ExtSetup, FileSystem, GuestFileSystem, JournalPlace, MountedSetup,
 };
-use crate::plan::key::{EXT4, INTERNAL, INTERNAL_PREFIX, JOURNAL_SIZE, NONE, TIMELINE, USES};
+use crate::plan::key::{EXT4, JOURNAL_SIZE, TIMELINE, USES};
 use crate::plan::settings::Settings;
-use crate::plan::value::{DIRECTORY_PREFIX, Value};
+use crate::plan::value::{DIRECTORY_PREFIX, INTERNAL, INTERNAL_PREFIX, NONE, Value};
 use crate::power_cut::PowerCut;
 
 use cut::check_cut;

@@ -12,7 +12,7 @@ use jbd2::policy::{
 };
 
 use super::replica::Vary;
-use super::value::{Kind, SIMULATED, Value};
+use super::value::{INTERNAL, Kind, NONE, SIMULATED, Value};
 use crate::power_cut::PowerCut;
 
 /// A key of `[fixed]` and `[factors]`.
@@ -88,14 +88,8 @@ pub(crate) const EXT4_PREFIX: &str = "fs.ext4.";
 pub(crate) const EXT4: &str = "ext4";
 /// Value of a key: mkfs decides.
 pub(crate) const AUTO: &str = "auto";
-/// A journal inside the file system.
-pub(crate) const INTERNAL: &str = "internal";
-/// The prefix of a journal inside the file system, followed by its size.
-pub(crate) const INTERNAL_PREFIX: &str = "internal:";
 /// The size of an internal journal that does not have its own.
 pub(crate) const JOURNAL_SIZE: &str = "fs.journal_size";
-/// No journal.
-pub(crate) const NONE: &str = "none";
 /// Ballast of the size of the journal device.
 pub(crate) const JOURNAL: &str = "journal";
 

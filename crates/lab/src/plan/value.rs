@@ -9,7 +9,6 @@ use rt::Nanos;
 use sim::HostProfile;
 use toml::de::{DeInteger, DeValue};
 
-use super::key::{INTERNAL, INTERNAL_PREFIX, NONE};
 use crate::system::makers::GUEST_KINDS;
 
 /// A checked value of a key.
@@ -61,6 +60,12 @@ pub enum Kind {
     Target,
 }
 
+/// A journal inside the file system.
+pub(crate) const INTERNAL: &str = "internal";
+/// The prefix of a journal inside the file system, followed by its size.
+pub(crate) const INTERNAL_PREFIX: &str = "internal:";
+/// No journal.
+pub(crate) const NONE: &str = "none";
 /// The prefix of a target that is a directory, followed by its path.
 pub(crate) const DIRECTORY_PREFIX: &str = "directory:";
 /// The target that is jext's engine in a simulated world.

@@ -4,7 +4,8 @@ use ext::mkfs::FeatureEdits;
 
 use super::{Reader, SetupError, wrong};
 use crate::file_system::JournalPlace;
-use crate::plan::key::{EXT4, EXT4_PREFIX, INTERNAL, NONE};
+use crate::plan::key::{EXT4, EXT4_PREFIX};
+use crate::plan::value::{INTERNAL, NONE};
 
 /// The key of further features.
 const FEATURES: &str = "fs.ext4.features";

@@ -7,9 +7,9 @@ use super::{Reader, SetupError, check_parts, wrong};
 use crate::file_system::{GuestFileSystem, JournalPlace};
 use crate::plan::key::{
     EXT4, GUEST_DEPTH, GUEST_FLUSH, GUEST_OPTIONS, GUEST_REQUESTS, GUEST_SCHEDULER, GUEST_STREAM,
-    INTERNAL, INTERNAL_PREFIX, JOURNAL_SIZE, LOG_PART_PREFIX, NONE, USES,
+    JOURNAL_SIZE, LOG_PART_PREFIX, USES,
 };
-use crate::plan::value::{GUEST_PREFIX, Value};
+use crate::plan::value::{GUEST_PREFIX, INTERNAL, INTERNAL_PREFIX, NONE, Value};
 use crate::system::makers::GUEST_KINDS;
 
 /// Keys of the engine that a kernel has no equivalent of.

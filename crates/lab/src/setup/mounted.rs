@@ -6,8 +6,8 @@ use block::DeviceText;
 use super::ext4::LAZY_INIT;
 use super::{Reader, SetupError, wrong};
 use crate::file_system::{Driver, JournalPlace, MountedSetup};
-use crate::plan::key::{EXT4, INTERNAL_PREFIX, LOG_PART_PREFIX, USES};
-use crate::plan::value::{FUSE_PREFIX, KERNEL_PREFIX, Value};
+use crate::plan::key::{EXT4, LOG_PART_PREFIX, USES};
+use crate::plan::value::{FUSE_PREFIX, INTERNAL_PREFIX, KERNEL_PREFIX, Value};
 
 /// Keys of the engine and of simulated worlds.
 const ENGINE_KEYS: [&str; 6] = [
