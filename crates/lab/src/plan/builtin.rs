@@ -81,8 +81,6 @@ builtin!(
     "journal-2026-build-kernel-6.1",
     "journal-2026-objects",
     "journal-2026-objects-kernel-6.1",
-    "journal-2026-raid-6",
-    "journal-2026-pmem",
     "journal-2026-lost",
     "recovery-time",
     "what-is-lost",
@@ -190,7 +188,7 @@ mod tests {
             .split_once("by `scripts/lab-results --summary`: ")
             .expect("a stamp");
         let (plans, _) = stamp.split_once(';').expect("an end");
-        assert!(plans.split(", ").count() > 4, "{plans}");
+        assert!(plans.split(", ").count() >= 4, "{plans}");
         for plan in plans.split(", ") {
             let (name, hash) = plan.split_once(' ').expect("a name and a hash");
             let plan = named(name).expect("built in").plan().expect("right");

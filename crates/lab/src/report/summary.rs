@@ -279,9 +279,15 @@ fn cells(line: &Line<'_>, wrong: &BTreeSet<String>) -> [String; 6] {
         data,
         take,
         gain,
-        figure(line.primary, line.advice.row()),
+        mean(line.primary, line.advice.row()),
         on_device(line.advice.row()),
     ]
+}
+
+/// Returns the mean of a figure of a row; the gain beside it has an interval.
+fn mean(kind: &MetricKind, row: &Row) -> String {
+    let mean = row.figures.get(kind.name);
+    mean.map_or_else(absent, |mean| kind.text(mean.value))
 }
 
 /// Returns the share of the written data that went to the device, and not to a journal elsewhere,
