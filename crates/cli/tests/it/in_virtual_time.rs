@@ -95,8 +95,7 @@ fn a_program_that_is_killed_in_virtual_time_leaves_neither_process_nor_file() {
 #[test]
 fn short_phases_take_time_in_virtual_time() {
     let folder = Folder::new();
-    let line =
-        "bench iozone uml:ext2 --json --no-latencies --set record=64KiB --key host=xeon-5130";
+    let line = "bench iozone uml:ext2 --json --set record=64KiB --key host=xeon-5130 --key bench.latencies=false";
     let rates = ["64KiB", "512KiB"].map(|size| {
         let output = folder
             .command(line)
