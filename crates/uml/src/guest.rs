@@ -320,12 +320,15 @@ impl GuestSetup {
         let mut environment = vec![
             ("TMPDIR".to_owned(), MEMORY_FOLDER.to_owned()),
             ("HOME".to_owned(), MEMORY_FOLDER.to_owned()),
+            ("JEXT_SEED".to_owned(), self.seed.to_string()),
         ];
-        if let Some(seeded) = &self.kernel.seeded {
-            binds.push(bind(seeded, "seeded.so", false));
-            environment.push(("LD_PRELOAD".to_owned(), "/seeded.so".to_owned()));
-            environment.push(("JEXT_SEED".to_owned(), self.seed.to_string()));
+        let mut preloaded = Vec::new();
+        for library in &self.kernel.preloaded {
+            let name = library.file_name().unwrap_or_default().to_string_lossy();
+            binds.push(bind(library, &name, false));
+            preloaded.push(format!("/{name}"));
         }
+        environment.push(("LD_PRELOAD".to_owned(), preloaded.join(":")));
         let mut command: Vec<String> = vec!["/kernel".to_owned()];
         command.push(format!("mem={}K", self.memory_bytes >> 10));
         let rest = [

@@ -6,6 +6,7 @@
 //! | `linux.uml` of Debian's package `user-mode-linux` | `jext lab kernel install` | real |
 
 pub mod build;
+mod library;
 
 use std::env;
 use std::path::PathBuf;
@@ -26,8 +27,8 @@ const PACKAGED: &str = "linux.uml";
 pub struct Kernel {
     /// Its program.
     pub path: PathBuf,
-    /// The library that feeds its random numbers from a seed, if there is one.
-    pub seeded: Option<PathBuf>,
+    /// The libraries that are loaded before its own, each with another file name.
+    pub preloaded: Vec<PathBuf>,
 }
 
 impl Kernel {
@@ -40,10 +41,15 @@ impl Kernel {
         Some(cache.join(FOLDER))
     }
 
+    fn folder_or_error() -> Result<PathBuf, GuestError> {
+        let no_home = "HOME: not set, so that there is no cache folder";
+        Self::folder().ok_or_else(|| GuestError::Missing(no_home.to_owned()))
+    }
+
     /// Returns the kernel that runs in virtual time.
     ///
     /// # Errors
-    /// Fails if it has not been built.
+    /// Fails if it has not been built, or if a library that it needs here cannot be compiled.
     pub fn in_virtual_time() -> Result<Self, GuestError> {
         let folder = Self::folder().unwrap_or_default();
         let path = folder.join(BUILT);
@@ -52,13 +58,14 @@ impl Kernel {
             return Err(GuestError::Missing(what.to_owned()));
         }
         let seeded = Some(folder.join(SEEDED)).filter(|path| path.is_file());
-        Ok(Self { path, seeded })
+        let preloaded = seeded.into_iter().chain(library::registers()?).collect();
+        Ok(Self { path, preloaded })
     }
 
     /// Returns the kernel that runs in real time.
     ///
     /// # Errors
-    /// Fails if it is not installed.
+    /// Fails if it is not installed, or if a library that it needs here cannot be compiled.
     pub fn in_real_time() -> Result<Self, GuestError> {
         let folders = env::var_os("PATH").unwrap_or_default();
         let mut paths = env::split_paths(&folders).map(|folder| folder.join(PACKAGED));
@@ -67,6 +74,7 @@ impl Kernel {
             let what = "no kernel for guests: `jext lab kernel install` installs one";
             GuestError::Missing(what.to_owned())
         })?;
-        Ok(Self { path, seeded: None })
+        let preloaded = library::registers()?.into_iter().collect();
+        Ok(Self { path, preloaded })
     }
 }

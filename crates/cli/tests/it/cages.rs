@@ -52,7 +52,10 @@ fn with_script(folder: &Folder, script: &str) -> uml::GuestSetup {
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     let mut setup = guest_of(&folder.path().join("disk.img"), &[]);
-    setup.kernel = Kernel { path, seeded: None };
+    setup.kernel = Kernel {
+        path,
+        preloaded: Vec::new(),
+    };
     setup
 }
 

@@ -6,15 +6,16 @@
 //! | change it: `RECLAIM` | none |
 //! | configure it: the default of user-mode Linux, then [`ENABLED`] and [`DISABLED`] | `make` |
 //! | build it | `make`, `gcc` |
-//! | build the library that feeds its random numbers (`seeded.c`) | `gcc` |
+//! | compile the library that feeds its random numbers | `gcc` |
 //!
 //! Everything happens in a folder beside the result, which is moved to its place at the end.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::library::compile_seeded;
 use super::{BUILT, Kernel, SEEDED};
 use crate::GuestError;
 
@@ -93,9 +94,6 @@ const RECLAIM: Change = Change {
     line: "\tndelay(10000 + 1000 * (sc->nr_scanned - nr_scanned));",
 };
 
-/// The source of the library that feeds the kernel's random numbers from a seed.
-const SEEDED_SOURCE: &str = include_str!("seeded.c");
-
 /// An observer of a build.
 pub trait Progress {
     /// Reports the start of a step.
@@ -111,8 +109,7 @@ pub trait Progress {
 /// Fails if the source or a program is missing, or with the last lines of the step that failed.
 pub fn build(jobs: usize, progress: &mut dyn Progress) -> Result<Kernel, GuestError> {
     check_tools()?;
-    let no_home = || GuestError::Missing("HOME: not set, so that there is no cache folder".into());
-    let folder = Kernel::folder().ok_or_else(no_home)?;
+    let folder = Kernel::folder_or_error()?;
     let place = folder.join("build");
     // A build that was interrupted is not continued: its state is unknown.
     remove(&place)?;
@@ -145,7 +142,7 @@ pub fn build(jobs: usize, progress: &mut dyn Progress) -> Result<Kernel, GuestEr
     };
     run(make("linux").arg(format!("-j{jobs}")), &mut count)?;
     let library = place.join(SEEDED);
-    build_seeded(&place, &library)?;
+    compile_seeded(&library)?;
     check(&output.join(BUILT))?;
     for (file, name) in [(output.join(BUILT), BUILT), (library, SEEDED)] {
         let target = folder.join(name);
@@ -206,17 +203,6 @@ fn configure(path: &Path) -> Result<(), GuestError> {
         .map(|option| format!("# CONFIG_{option} is not set\n"));
     text.extend(on.chain(off));
     fs::write(path, text).map_err(at())
-}
-
-fn build_seeded(place: &Path, library: &Path) -> Result<(), GuestError> {
-    let source: PathBuf = place.join("seeded.c");
-    fs::write(&source, SEEDED_SOURCE).map_err(GuestError::at(source.display().to_string()))?;
-    let mut compile = Command::new("gcc");
-    compile
-        .args(["-O2", "-Wall", "-shared", "-fPIC", "-o"])
-        .arg(library)
-        .arg(&source);
-    run(&mut compile, &mut |_| {})
 }
 
 /// Checks that a kernel has what guests need.
@@ -323,13 +309,5 @@ mod tests {
             "{error}"
         );
         assert_eq!(count, 20);
-    }
-
-    #[test]
-    fn the_library_of_random_numbers_is_built() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let library = folder.path().join(SEEDED);
-        build_seeded(folder.path(), &library).expect("gcc is installed with Rust");
-        assert!(library.is_file());
     }
 }
