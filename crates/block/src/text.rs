@@ -169,6 +169,14 @@ impl DeviceText {
         }
     }
 
+    /// Returns the names of the simulated models in it.
+    pub fn models(&self) -> Vec<&str> {
+        match self {
+            Self::Simulated { model, .. } => vec![model],
+            _ => self.below().into_iter().flat_map(Self::models).collect(),
+        }
+    }
+
     /// Returns the devices directly below: one for each member of an array that is written out.
     fn below(&self) -> Vec<&Self> {
         match self {

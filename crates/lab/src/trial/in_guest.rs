@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use block::{BlockDevice, DeviceText, MeterDevice, Recording};
+use diskmodel::catalogue::hard_disk;
 use rt::split_mix::SplitMix;
 use sim::HostProfile;
 use uml::guest::Disks;
@@ -90,6 +91,33 @@ fn disks(file_system: &GuestFileSystem) -> Result<Disks> {
     Ok(Disks::Images(file_system.images()?))
 }
 
+/// Returns what the kernel is told about the queue of a device, by the name of the file.
+fn queue(
+    file_system: &GuestFileSystem,
+    device: &DeviceText,
+) -> impl Iterator<Item = (&'static str, String)> {
+    let requests = file_system.requests.map(|count| count.to_string());
+    let cache = (!file_system.has_flushes).then(|| "write through".to_owned());
+    // A kernel takes every device of virtio for a disk, unless it is told; btrfs then delays each
+    // sync by a tick, to write several at once.
+    let stands_still = file_system.is_simulated() && !has_disk(device);
+    // The scheduler comes first: it resets the number of requests.
+    [
+        ("scheduler", file_system.scheduler.clone()),
+        ("nr_requests", requests),
+        ("write_cache", cache),
+        ("rotational", stands_still.then(|| "0".to_owned())),
+    ]
+    .into_iter()
+    .filter_map(|(file, value)| Some((file, value?)))
+}
+
+/// Returns true if a part of a device is the model of a hard disk.
+fn has_disk(device: &DeviceText) -> bool {
+    let mut models = device.models().into_iter();
+    models.any(|model| hard_disk(model).is_some())
+}
+
 fn job(
     file_system: &GuestFileSystem,
     seed: u64,
@@ -98,20 +126,11 @@ fn job(
 ) -> Job {
     let limits = file_system.limits.iter();
     let limits = limits.map(|(name, value)| (format!("/proc/sys/vm/{name}"), value.to_string()));
-    let requests = file_system.requests.map(|count| count.to_string());
-    // The scheduler comes first: it resets the number of requests.
-    let cache = (!file_system.has_flushes).then(|| "write through".to_owned());
-    let queue = [
-        ("scheduler", file_system.scheduler.clone()),
-        ("nr_requests", requests),
-        ("write_cache", cache),
-    ];
-    let queues = file_system.names().into_iter().flat_map(|device| {
-        let name = device.trim_start_matches("/dev/");
-        let said = queue
-            .iter()
-            .filter_map(|(file, value)| Some((file, value.clone()?)));
-        said.map(move |(file, value)| (format!("/sys/block/{name}/queue/{file}"), value))
+    let devices = file_system.names().into_iter().zip(file_system.devices());
+    let queues = devices.flat_map(|(name, device)| {
+        let folder = name.replace("/dev/", "/sys/block/");
+        queue(file_system, device)
+            .map(move |(file, value)| (format!("{folder}/queue/{file}"), value))
     });
     let device = file_system.names()[0];
     let stream = file_system.stream.map(|blocks| {
@@ -321,5 +340,30 @@ impl<F: Fn(bool) -> Option<DevicesReading>> Watcher for Listener<F> {
 
     fn is_cancelled(&self) -> bool {
         self.control.is_cancelled()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_with_a_disk_in_it_turns() {
+        let has = |text: &str| has_disk(&text.parse().expect("a device"));
+        for text in [
+            "sim:atlas-v-18",
+            "slice(sim(constellation-es3,elevator=noop),0..16GiB)",
+            "raid1(sim:intel-p4500,sim:constellation-es3)",
+            "bbu(raid5(sim:constellation-es3 x4))",
+        ] {
+            assert!(has(text), "{text}");
+        }
+        for text in [
+            "sim(intel-p4500,capacity=16GiB)",
+            "slice(nvram:512MiB,0..128MiB)",
+            "raid1(sim:intel-p4500 x2)",
+        ] {
+            assert!(!has(text), "{text}");
+        }
     }
 }
