@@ -7,6 +7,7 @@
 pub mod attached;
 pub mod makers;
 pub mod namespace;
+pub mod open_files;
 pub mod strays;
 pub mod tool;
 

@@ -174,6 +174,19 @@ fn the_original_form_takes_commands_from_its_input() {
 }
 
 #[test]
+fn more_files_are_open_than_a_login_shell_allows() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path().join("files")).unwrap();
+    let program = folder.command("").get_program().to_owned();
+    let line = "ulimit -S -n 256 && exec \"$0\" bench filebench files --set personality=oltp --set time=10ms --set mean_size=64KiB";
+    let mut command = std::process::Command::new("sh");
+    command.current_dir(folder.path()).args(["-c", line]);
+    let output = command.arg(program).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+}
+
+#[test]
 fn what_cannot_be_benched_is_said() {
     let folder = Folder::with_image();
     assert!(

@@ -14,6 +14,7 @@ use super::{
     Closed, CountsReader, Described, FileSystem, FormatSetup, Instance, JournalPlace, MemorySetup,
 };
 use crate::record::Measured;
+use crate::system::open_files;
 use crate::timeline::Counts;
 
 pub use made::{DeviceRequests, MountedFileSystem};
@@ -202,6 +203,7 @@ impl Described for MountedSetup {
 
 impl FileSystem for MountedSetup {
     fn make(&self, _allocation_start: u32) -> Result<Box<dyn Instance>> {
+        open_files::raise_limit()?;
         let mounted = MountedFileSystem::make(self)?;
         Ok(Box::new(MountedInstance {
             target: Arc::new(DirectoryTarget::new(mounted.path())?),

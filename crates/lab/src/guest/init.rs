@@ -21,6 +21,7 @@ use workload::directory::DirectoryTarget;
 use workload::{Control, Target};
 
 use super::job::{Job, JobResult, Report};
+use crate::system::open_files;
 use crate::targets::Charged;
 
 /// Mount point of the file system.
@@ -183,6 +184,7 @@ fn mount_file_system(job: &Job) -> Result<()> {
 
 /// Returns the target of the workload, whose calls take the time of the host that the job names.
 fn target(job: &Job) -> Result<Arc<dyn Target>> {
+    open_files::raise_limit()?;
     let target: Arc<dyn Target> = Arc::new(DirectoryTarget::new(PLACE)?);
     let Some(text) = &job.host else {
         return Ok(target);

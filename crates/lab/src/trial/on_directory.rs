@@ -10,12 +10,14 @@ use workload::directory::DirectoryTarget;
 
 use super::Work;
 use crate::record::Measured;
+use crate::system::open_files;
 use crate::timeline::Counts;
 
 /// Prefix of the folder's name.
 const FOLDER_PREFIX: &str = "jext-lab";
 
 pub(super) fn run(path: &Path, work: &Work) -> Result<Measured> {
+    open_files::raise_limit()?;
     let folder = path.join(format!("{FOLDER_PREFIX}-{}", std::process::id()));
     fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
     let result = DirectoryTarget::new(&folder)

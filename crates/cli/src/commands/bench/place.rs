@@ -111,6 +111,7 @@ fn place(arguments: &PlaceArguments) -> Result<Place> {
         if arguments.mkfs.is_some() {
             bail!("{text}: is a directory; --mkfs is for mem:SIZE");
         }
+        lab::system::open_files::raise_limit()?;
         let target = DirectoryTarget::new(text).map_err(|error| anyhow!("{text}: {error}"))?;
         return Ok(Place::Directory(Arc::new(target)));
     }

@@ -11,19 +11,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use block::DeviceText;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::system::attached::Requests;
 use crate::system::tool::{self, Needed};
-use crate::system::{Attached, Mounted, namespace, strays};
+use crate::system::{Attached, Mounted, namespace, open_files, strays};
 
 use super::super::JournalPlace;
 use super::{Driver, MountedSetup};
 
 /// Size of a tmpfs beyond its contents.
 const ROOM_BYTES: u64 = 16 << 20;
-/// Default maximum number of open files of a process of root (`fs.nr_open`).
-const FILES_MAX: u64 = 1 << 20;
 /// Time limit for a FUSE program to mount or to exit.
 const PATIENCE: Duration = Duration::from_secs(60);
 const TOOLS: [Needed; 3] = [
@@ -365,7 +362,8 @@ fn serve(driver: Driver, options: &str, home: &Device, place: &Path) -> Result<C
             let memory = home.place.as_ref().context("the folder is in memory")?;
             let source = memory.join("passed-on");
             fs::create_dir(&source).context("the folder that passthrough_ll serves")?;
-            raise_file_limit()?;
+            // It keeps a file open for each inode.
+            open_files::raise_limit()?;
             let mut command = Command::new(tool::find(PASSTHROUGH).context("it was there")?);
             command.args([
                 "-f",
@@ -387,24 +385,6 @@ fn serve(driver: Driver, options: &str, home: &Device, place: &Path) -> Result<C
         .stderr(Stdio::null())
         .spawn()
         .context("the FUSE program")
-}
-
-/// Raises the limit of open files for child processes: `passthrough_ll` keeps one for each inode.
-fn raise_file_limit() -> Result<()> {
-    let limit = getrlimit(Resource::Nofile);
-    let to = |most: Option<u64>| {
-        setrlimit(
-            Resource::Nofile,
-            Rlimit {
-                current: most,
-                maximum: most,
-            },
-        )
-    };
-    // If even root may not raise the hard limit, the soft limit is raised to it.
-    to(limit.maximum.map(|most| most.max(FILES_MAX)))
-        .or_else(|_| to(limit.maximum))
-        .context("the limit of open files")
 }
 
 fn wait_until(mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
