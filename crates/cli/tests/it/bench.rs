@@ -178,7 +178,7 @@ fn more_files_are_open_than_a_login_shell_allows() {
     let folder = Folder::new();
     std::fs::create_dir(folder.path().join("files")).unwrap();
     let program = folder.command("").get_program().to_owned();
-    let line = "ulimit -S -n 256 && exec \"$0\" bench filebench files --set personality=oltp --set time=10ms --set mean_size=64KiB";
+    let line = "ulimit -S -n 256 && exec \"$0\" bench filebench files --set personality=oltp --set time=10ms --set mean_size=1MiB";
     let mut command = std::process::Command::new("sh");
     command.current_dir(folder.path()).args(["-c", line]);
     let output = command.arg(program).output().unwrap();
