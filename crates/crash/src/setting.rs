@@ -437,8 +437,18 @@ impl fmt::Display for Setting {
 
 /// The error of a text that is not a setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a cell: they look like ordered,internal or ext4,journal,external")]
+#[error("`{0}` is not a setting: a cell, then KEY=VALUE with commas between")]
 pub struct SettingError(pub String);
+
+/// The error of a text that is not a cell.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a cell; the cells are {all}", all = list(&all_cells()))]
+pub struct CellError(pub String);
+
+fn list(cells: &[Cell]) -> String {
+    let names: Vec<String> = cells.iter().map(Cell::to_string).collect();
+    names.join(" ")
+}
 
 fn parse_cell(text: &str) -> Option<Cell> {
     let mut cells = all_cells().into_iter();
@@ -446,10 +456,10 @@ fn parse_cell(text: &str) -> Option<Cell> {
 }
 
 impl FromStr for Cell {
-    type Err = SettingError;
+    type Err = CellError;
 
-    fn from_str(text: &str) -> Result<Self, SettingError> {
-        parse_cell(text).ok_or_else(|| SettingError(text.to_owned()))
+    fn from_str(text: &str) -> Result<Self, CellError> {
+        parse_cell(text).ok_or_else(|| CellError(text.to_owned()))
     }
 }
 

@@ -29,6 +29,9 @@ use crate::progress;
 /// Maximum number of minutes: more than anything takes, and not too much for a clock.
 const MINUTES_MAX: f64 = 1e9;
 
+/// The form of a cell, as the help shows it.
+const CELL_FORM: &str = "[STRUCTURES,]MODE,PLACE[,fast]";
+
 /// Run workloads in simulated worlds, cut the power after every event, and check what recovery
 /// leaves.
 #[derive(Debug, Args)]
@@ -37,11 +40,12 @@ pub(crate) struct Arguments {
     /// journal.
     #[arg(long, conflicts_with = "cells")]
     all: bool,
-    /// MODE,PLACE as in ordered,internal or journal,external; ext4 before it for the structures of
-    /// ext4, as in ext4,ordered,internal; may be repeated. writeback,none is a volume without a
-    /// journal: it is checked after a clean close, and --compare lets e2fsck repair some that were
-    /// cut off.
-    #[arg(long = "cell", value_name = "[ext4,]MODE,PLACE")]
+    /// MODE,PLACE as in ordered,internal or journal,external. Before it ext4, or ext4 with a
+    /// feature: inline, quota, mmp or bigalloc, as in inline,ordered,internal. After it fast, for
+    /// fast commits, as in ext4,ordered,internal,fast. May be repeated; a cell that does not exist
+    /// lists all. writeback,none is a volume without a journal: it is checked after a clean close,
+    /// and --compare lets e2fsck repair some that were cut off.
+    #[arg(long = "cell", value_name = CELL_FORM)]
     cells: Vec<Cell>,
     /// Workloads to run: all short ones; random long ones in tight worlds; ones that soon reuse
     /// blocks, on a volume with free space or a full one; ones that wrap around the log several
@@ -217,7 +221,7 @@ fn cells(arguments: &Arguments) -> Result<Vec<Cell>> {
         return Ok(all_cells());
     }
     if arguments.cells.is_empty() {
-        bail!("which cells? --all, or --cell [ext4,]MODE,PLACE");
+        bail!("which cells? --all, or --cell {CELL_FORM}");
     }
     Ok(arguments.cells.clone())
 }

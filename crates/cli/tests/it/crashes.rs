@@ -88,7 +88,11 @@ fn wrong_flags_are_named() {
             1,
             "no end: give --minutes or --states",
         ),
-        ("crash --cell ordered,nowhere", 2, "is not a cell"),
+        (
+            "crash --cell ordered,nowhere",
+            2,
+            "is not a cell; the cells are ordered,internal ",
+        ),
         (
             "crash --all --cell ordered,internal",
             2,
