@@ -49,6 +49,7 @@ use rustix::thread::{
 use serde::{Deserialize, Serialize};
 
 use crate::GuestError;
+use crate::kernel::Library;
 
 /// Name of the hidden command that calls [`enter`].
 pub const COMMAND: &str = "guest-cage";
@@ -103,6 +104,8 @@ pub struct Cage {
     pub binds: Vec<Bind>,
     /// Names and contents of small files.
     pub files: Vec<(String, String)>,
+    /// Libraries of the kernel, which are files there too.
+    pub libraries: Vec<Library>,
     /// Names of the sockets to listen on.
     pub sockets: Vec<String>,
     /// Size of the guest's memory in bytes.
@@ -276,6 +279,10 @@ impl Cage {
         links.map_err(GuestError::at("etc/mtab"))?;
         for (name, text) in &self.files {
             fs::write(root.join(name), text).map_err(GuestError::at(name.as_str()))?;
+        }
+        for library in &self.libraries {
+            let name = library.file_name();
+            fs::write(root.join(name), library.contents()).map_err(GuestError::at(name))?;
         }
         for (own, source) in self.binds.iter().zip(&sources) {
             use std::os::fd::AsRawFd;

@@ -322,12 +322,11 @@ impl GuestSetup {
             ("HOME".to_owned(), MEMORY_FOLDER.to_owned()),
             ("JEXT_SEED".to_owned(), self.seed.to_string()),
         ];
-        let mut preloaded = Vec::new();
-        for library in &self.kernel.preloaded {
-            let name = library.file_name().unwrap_or_default().to_string_lossy();
-            binds.push(bind(library, &name, false));
-            preloaded.push(format!("/{name}"));
-        }
+        let libraries = self.kernel.libraries.clone();
+        let preloaded: Vec<String> = libraries
+            .iter()
+            .map(|library| format!("/{}", library.file_name()))
+            .collect();
         environment.push(("LD_PRELOAD".to_owned(), preloaded.join(":")));
         let mut command: Vec<String> = vec!["/kernel".to_owned()];
         command.push(format!("mem={}K", self.memory_bytes >> 10));
@@ -378,6 +377,7 @@ impl GuestSetup {
             environment,
             binds,
             files: vec![(JOB_FILE.to_owned(), self.job.clone())],
+            libraries,
             sockets,
             memory_bytes: self.memory_bytes,
         }

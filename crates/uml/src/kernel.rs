@@ -11,14 +11,13 @@ mod library;
 use std::env;
 use std::path::PathBuf;
 
+pub use self::library::Library;
 use crate::GuestError;
 
 /// Name of the folder of kernels in the user's cache folder.
 const FOLDER: &str = "jext/kernel";
 /// Name of the built kernel.
 const BUILT: &str = "linux";
-/// Name of the library that feeds the built kernel's random numbers.
-const SEEDED: &str = "seeded.so";
 /// Debian's kernel.
 const PACKAGED: &str = "linux.uml";
 
@@ -27,8 +26,8 @@ const PACKAGED: &str = "linux.uml";
 pub struct Kernel {
     /// Its program.
     pub path: PathBuf,
-    /// The libraries that are loaded before its own, each with another file name.
-    pub preloaded: Vec<PathBuf>,
+    /// The libraries that are loaded before its own.
+    pub libraries: Vec<Library>,
 }
 
 impl Kernel {
@@ -41,15 +40,10 @@ impl Kernel {
         Some(cache.join(FOLDER))
     }
 
-    fn folder_or_error() -> Result<PathBuf, GuestError> {
-        let no_home = "HOME: not set, so that there is no cache folder";
-        Self::folder().ok_or_else(|| GuestError::Missing(no_home.to_owned()))
-    }
-
     /// Returns the kernel that runs in virtual time.
     ///
     /// # Errors
-    /// Fails if it has not been built, or if a library that it needs here cannot be compiled.
+    /// Fails if it has not been built.
     pub fn in_virtual_time() -> Result<Self, GuestError> {
         let folder = Self::folder().unwrap_or_default();
         let path = folder.join(BUILT);
@@ -57,15 +51,17 @@ impl Kernel {
             let what = "no kernel with virtual time: `jext lab kernel build` builds one";
             return Err(GuestError::Missing(what.to_owned()));
         }
-        let seeded = Some(folder.join(SEEDED)).filter(|path| path.is_file());
-        let preloaded = seeded.into_iter().chain(library::registers()?).collect();
-        Ok(Self { path, preloaded })
+        let libraries = [Library::Seeded].into_iter().chain(Library::registers());
+        Ok(Self {
+            path,
+            libraries: libraries.collect(),
+        })
     }
 
     /// Returns the kernel that runs in real time.
     ///
     /// # Errors
-    /// Fails if it is not installed, or if a library that it needs here cannot be compiled.
+    /// Fails if it is not installed.
     pub fn in_real_time() -> Result<Self, GuestError> {
         let folders = env::var_os("PATH").unwrap_or_default();
         let mut paths = env::split_paths(&folders).map(|folder| folder.join(PACKAGED));
@@ -74,7 +70,9 @@ impl Kernel {
             let what = "no kernel for guests: `jext lab kernel install` installs one";
             GuestError::Missing(what.to_owned())
         })?;
-        let preloaded = library::registers()?.into_iter().collect();
-        Ok(Self { path, preloaded })
+        Ok(Self {
+            path,
+            libraries: Library::registers().into_iter().collect(),
+        })
     }
 }

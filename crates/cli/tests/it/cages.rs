@@ -54,7 +54,7 @@ fn with_script(folder: &Folder, script: &str) -> uml::GuestSetup {
     let mut setup = guest_of(&folder.path().join("disk.img"), &[]);
     setup.kernel = Kernel {
         path,
-        preloaded: Vec::new(),
+        libraries: Vec::new(),
     };
     setup
 }

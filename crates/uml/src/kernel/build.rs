@@ -6,7 +6,6 @@
 //! | change it: `RECLAIM` | none |
 //! | configure it: the default of user-mode Linux, then [`ENABLED`] and [`DISABLED`] | `make` |
 //! | build it | `make`, `gcc` |
-//! | compile the library that feeds its random numbers | `gcc` |
 //!
 //! Everything happens in a folder beside the result, which is moved to its place at the end.
 
@@ -15,8 +14,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::library::compile_seeded;
-use super::{BUILT, Kernel, SEEDED};
+use super::{BUILT, Kernel};
 use crate::GuestError;
 
 /// The source, as Debian's package `linux-source-6.1` installs it.
@@ -109,7 +107,8 @@ pub trait Progress {
 /// Fails if the source or a program is missing, or with the last lines of the step that failed.
 pub fn build(jobs: usize, progress: &mut dyn Progress) -> Result<Kernel, GuestError> {
     check_tools()?;
-    let folder = Kernel::folder_or_error()?;
+    let no_home = || GuestError::Missing("HOME: not set, so that there is no cache folder".into());
+    let folder = Kernel::folder().ok_or_else(no_home)?;
     let place = folder.join("build");
     // A build that was interrupted is not continued: its state is unknown.
     remove(&place)?;
@@ -141,13 +140,10 @@ pub fn build(jobs: usize, progress: &mut dyn Progress) -> Result<Kernel, GuestEr
         progress.advanced((f64::from(built) / f64::from(FILES)).min(1.0));
     };
     run(make("linux").arg(format!("-j{jobs}")), &mut count)?;
-    let library = place.join(SEEDED);
-    compile_seeded(&library)?;
     check(&output.join(BUILT))?;
-    for (file, name) in [(output.join(BUILT), BUILT), (library, SEEDED)] {
-        let target = folder.join(name);
-        fs::rename(file, &target).map_err(GuestError::at(target.display().to_string()))?;
-    }
+    let target = folder.join(BUILT);
+    fs::rename(output.join(BUILT), &target)
+        .map_err(GuestError::at(target.display().to_string()))?;
     remove(&place)?;
     Kernel::in_virtual_time()
 }

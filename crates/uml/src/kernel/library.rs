@@ -1,45 +1,44 @@
-//! The libraries that a kernel is started with, compiled from C.
-//!
-//! | library | compiled | what it does |
-//! |---|---|---|
-//! | `seeded.c` | with the kernel | feeds the kernel's random numbers from a seed |
-//! | `registers.c` | when a guest starts, once | restores registers on a processor with AMX |
+//! [`Library`]: the libraries that a kernel is started with, which are parts of this program.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, id};
 
-use super::Kernel;
-use crate::GuestError;
+use serde::{Deserialize, Serialize};
 
-const SEEDED_SOURCE: &str = include_str!("seeded.c");
-const REGISTERS_SOURCE: &str = include_str!("registers.c");
 /// The flag in `/proc/cpuinfo` of a processor with more registers than Linux 6.1 keeps for a guest.
 const MANY_REGISTERS: &str = "amx_tile";
 
-/// Compiles the library that feeds random numbers.
-pub(super) fn compile_seeded(library: &Path) -> Result<(), GuestError> {
-    compile(SEEDED_SOURCE, library)
+/// A library that is loaded before the kernel's own. Its source is in C, beside this file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Library {
+    /// Feeds the kernel's random numbers from a seed.
+    Seeded,
+    /// Restores the registers of a guest's programs on a processor with AMX.
+    Registers,
 }
 
-/// Returns the library that restores registers; `None` if this processor does not need it.
-pub(super) fn registers() -> Result<Option<PathBuf>, GuestError> {
-    let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    if !has_many_registers(&processors) {
-        return Ok(None);
+impl Library {
+    /// Returns [`Library::Registers`] if this processor needs it.
+    pub(super) fn registers() -> Option<Self> {
+        let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        has_many_registers(&processors).then_some(Self::Registers)
     }
-    let folder = Kernel::folder_or_error()?;
-    // The name changes with the source.
-    let version = layout::checksum::crc32c(0, REGISTERS_SOURCE.as_bytes());
-    let library = folder.join(format!("registers-{version:08x}.so"));
-    if !library.is_file() {
-        fs::create_dir_all(&folder).map_err(GuestError::at(folder.display().to_string()))?;
-        // Another process may do the same.
-        let new = folder.join(format!("registers-{}.so", id()));
-        compile(REGISTERS_SOURCE, &new)?;
-        fs::rename(&new, &library).map_err(GuestError::at(library.display().to_string()))?;
+
+    /// Returns its file name inside a cage.
+    #[must_use]
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::Seeded => "seeded.so",
+            Self::Registers => "registers.so",
+        }
     }
-    Ok(Some(library))
+
+    /// Returns the contents of its file.
+    pub(crate) fn contents(self) -> &'static [u8] {
+        match self {
+            Self::Seeded => include_bytes!(concat!(env!("OUT_DIR"), "/seeded.so")),
+            Self::Registers => include_bytes!(concat!(env!("OUT_DIR"), "/registers.so")),
+        }
+    }
 }
 
 fn has_many_registers(processors: &str) -> bool {
@@ -49,60 +48,15 @@ fn has_many_registers(processors: &str) -> bool {
         .any(|line| line.split_whitespace().any(|flag| flag == MANY_REGISTERS))
 }
 
-fn compile(source: &str, library: &Path) -> Result<(), GuestError> {
-    let text = library.with_extension("c");
-    fs::write(&text, source).map_err(GuestError::at(text.display().to_string()))?;
-    let mut compiler = Command::new("gcc");
-    compiler
-        .args(["-O2", "-Wall", "-shared", "-fPIC", "-o"])
-        .arg(library)
-        .arg(&text);
-    let output = compiler.output();
-    let removed = fs::remove_file(&text);
-    let output = output.map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => GuestError::Missing(
-            "gcc is missing, which compiles a library for guests; apt-get install gcc libc6-dev"
-                .to_owned(),
-        ),
-        _ => GuestError::at("gcc")(error),
-    })?;
-    removed.map_err(GuestError::at(text.display().to_string()))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let message = String::from_utf8_lossy(&output.stderr);
-            Err(GuestError::Missing(format!(
-                "gcc: {}; guests need a library\n{}",
-                output.status,
-                message.trim_end()
-            )))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn libraries_are_compiled() {
-        let folder = tempfile::tempdir().expect("a folder");
-        for (source, name) in [
-            (SEEDED_SOURCE, "seeded.so"),
-            (REGISTERS_SOURCE, "registers.so"),
-        ] {
-            let library = folder.path().join(name);
-            compile(source, &library).expect("gcc is installed with Rust");
-            assert!(library.is_file(), "{name}");
+        for library in [Library::Seeded, Library::Registers] {
+            assert_eq!(&library.contents()[..4], b"\x7fELF", "{library:?}");
         }
-        assert_eq!(folder.path().read_dir().expect("a folder").count(), 2);
-    }
-
-    #[test]
-    fn an_error_has_what_the_compiler_said() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let error = compile("int x = y;\n", &folder.path().join("x.so")).expect_err("no y");
-        assert!(error.to_string().contains("'y' undeclared"), "{error}");
     }
 
     #[test]
