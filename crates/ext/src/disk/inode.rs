@@ -61,6 +61,9 @@ pub(crate) struct InodeState {
     /// The last transaction that changed anything needed to read the data back: fdatasync waits for
     /// it.
     pub(crate) data_tid: Option<Tid>,
+    /// True if blocks of the file have moved, and `last_tid` is not known to be durable. They are
+    /// not written in place then: after a power cut they are where they were.
+    pub(crate) has_moved: bool,
     /// True if the inode is on the orphan list.
     pub(crate) is_orphan: bool,
     /// True if blocks beyond the end are still to be freed because a device failed during a
@@ -160,6 +163,7 @@ impl InodeState {
             dtime: 0,
             last_tid: None,
             data_tid: None,
+            has_moved: false,
             is_orphan: false,
             is_cut: false,
             is_replaced: false,

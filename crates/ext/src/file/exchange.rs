@@ -12,8 +12,8 @@
 use std::sync::Arc;
 
 use jbd2::Credits;
+use layout::FileBlock;
 use layout::inode_flags::InodeFlags;
-use layout::{FileBlock, Tid};
 use rt::RwLockWriteGuard;
 
 use crate::cache::file_pages::Which;
@@ -22,7 +22,7 @@ use crate::core::Core;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::file::live::check_changeable;
+use crate::file::live::begin_change;
 use crate::file::ranges::sync_if_synchronous;
 use crate::file::tail::clear_tail;
 use crate::file::truncate::finish_cut;
@@ -57,8 +57,6 @@ pub struct Defragmented {
 struct Both<'i> {
     files: [&'i Arc<Inode>; 2],
     states: [RwLockWriteGuard<'i, InodeState>; 2],
-    /// The transaction of the last exchange.
-    last: Option<Tid>,
 }
 
 impl<'i> Both<'i> {
@@ -77,19 +75,18 @@ impl<'i> Both<'i> {
         Self {
             files: [first, second],
             states,
-            last: None,
         }
     }
 
     /// Checks that the files can exchange blocks.
-    fn check(&self, core: &Core) -> Result<()> {
+    fn check(&mut self, core: &Core) -> Result<()> {
         if core.geometry().cluster_blocks() > 1 {
             return Err(Error::Unsupported(
                 "blocks among clusters (bigalloc) are not exchanged".to_owned(),
             ));
         }
-        for state in &self.states {
-            check_changeable(state)?;
+        for state in &mut self.states {
+            begin_change(core, state)?;
             let fixed = InodeFlags::IMMUTABLE | InodeFlags::APPEND;
             if state.flags.intersects(fixed) {
                 return Err(Error::NotPermitted);
@@ -184,7 +181,7 @@ impl<'i> Both<'i> {
                 file.state.store(core, &mut handle, file.inode.nr, true)?;
             }
         }
-        self.last = handle.finish()?.or(self.last);
+        handle.finish()?;
         swapped
     }
 }
@@ -223,7 +220,9 @@ pub(crate) fn exchange(
         // Data that is written to one file from now on, in place and before a commit, must not
         // show in the other one.
         if !rt::mutant!("exchange/not-committed") {
-            core.commit(both.last)?;
+            for state in &mut both.states {
+                state.has_moved = true;
+            }
         }
         exchanged
     })?;

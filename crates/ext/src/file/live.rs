@@ -1,7 +1,10 @@
 //! The checks that an inode has contents, and that they can be read and changed.
+//!
+//! Every change of contents calls [`begin_change`] with the inode's lock, before its first handle.
 
 use layout::inode_flags::InodeFlags;
 
+use crate::core::Core;
 use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
@@ -24,4 +27,20 @@ pub(crate) fn check_changeable(state: &InodeState) -> Result<()> {
         true => Err(Error::Verity),
         false => Ok(()),
     }
+}
+
+/// Checks that contents can be changed now, and makes a move of blocks durable that is not yet.
+///
+/// # Errors
+/// - [`Error::ReadOnly`] if another thread's failure has made the volume read-only while the caller
+///   waited for the lock.
+/// - The error of the commit.
+pub(crate) fn begin_change(core: &Core, state: &mut InodeState) -> Result<()> {
+    check_changeable(state)?;
+    core.check_writable()?;
+    if state.has_moved {
+        core.commit(state.last_tid)?;
+        state.has_moved = false;
+    }
+    Ok(())
 }

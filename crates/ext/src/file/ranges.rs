@@ -35,7 +35,7 @@ use crate::disk::inode::InodeState;
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::file::buffered::buffered;
-use crate::file::live::check_changeable;
+use crate::file::live::{begin_change, check_changeable};
 use crate::file::touch::touch;
 use crate::map::{FileMap, Mapped};
 use crate::writeback::memory;
@@ -164,7 +164,7 @@ fn change_within_inode(
         return Ok(false);
     }
     let mut state = inode.state.write();
-    check_changeable(&state)?;
+    begin_change(core, &mut state)?;
     if !state.is_inline() {
         return Ok(false);
     }
@@ -220,7 +220,7 @@ fn fill(
         memory::admit(core)?;
         let written = {
             let mut state = inode.state.write();
-            check_changeable(&state)?;
+            begin_change(core, &mut state)?;
             if FileMap::of(&state).has_unwritten() {
                 // Data in its holes may have no blocks yet.
                 drop(state);

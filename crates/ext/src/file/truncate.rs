@@ -29,7 +29,7 @@ use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::file::large_file::{hold_for_large_file, note_large_file};
-use crate::file::live::check_changeable;
+use crate::file::live::begin_change;
 use crate::file::tail::{clear_tail, zero_from};
 use crate::map::{FileMap, Mapped};
 use crate::writeback::pages::wait_written;
@@ -53,7 +53,7 @@ pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()>
         && delayed::with_space(core, || set_size_within(core, inode, size))?;
     let is_synchronous = {
         let mut state = inode.state.write();
-        check_changeable(&state)?;
+        begin_change(core, &mut state)?;
         if size > FileMap::of(&state).size_max(core) {
             return Err(Error::FileTooLarge);
         }
@@ -73,7 +73,7 @@ pub(crate) fn truncate(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<()>
 /// set; otherwise the file has a block map, or cannot have the size.
 fn set_size_within(core: &Core, inode: &Arc<Inode>, size: u64) -> Result<bool> {
     let mut state = inode.state.write();
-    check_changeable(&state)?;
+    begin_change(core, &mut state)?;
     if !state.is_inline() || size > FileMap::of(&state).size_max(core) {
         return Ok(false);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use layout::inode_flags::InodeFlags;
 
 use super::buffered::buffered;
-use super::live::check_changeable;
+use super::live::begin_change;
 use super::{ahead, delayed, direct, inline};
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -77,7 +77,7 @@ fn write_locked(
     options: WriteOptions,
 ) -> Result<(Range<u64>, bool)> {
     let mut state = inode.state.write();
-    check_changeable(&state)?;
+    begin_change(core, &mut state)?;
     let offset = if options.append { state.size } else { offset };
     let is_append_only = state.flags.contains(InodeFlags::APPEND);
     if options.bounded && is_append_only && offset < state.size {

@@ -126,6 +126,7 @@ pub(crate) fn decode(
         dtime: base.deletion_time.get(),
         last_tid: None,
         data_tid: None,
+        has_moved: false,
         is_orphan: false,
         is_cut: false,
         is_replaced: false,

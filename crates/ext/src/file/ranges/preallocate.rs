@@ -17,7 +17,7 @@ use crate::disk::inode::{InodeState, now};
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::file::large_file::{hold_for_large_file, note_large_file};
-use crate::file::live::check_changeable;
+use crate::file::live::begin_change;
 use crate::file::tail::clear_tail;
 use crate::file::truncate::finish_cut;
 use crate::file::{ahead, delayed, direct};
@@ -55,7 +55,7 @@ pub(super) fn change(
         let rest = ByteRange { start: at, ..range };
         let count = delayed::with_space(core, || {
             let mut state = inode.state.write();
-            check_changeable(&state)?;
+            begin_change(core, &mut state)?;
             ahead::settle(inode);
             delayed::allocate(core, inode, &mut state)?;
             match what {

@@ -12,7 +12,7 @@ use crate::core::handle::Handle;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
-use crate::file::live::check_changeable;
+use crate::file::live::begin_change;
 use crate::file::{ahead, delayed, kept_clusters};
 use crate::map::{FileMap, Mapped, Spare};
 use crate::writeback::pages::wait_written;
@@ -24,7 +24,7 @@ const FREED_MAX: u32 = 64;
 pub(super) fn punch(core: &Core, inode: &Arc<Inode>, range: ByteRange) -> Result<()> {
     let block_bytes = u64::from(core.geometry().block_bytes);
     let mut state = inode.state.write();
-    check_changeable(&state)?;
+    begin_change(core, &mut state)?;
     ahead::settle(inode);
     delayed::allocate(core, inode, &mut state)?;
     let end = range.end.min(state.size);

@@ -31,7 +31,7 @@ use crate::disk::inode::{InodeState, now};
 use crate::disk::run::Run;
 use crate::error::{Error, Result};
 use crate::file::large_file::{hold_for_large_file, note_large_file};
-use crate::file::live::check_changeable;
+use crate::file::live::begin_change;
 use crate::file::tail::clear_tail;
 use crate::file::truncate::finish_cut;
 use crate::file::{ahead, delayed, direct, inline};
@@ -112,8 +112,8 @@ pub(super) fn insert(core: &Core, inode: &Arc<Inode>, range: ByteRange) -> Resul
 }
 
 /// Checks a range of a file, and returns its blocks.
-fn check(core: &Core, state: &InodeState, range: ByteRange) -> Result<core::ops::Range<u64>> {
-    check_changeable(state)?;
+fn check(core: &Core, state: &mut InodeState, range: ByteRange) -> Result<core::ops::Range<u64>> {
+    begin_change(core, state)?;
     let can_have_extents = state.is_inline() && core.superblock.has_extents();
     if !can_have_extents && !FileMap::of(state).has_unwritten() {
         return Err(no_extents());
@@ -273,7 +273,16 @@ impl<'c, 's> Mover<'c, 's> {
         self.state
             .store(self.core, &mut self.handle, self.inode.nr, true)?;
         self.has_parts = true;
+        self.note_move();
         self.handle.restart(needed)
+    }
+
+    /// Notes the transaction that has moved blocks: data that is written from now on, in place and
+    /// before it is durable, must not show where its blocks were.
+    fn note_move(&mut self) {
+        if !rt::mutant!("ranges/move-not-committed") {
+            self.state.has_moved = true;
+        }
     }
 
     fn cut(&mut self, block: FileBlock) -> Result<()> {
@@ -348,9 +357,7 @@ impl<'c, 's> Mover<'c, 's> {
         }))
     }
 
-    /// Stores the inode. After an error it stores what has been done. What has moved is durable
-    /// then: data that is written from now on, in place and before a commit, must not show where
-    /// its blocks were.
+    /// Stores the inode. After an error it stores what has been done.
     fn finish(mut self, done: Result<()>) -> Result<()> {
         let is_size_stored = self.state.size == self.stored.size;
         let is_whole = self.state.is_stored() && is_size_stored && !self.has_parts;
@@ -362,10 +369,10 @@ impl<'c, 's> Mover<'c, 's> {
             self.state
                 .store(self.core, &mut self.handle, self.inode.nr, true)?;
         }
-        let tid = self.handle.finish()?;
-        if !is_unchanged && !rt::mutant!("ranges/move-not-committed") {
-            self.core.commit(tid)?;
+        if !is_unchanged {
+            self.note_move();
         }
+        self.handle.finish()?;
         done
     }
 }
