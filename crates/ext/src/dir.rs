@@ -64,6 +64,8 @@ use crate::disk::metadata::{Kind, Label};
 use crate::error::{Corrupt, Error, Result};
 use crate::map::{FileMap, Mapped};
 
+pub(crate) use htree::levels_max;
+pub(crate) use index::blocks_below;
 use search::Search;
 pub(crate) use tails::{credits_to_reserve, reserve_tail};
 

@@ -99,7 +99,7 @@ pub(super) fn open(core: &Core, directory: &Inode, state: &InodeState) -> Result
 }
 
 /// Returns the largest number of levels of nodes below the root.
-fn levels_max(core: &Core) -> u8 {
+pub(crate) fn levels_max(core: &Core) -> u8 {
     match core.superblock.has_large_dir() {
         true => INDIRECT_LEVELS_MAX_LARGE_DIR,
         false => INDIRECT_LEVELS_MAX,

@@ -5,6 +5,7 @@
 //! entry that covers the block). With `metadata_csum` the block ends with a tail, which takes the
 //! place of a pair.
 
+use layout::directory::EntryHeader;
 use layout::htree::{
     BLOCK_MASK, CountLimit, Entry, NODE_ENTRIES_OFFSET, ROOT_ENTRIES_OFFSET, limit,
 };
@@ -76,6 +77,27 @@ fn count(bytes: &[u8], form: Form) -> Result<usize, Bad> {
         return Err(bad("an index block's count is impossible"));
     }
     Ok(count)
+}
+
+/// Returns the blocks below the root of an index or another dx node, which is checked.
+pub(crate) fn blocks_below(
+    bytes: &[u8],
+    is_root: bool,
+    has_tail: bool,
+) -> Result<Vec<FileBlock>, Bad> {
+    let form = match is_root {
+        true => Form::root(has_tail),
+        false => Form::node(has_tail),
+    };
+    let (header, _) = EntryHeader::ref_from_prefix(bytes).expect("a block has a header");
+    let covers_all = usize::from(header.record_length.get()) == bytes.len();
+    if !is_root && (header.inode.get() != 0 || !covers_all) {
+        return Err(form.bad("the index has a block of names among its own"));
+    }
+    let count = count(bytes, form)?;
+    Ok((0..count)
+        .map(|at| pair_at(bytes, form.offset, at).block)
+        .collect())
 }
 
 /// Returns all pairs of a dx node, checked. The first has hash 0.

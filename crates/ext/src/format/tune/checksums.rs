@@ -241,6 +241,11 @@ impl Conversion {
         self.to.has_tails()
     }
 
+    /// Returns true if blocks of directories are written.
+    fn writes_directories(&self) -> bool {
+        self.writes_all() || self.changes_indexes()
+    }
+
     /// Returns true if index blocks change their form.
     fn changes_indexes(&self) -> bool {
         self.from.has_tails() != self.to.has_tails()

@@ -4,12 +4,17 @@
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use ext::Error;
+use ext::options::DataMode;
 use ext::tune::{Changes, apply, free_feature, removable_feature};
+use ext::volume::SetMode;
+use layout::FileBlock;
 use layout::checksum::{START, crc32c};
 use testkit::{privilege, tool};
 
 use super::*;
 use crate::oracle;
+use crate::rig::{quiet, take_free_blocks};
 use crate::tree::{Tree, assert_same};
 
 /// Makes directories that are full and indexed, a file in many pieces, and attributes.
@@ -178,6 +183,85 @@ fn a_crash_brings_no_inodes_of_an_earlier_file_system_back() {
         );
         assert_eq!(used_inodes(&image), used, "{what}: {said}");
         oracle::assert_fsck_clean(&image, &what);
+    }
+}
+
+/// Inodes of values, to which no name leads, have trees with checksums as well.
+#[test]
+fn the_trees_of_values_get_checksums() {
+    let features = "-N 1024 -m 0 -O ea_inode,^metadata_csum,uninit_bg";
+    let image = image(1024, 8 * MIB, features);
+    let options = || quiet(DataMode::Ordered);
+    let volume = Volume::open(image.device(), None, options()).unwrap();
+    volume.write_file("/file", b"x").unwrap();
+    for number in 0..400 {
+        volume
+            .write_file(&format!("/f{number}"), &[5; 1024])
+            .unwrap();
+    }
+    volume.sync().unwrap();
+    take_free_blocks(&volume);
+    for number in (0..400).step_by(2) {
+        volume.remove_file(&format!("/f{number}")).unwrap();
+    }
+    volume.sync().unwrap();
+    let file = volume.resolve("/file", false).unwrap();
+    let value = vec![7; 60_000];
+    volume
+        .set_attribute(file, b"user.large", &value, SetMode::Any)
+        .unwrap();
+    volume.close().unwrap();
+    oracle::assert_fsck_clean(&image, "before");
+    apply(&image.device(), None, &changes("metadata_csum")).unwrap();
+    oracle::assert_fsck_clean(&image, "after");
+    let volume = Volume::open(image.device(), None, options()).unwrap();
+    assert_eq!(volume.get_attribute(file, b"user.large").unwrap(), value);
+    volume.remove_file("/file").unwrap();
+    assert_eq!(volume.orphan_count(), 0);
+    volume.close().unwrap();
+    oracle::assert_fsck_clean(&image, "deleted");
+}
+
+/// Without checksums, damage of an index shows in its form only.
+#[test]
+fn a_damaged_index_is_refused_and_costs_no_names() {
+    // The number of levels of the root, its limit, and its first pair.
+    for (offset, byte) in [(0x1E, 1), (0x1E, 3), (0x20, 9), (0x22, 0)] {
+        let image = image(1024, 16 * MIB, "-O ^metadata_csum,^has_journal");
+        let volume = Volume::open(image.device(), None, MountOptions::default()).unwrap();
+        volume.create_directory("/d").unwrap();
+        let names: Vec<String> = (0..200).map(|n| format!("/d/a-longer-name-{n}")).collect();
+        for name in &names {
+            volume.write_file(name, b"").unwrap();
+        }
+        let nr = volume.resolve("/d", false).unwrap();
+        let blocks = volume.blocks_of(nr).unwrap();
+        let root = blocks
+            .iter()
+            .find(|extent| extent.file_block == Some(FileBlock::new(0)));
+        let root = root.unwrap().first.get() * 1024;
+        volume.close().unwrap();
+        let device = image.device();
+        let mut block = device.read_block(root, 1024).unwrap();
+        assert_eq!(block[0x1E], 0, "an index of one level");
+        let bytes: &mut layout::Block = Arc::make_mut(&mut block);
+        bytes[offset] = byte;
+        if offset == 0x22 {
+            bytes[offset + 1] = byte;
+        }
+        device.write_blocks(root, vec![block]).unwrap();
+        let tuned = apply(&device, None, &changes("metadata_csum"));
+        assert!(
+            matches!(tuned, Err(Error::Corrupt(_))),
+            "{offset}: {tuned:?}"
+        );
+        drop(device);
+        tool::run("e2fsck", &["-fy", image.path.to_str().unwrap()]);
+        let volume = Volume::open(image.device(), None, MountOptions::default()).unwrap();
+        for name in &names {
+            volume.resolve(name, false).unwrap();
+        }
+        volume.close().unwrap();
     }
 }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use layout::directory::{EntryHeader, EntryTail, TAIL_SIZE};
 use layout::htree::{
-    BLOCK_MASK, CountLimit, Entry, NODE_ENTRIES_OFFSET, ROOT_ENTRIES_OFFSET, ROOT_INFO_OFFSET,
-    RootInfo, Tail, limit,
+    CountLimit, NODE_ENTRIES_OFFSET, ROOT_ENTRIES_OFFSET, ROOT_INFO_OFFSET, RootInfo, Tail, limit,
 };
 use layout::{Block, FileBlock};
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::disk::entry::{self, size_of_name};
+use crate::dir;
+use crate::disk::entry::{self, Bad, size_of_name};
 use crate::error::Result;
 
 /// The role of a block in a directory.
@@ -24,55 +24,48 @@ pub(super) enum Role {
 }
 
 /// Returns the roles of the blocks of an indexed directory, in their order.
+///
+/// # Errors
+/// Returns damage of the index, and the block that has it: without checksums it shows in the form
+/// only. A block of names would be taken for one of the index, and lose its names.
 pub(super) fn roles(
-    block_bytes: usize,
-    blocks: impl Iterator<Item = FileBlock>,
+    blocks: &[FileBlock],
+    levels_max: u8,
+    has_tails: bool,
     read: impl Fn(FileBlock) -> Result<Option<Arc<Block>>>,
-) -> Result<Vec<Role>> {
+) -> Result<Result<Vec<Role>, (FileBlock, Bad)>> {
     let mut found = BTreeMap::from([(FileBlock::new(0), Role::Index(ROOT_ENTRIES_OFFSET))]);
     let mut level = vec![FileBlock::new(0)];
-    let levels = match read(FileBlock::new(0))? {
-        None => 0,
-        Some(root) => {
-            let (info, _) = RootInfo::ref_from_prefix(&root[ROOT_INFO_OFFSET..])
-                .expect("a block is longer than the root's information");
-            info.indirect_levels
-        }
-    };
-    for _ in 0..levels {
+    let mut levels = 0;
+    for depth in 0.. {
         let mut below = Vec::new();
         for block in level {
             let Some(image) = read(block)? else { continue };
-            let Some(Role::Index(offset)) = found.get(&block).copied() else {
-                continue;
-            };
-            for child in children(&image, offset, block_bytes) {
-                if found
-                    .insert(child, Role::Index(NODE_ENTRIES_OFFSET))
-                    .is_none()
-                {
-                    below.push(child);
+            if depth == 0 {
+                let (info, _) = RootInfo::ref_from_prefix(&image[ROOT_INFO_OFFSET..])
+                    .expect("a block is longer than the root's information");
+                levels = info.indirect_levels;
+                if levels > levels_max {
+                    let (offset, why) = (ROOT_INFO_OFFSET, "an index has too many levels");
+                    return Ok(Err((block, Bad { offset, why })));
                 }
             }
+            match dir::blocks_below(&image, depth == 0, has_tails) {
+                Ok(blocks) => below.extend(blocks),
+                Err(bad) => return Ok(Err((block, bad))),
+            }
         }
+        if depth == levels {
+            break;
+        }
+        below.retain(|child| {
+            let role = Role::Index(NODE_ENTRIES_OFFSET);
+            found.insert(*child, role).is_none()
+        });
         level = below;
     }
-    let role = |block| found.get(&block).copied().unwrap_or(Role::Leaf);
-    Ok(blocks.map(role).collect())
-}
-
-/// Returns the blocks below an index block.
-fn children(image: &[u8], offset: usize, block_bytes: usize) -> Vec<FileBlock> {
-    let (head, _) = CountLimit::ref_from_prefix(&image[offset..]).expect("a block holds it");
-    let most = limit(block_bytes, offset, false);
-    let count = usize::from(head.count.get()).min(most);
-    let size = size_of::<Entry>();
-    let entries = image[offset..].chunks_exact(size).take(count);
-    let blocks = entries.map(|bytes| {
-        let (entry, _) = Entry::ref_from_prefix(bytes).expect("an entry has its size");
-        FileBlock::new(u64::from(entry.block.get() & BLOCK_MASK))
-    });
-    blocks.collect()
+    let role = |block| found.get(block).copied().unwrap_or(Role::Leaf);
+    Ok(Ok(blocks.iter().map(role).collect()))
 }
 
 /// Returns the end of the last name of a leaf, and the offset of its entry; none without names.

@@ -16,9 +16,12 @@ use super::{Conversion, DirectoryBlock};
 use crate::cache::buffers::Refused;
 use crate::cache::inode::Inode;
 use crate::core::Core;
+use crate::dir;
+use crate::disk::entry::Bad;
+use crate::disk::inode::table;
 use crate::disk::metadata::Kind;
 use crate::disk::tables::{TableInode, Tables};
-use crate::error::{Error, Result};
+use crate::error::{Corrupt, Error, Result};
 use crate::map::{FileMap, Visited};
 
 /// The blocks of one file.
@@ -59,7 +62,7 @@ impl FileBlocks {
         if !has_extents && !is_directory && !is_orphan_file {
             return Ok(blocks);
         }
-        let loaded = match Inode::load(core, inode.nr) {
+        let loaded = match load(core, inode) {
             // Deleted, with its bit of the bitmap left: nothing of it is read.
             Err(Error::NotFound) => return Ok(blocks),
             loaded => loaded?,
@@ -84,18 +87,30 @@ impl FileBlocks {
         Ok(blocks)
     }
 
-    /// Returns the role of each block of the directory.
-    fn roles(&self, core: &Core, writer: &Writer<'_>) -> Result<Vec<Role>> {
+    /// Returns the role of each block of the directory, whose index is checked. `has_tails` is
+    /// true if its blocks have checksums.
+    fn roles(&self, core: &Core, has_tails: bool, writer: &Writer<'_>) -> Result<Vec<Role>> {
         let read = |at: FileBlock| {
             let place = self.directory.iter().find(|(block, _)| *block == at);
             place.map(|(_, block)| writer.read(*block)).transpose()
         };
-        let blocks = self.directory.iter().map(|(at, _)| *at);
-        match self.has_index {
-            true => directories::roles(core.block_bytes(), blocks, read),
-            false => Ok(blocks.map(|_| Role::Leaf).collect()),
+        let blocks: Vec<FileBlock> = self.directory.iter().map(|(at, _)| *at).collect();
+        if !self.has_index {
+            return Ok(vec![Role::Leaf; blocks.len()]);
         }
+        let roles = directories::roles(&blocks, dir::levels_max(core), has_tails, read)?;
+        roles.map_err(|(block, bad)| damaged(self.nr, block, bad))
     }
+}
+
+/// Loads an inode; that of a value, too, to which no name leads.
+fn load(core: &Core, inode: &TableInode<'_>) -> Result<Inode> {
+    let is_of_value = inode.base.flags().contains(InodeFlags::ATTRIBUTE_INODE);
+    if is_of_value && inode.base.links_count.get() > 0 && core.superblock.has_ea_inode() {
+        let state = table::decode(&core.superblock, core.geometry(), inode.nr, inode.bytes)?;
+        return Ok(Inode::new(inode.nr, state));
+    }
+    Inode::load(core, inode.nr)
 }
 
 /// Visits the blocks of all files in use.
@@ -134,10 +149,11 @@ pub(super) fn check(core: &Core, conversion: &Conversion) -> Result<BTreeSet<Dir
                 "directory {nr} ignores case, so that its names cannot be moved to make room: tune2fs -O metadata_csum"
             )));
         }
-        if needs_tails && !file.directory.is_empty() {
-            let roles = file.roles(core, &none)?;
+        if conversion.writes_directories() && !file.directory.is_empty() {
+            let roles = file.roles(core, conversion.from.has_tails(), &none)?;
             for ((at, block), role) in file.directory.iter().zip(roles) {
-                if role == Role::Leaf && !directories::has_room(&none.read(*block)?) {
+                if needs_tails && role == Role::Leaf && !directories::has_room(&none.read(*block)?)
+                {
                     full.insert((nr, *at));
                 }
             }
@@ -152,17 +168,20 @@ fn hold(core: &Core, block: BlockNr, label: jbd2::Label, nr: InodeNr) -> Result<
     match core.buffers.get(block, label) {
         Ok(_) => Ok(()),
         Err(Refused::Failed(error)) => Err(error),
-        Err(Refused::Damaged(damaged)) => {
-            let offset = u32::try_from(damaged.bad.offset).unwrap_or(u32::MAX);
-            Err(crate::error::Corrupt::Directory {
-                inode: nr,
-                file_block: FileBlock::new(block.get()),
-                offset,
-                why: damaged.bad.why,
-            }
-            .into())
-        }
+        Err(Refused::Damaged(found)) => Err(damaged(nr, FileBlock::new(block.get()), found.bad)),
     }
+}
+
+fn damaged(inode: InodeNr, file_block: FileBlock, bad: Bad) -> Error {
+    let offset = u32::try_from(bad.offset).unwrap_or(u32::MAX);
+    let why = bad.why;
+    Corrupt::Directory {
+        inode,
+        file_block,
+        offset,
+        why,
+    }
+    .into()
 }
 
 /// Writes all blocks that change. Returns the directories that lose their index.
@@ -173,7 +192,7 @@ pub(super) fn convert(
 ) -> Result<BTreeSet<InodeNr>> {
     let mut without_index = BTreeSet::new();
     let mut seen = BTreeSet::new();
-    if !conversion.writes_all() && !conversion.changes_indexes() {
+    if !conversion.writes_directories() {
         return Ok(without_index);
     }
     visit(core, &mut |file| {
@@ -224,7 +243,7 @@ fn convert_directory(
         return Ok(());
     }
     let has_tails = conversion.to.has_tails();
-    let roles = file.roles(core, writer)?;
+    let roles = file.roles(core, conversion.from.has_tails(), writer)?;
     let mut loses_index = false;
     for ((_, block), role) in file.directory.iter().zip(&roles) {
         if let Role::Index(offset) = role {
