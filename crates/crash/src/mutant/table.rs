@@ -219,6 +219,7 @@ named! {
     "inode/values-left-behind": "entries that move within an inode still lead to their values", by "ext/src/disk/inode/growth.rs",
     "map/parent-not-held": "a map block that gets a pointer is in memory when blocks are allocated for it", by "ext/src/file/tests/evicted.rs",
     "multi-mount/checker-ignored": "a volume that a checker uses is refused", by "ext/tests/it/multi_mount.rs",
+    "multi-mount/late-taken-at-once": "a node that was held up before its first number waits until another one, whose number it may have hidden, has noticed", by "ext/tests/it/multi_mount/lease.rs",
     "multi-mount/not-rechecked": "a node whose sequence number was replaced stops writing", by "ext/tests/it/multi_mount.rs",
     "multi-mount/number-not-renewed": "each renewal has another number", by "ext/tests/it/multi_mount.rs",
     "multi-mount/taken-at-once": "a volume that another node may use is waited for", by "ext/tests/it/multi_mount.rs",

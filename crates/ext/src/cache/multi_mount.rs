@@ -14,7 +14,8 @@
 //!
 //! The number is renewed in the middle of the last wait and at its end, so that a node that comes
 //! during the wait sees it change. A released volume is waited for a moment, in which one of two
-//! that open it at once sees the number of the other.
+//! that open it at once sees the number of the other. A node that is held up between its look and
+//! its number waits as for a number: it may have hidden the one of a node that came meanwhile.
 //!
 //! Every renewal first reads the block: if the node was suspended for longer than others wait, one
 //! of them may have taken the volume. A fence in front of the volume's devices stops every change:
@@ -84,6 +85,7 @@ impl MultiMount {
         place: Place,
         purpose: Purpose,
     ) -> Result<Arc<Self>> {
+        let mut looked = rt::uptime();
         let found = place.read(device)?;
         if found.is_checked() && !rt::mutant!("multi-mount/checker-ignored") {
             return Err(found.user().into());
@@ -94,6 +96,7 @@ impl MultiMount {
             let long = Nanos::from_secs(seconds.into());
             tracing::warn!(user = %found.user(), seconds, "waiting until the volume is surely unused");
             rt::sleep(long);
+            looked = rt::uptime();
             let now = place.read(device)?;
             if !now.is_clean() {
                 if now != found {
@@ -112,6 +115,12 @@ impl MultiMount {
         let mut own = taken.own.lock();
         let first = own.record.clone();
         taken.write(&mut own, first)?;
+        // This node was held up since it looked, and may have hidden another one, which has come
+        // meanwhile. That one goes on until it renews its number.
+        let is_late = rt::uptime() - looked > SETTLE / 2;
+        if is_late && wait == SETTLE && !rt::mutant!("multi-mount/late-taken-at-once") {
+            wait = Nanos::from_secs(found.wait_seconds(&place).into());
+        }
         // Two renewals: a node that comes during the wait sees at least one of them.
         for sequence in [None, last] {
             rt::sleep(wait / 2);

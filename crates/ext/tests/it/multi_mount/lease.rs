@@ -11,6 +11,7 @@ use rt::Nanos;
 use rt::atomic::{AtomicU64, Ordering};
 
 use super::{BLOCK_BYTES, SEQUENCE, in_world, open, poke, rig, state};
+use crate::damage::assert_notices;
 use crate::rig::{Place, Rig, device, quiet};
 
 /// A device that fails when it is armed.
@@ -189,4 +190,62 @@ fn one_of_two_gets_a_released_volume() {
         };
         sim::run(sim::Config::random(seed), work).unwrap_or_else(|error| panic!("{seed}: {error}"));
     }
+}
+
+/// A device whose next write of a sector comes late.
+struct Late {
+    inner: Arc<dyn BlockDevice>,
+    sector: SectorNr,
+    pause_ms: AtomicU64,
+}
+
+impl BlockDevice for Late {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn submit(&self, batch: Vec<Request>) -> Ticket {
+        let is_own = |request: &Request| matches!(request, Request::Write { sector, .. } if *sector == self.sector);
+        if batch.iter().any(is_own) {
+            rt::sleep(Nanos::from_millis(self.pause_ms.swap(0, Ordering::Relaxed)));
+        }
+        self.inner.submit(batch)
+    }
+
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+}
+
+/// A node looks at a released volume, is held up, and writes its number when another one has come.
+#[test]
+fn a_node_that_comes_late_does_not_write_beside_another() {
+    assert_notices("multi-mount/late-taken-at-once", || {
+        for pause_ms in [150, 1_000, 3_600_000] {
+            let rig = rig(Place::Internal, "mmp");
+            let offset = state(&rig.home).block * u64::from(BLOCK_BYTES);
+            let late: Arc<dyn BlockDevice> = Arc::new(Late {
+                inner: device(&rig.home),
+                sector: SectorNr::from_byte_offset(offset),
+                pause_ms: AtomicU64::new(pause_ms),
+            });
+            let home = Arc::clone(&rig.home);
+            let other = rt::spawn("other", move || {
+                rt::sleep(Nanos::from_millis(pause_ms.min(300)));
+                Volume::open(device(&home), None, quiet(DataMode::Ordered))
+            });
+            let writes = |opened: ext::Result<Volume>| {
+                let volume = opened.ok().filter(|volume| !volume.is_read_only());
+                volume.is_some_and(|volume| {
+                    let made = volume.create_directory("/d");
+                    made.and_then(|_| volume.sync()).is_ok()
+                })
+            };
+            let first = Volume::open(late, None, quiet(DataMode::Ordered));
+            let second = other.join().expect("no panic");
+            let writers = [first, second].map(writes);
+            assert_ne!(writers, [true, true], "{pause_ms} ms: two nodes write");
+            assert_ne!(writers, [false, false], "{pause_ms} ms: nobody has it");
+        }
+    });
 }
