@@ -46,6 +46,7 @@ pub(super) fn run_lanes(
                 fault,
                 holds: fault.map(|_| Holds::new(&trace)),
                 append_from: None,
+                moved_from: None,
                 has_missed: false,
             };
             let done = client.run_lane(&trace, &ops, prepared, epoch)?;
@@ -118,6 +119,9 @@ struct Client<'v> {
     holds: Option<Holds>,
     /// The start of the append in progress, so that it can be repeated.
     append_from: Option<u64>,
+    /// The size of the file in which the operation in progress moves blocks, so that it is not
+    /// repeated.
+    moved_from: Option<u64>,
     /// True if some operation could not be done.
     has_missed: bool,
 }
@@ -168,6 +172,7 @@ impl Client<'_> {
     /// Runs an operation. On transient failures it is retried as often as commands fail.
     fn try_op(&mut self, op: &Op, number: usize, was_read_only: bool) -> Result<Outcome, RunError> {
         self.append_from = None;
+        self.moved_from = None;
         let mut tries = self.fault.and_then(Fault::count).unwrap_or(0);
         let mut is_again = false;
         loop {
@@ -264,6 +269,7 @@ pub(crate) fn run(volume: &Volume, op: &Op, lane: u32, number: usize) -> Result<
         fault: None,
         holds: None,
         append_from: None,
+        moved_from: None,
         has_missed: false,
     };
     client.run(op, number)

@@ -52,10 +52,10 @@ impl Client<'_> {
                 return change_range(volume, path, (*from, *count), RangeChange::Zero);
             }
             Op::Collapse(path, from, count) => {
-                return change_range(volume, path, (*from, *count), RangeChange::Collapse);
+                return self.move_blocks(path, (*from, *count), RangeChange::Collapse);
             }
             Op::Insert(path, from, count) => {
-                return change_range(volume, path, (*from, *count), RangeChange::Insert);
+                return self.move_blocks(path, (*from, *count), RangeChange::Insert);
             }
             Op::Setxattr(path, name, length) => {
                 let (name, value) = (marks::whole_name(name), marks::value(*length));
@@ -117,6 +117,22 @@ impl Client<'_> {
             Op::Sync => volume.sync()?,
         }
         Ok(Outcome::Done)
+    }
+
+    /// Moves blocks within a file, unless an attempt that failed has done so: the size then
+    /// differs.
+    fn move_blocks(
+        &mut self,
+        path: &str,
+        range: (u32, u32),
+        what: RangeChange,
+    ) -> Result<Outcome, Error> {
+        let nr = self.volume.resolve(path.as_bytes(), false)?;
+        let size = self.volume.attributes(nr)?.size;
+        if *self.moved_from.get_or_insert(size) != size {
+            return Ok(Outcome::Unsynced);
+        }
+        change_range(self.volume, path, range, what)
     }
 
     fn sync_file(&mut self, path: &str, data_only: bool) -> Result<(), Error> {
