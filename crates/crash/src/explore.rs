@@ -40,7 +40,7 @@ use crate::protocol::Watcher;
 use crate::recording::{Mark, Recording};
 use crate::recover::{Checked, Examination, check_closed, recover};
 use crate::rule::{Broken, Rule};
-use crate::setting::{Cell, Schedule};
+use crate::setting::Schedule;
 use crate::timetable::RECOVERED_AT;
 use crate::unjournaled;
 use crate::world::{Shared, world};
@@ -331,7 +331,7 @@ impl<'r> Explorer<'r> {
         let disks = moment.disks(selection, &self.recording.initial);
         debug_assert_eq!(hash, disks.hash(), "the hash is that of the image");
         self.current.set(vec![cut.clone()]);
-        let data = self.recording.workload.setting.cell.data;
+        let setting = &self.recording.workload.setting;
         let examination = if self.is_chosen(hash, self.limits.use_one_in, 1) {
             self.tally.used += 1;
             self.tally.rules.note(Rule::U7);
@@ -339,7 +339,7 @@ impl<'r> Explorer<'r> {
         } else {
             Examination::Read
         };
-        let recovered = recover(&disks, data, examination);
+        let recovered = recover(&disks, setting, examination);
         let checked = recovered
             .and_then(|checked| self.compare(&checked).map(|()| checked))
             .map_err(|broken| found(broken, vec![cut.clone()]))?;
@@ -413,14 +413,12 @@ impl<'r> Explorer<'r> {
     fn repeat(&mut self, disks: &Disks) -> Result<(), Broken> {
         self.tally.repeated += 1;
         self.tally.rules.note(Rule::U8);
-        let Cell {
-            data, structures, ..
-        } = self.recording.workload.setting.cell;
-        let waits = structures == Structures::MultiMount;
+        let setting = &self.recording.workload.setting;
+        let waits = setting.cell.structures == Structures::MultiMount;
         loop {
             let began = rt::wall().seconds;
-            let first = recover(disks, data, Examination::Read)?;
-            let second = recover(disks, data, Examination::Read)?;
+            let first = recover(disks, setting, Examination::Read)?;
+            let second = recover(disks, setting, Examination::Read)?;
             if !waits && rt::wall().seconds > began {
                 continue;
             }

@@ -83,9 +83,6 @@ pub struct Sector {
     pub cut: u16,
     /// The state in which its block was allocated; 0 for a hole.
     pub allocated_in: u32,
-    /// The sector of the file in which it was when its block was allocated: with `allocated_in` it
-    /// names the block, wherever it moves.
-    pub place: u32,
     /// The sector of the file in which it was when it was written.
     pub written_at: u32,
     /// The last state whose data of the block is ordered under every mount option: it allocated the
@@ -94,20 +91,10 @@ pub struct Sector {
 }
 
 impl Sector {
-    /// Allocates the block of the sector, which is in this place of the file.
-    pub(crate) fn allocate(&mut self, index: usize, state: usize) {
+    /// Allocates the block of the sector.
+    pub(crate) fn allocate(&mut self, state: usize) {
         self.allocated_in = state as u32;
         self.ordered_in = state as u32;
-        self.place = index as u32;
-    }
-
-    /// Returns true if both are parts of one block, and the same part.
-    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
-        let (one, two) = (
-            (self.allocated_in, self.place),
-            (other.allocated_in, other.place),
-        );
-        self.allocated_in > 0 && one == two
     }
 }
 

@@ -12,6 +12,7 @@ use crate::mode::DataMode;
 use crate::observe::observe;
 use crate::oracle::Recovered;
 use crate::rule::{Broken, Rule};
+use crate::setting::Setting;
 use crate::tested::Tested;
 
 /// Maximum number of problems in a message.
@@ -38,25 +39,29 @@ pub enum Examination {
     Use,
 }
 
-/// Recovers disks.
+/// Recovers disks that a run with this setting has left.
 ///
 /// # Errors
 /// - U1 if the volume cannot be opened, read or closed.
 /// - U2 if the check finds something.
 /// - E2 if a recorded error is lost.
 /// - U7 if the volume cannot be used.
-pub fn recover(disks: &Disks, data: DataMode, examination: Examination) -> Result<Checked, Broken> {
+pub fn recover(
+    disks: &Disks,
+    setting: &Setting,
+    examination: Examination,
+) -> Result<Checked, Broken> {
     let devices = disks.devices();
     let is_released = is_released(&devices.home_device());
-    if disks.needs_recovery() && is_released == Some(true) {
+    if disks.needs_recovery() && is_released == Some(true) && setting.fault.is_none() {
         let what = "it needs recovery, and multiple mount protection says that no node uses it";
         return Err(Broken::new(Rule::U2, what));
     }
-    recover_failed(disks, data, examination)
+    recover_failed(disks, setting.cell.data, examination)
 }
 
-/// Recovers disks that a failed recovery has left, as [`recover`]: that has released a volume which
-/// still needs recovery.
+/// Recovers disks that a failed open, close or recovery has left, as [`recover`]: that has released
+/// a volume which still needs recovery.
 ///
 /// # Errors
 /// Those of [`recover`].

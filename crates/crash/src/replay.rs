@@ -267,7 +267,7 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
         };
         disks = next;
     }
-    let checked = recover(&disks, data, Examination::Use)?;
+    let checked = recover(&disks, &recording.workload.setting, Examination::Use)?;
     let mut counts = RuleCounts::default();
     let map = LogMap::new(initial);
     let strikes = strikes(&recording.events);

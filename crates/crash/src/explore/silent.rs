@@ -150,7 +150,7 @@ impl Case {
 
     fn try_once(&self, told: &Shared<String>) -> Result<Trial, Broken> {
         let data = self.setting.cell.data;
-        let Checked { after: good, .. } = recover(&self.disks, data, Examination::Read)?;
+        let Checked { after: good, .. } = recover(&self.disks, &self.setting, Examination::Read)?;
         let (before, territory) = survey(&good, data).map_err(|error| {
             Broken::new(Rule::U1, format!("what was closed cannot be read: {error}"))
         })?;

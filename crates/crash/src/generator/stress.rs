@@ -96,12 +96,34 @@ pub(super) fn move_blocks(cell: Cell, seed: u64, lanes: &mut [Vec<Op>]) {
             let moved = moved(&op, unit, &mut random);
             let moved = moved.and_then(|moved| Some((tree.after(&moved, change)?, moved)));
             let done = moved.or_else(|| Some((tree.after(&op, change)?, op)));
-            if let Some((next, op)) = done {
-                tree = next;
-                kept.push(op);
+            let Some((next, op)) = done else { continue };
+            tree = next;
+            let over = written_over(&op, &mut random);
+            kept.push(op);
+            for op in over {
+                if let Some(next) = tree.after(&op, Change::of(lane, kept.len())) {
+                    tree = next;
+                    kept.push(op);
+                }
             }
         }
         *ops = kept;
+    }
+}
+
+/// Returns what writes to the blocks behind a move in place, often before it is committed.
+fn written_over(op: &Op, random: &mut SplitMix) -> Vec<Op> {
+    let (Op::Collapse(path, from, count) | Op::Insert(path, from, count)) = op else {
+        return Vec::new();
+    };
+    if random.below(2) == 0 {
+        return Vec::new();
+    }
+    let at = from + random.below(2 * u64::from(*count)) as u32;
+    let write = Op::Write(path.clone(), at, 1 + random.below(4) as u32);
+    match random.below(2) {
+        0 => vec![write],
+        _ => vec![write, Op::Fsync(path.clone())],
     }
 }
 

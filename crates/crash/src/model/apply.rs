@@ -208,7 +208,7 @@ impl Tree {
             let block_end = (index / BLOCK_SECTORS + 1) * BLOCK_SECTORS * SECTOR_BYTES;
             let is_new = sector.allocated_in == 0;
             if is_new {
-                sector.allocate(index, change.state);
+                sector.allocate(change.state);
                 node.map_in = change.state;
             }
             if is_new || block_end as u64 > *size {

@@ -75,9 +75,9 @@ impl Tree {
         sectors.resize(sectors.len().max(needed), Sector::default());
         let mut is_changed = is_growing;
         let blocks = from - from % BLOCK_SECTORS..end.next_multiple_of(BLOCK_SECTORS);
-        for (index, sector) in blocks.clone().zip(&mut sectors[blocks]) {
+        for sector in &mut sectors[blocks] {
             if sector.allocated_in == 0 {
-                sector.allocate(index, change.state);
+                sector.allocate(change.state);
                 is_changed = true;
             }
         }

@@ -148,9 +148,7 @@ impl Oracle<'_> {
         let states = &view.history.states[least..=most];
         let is_in = |state: &Tree| {
             let all = state.sectors(file.id).unwrap_or_default();
-            // The block may have been elsewhere in the file.
-            let mut same = all.iter().filter(|sector| sector.is_same_place(&wanted));
-            all.get(index).is_some_and(|sector| is(*sector)) || same.any(|sector| is(*sector))
+            all.get(index).is_some_and(|sector| is(*sector))
         };
         if states.iter().any(is_in) {
             return true;

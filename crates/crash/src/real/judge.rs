@@ -149,10 +149,10 @@ fn compare(
     is_asked: bool,
     (histories, bounds): (&[History], &Bounds),
 ) -> Result<(), Broken> {
-    let data = round.recording.workload.setting.cell.data;
+    let setting = round.recording.workload.setting;
     let inside = disks.clone();
     let run = sim::run(world(Schedule::Fair, RECOVERED_AT, None), move || {
-        recover(&inside, data, examination)
+        recover(&inside, &setting, examination)
     });
     let checked = run.map_err(|error| Broken::new(Rule::U1, error.to_string()))?;
     let checked = checked.value?;
@@ -160,7 +160,7 @@ fn compare(
     let mut oracle = Oracle {
         histories,
         bounds,
-        data,
+        data: setting.cell.data,
         recovered: &checked.recovered,
         leftovers: &checked.leftovers,
         held: &Held::of(&round.recording),
