@@ -305,6 +305,11 @@ impl Disks {
         })
     }
 
+    /// Returns the block of multiple mount protection; 0 without it.
+    pub(crate) fn protection_block(&self) -> u64 {
+        superblock(self.home.block(SUPERBLOCK)).mmp_block.get()
+    }
+
     /// Returns true if the superblock says that the volume needs recovery.
     pub(crate) fn needs_recovery(&self) -> bool {
         let words = superblock(self.home.block(SUPERBLOCK)).features();

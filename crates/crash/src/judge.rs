@@ -90,6 +90,17 @@ impl Judge<'_> {
         strikes.filter(move |strike| strike.event < until)
     }
 
+    /// Returns true if a command on the block of multiple mount protection failed. If that goes on,
+    /// the volume becomes read-only when its lease ends.
+    fn has_lost_protection(&self) -> bool {
+        let protection = self.recording.initial.protection_block();
+        protection > 0
+            && self.strikes().any(|strike| {
+                let (sector, _) = strike.request.range();
+                strike.device == 0 && sector.get() / BLOCK_SECTORS as u64 == protection
+            })
+    }
+
     fn is_of_log(&self, strike: &Strike) -> bool {
         let (sector, _) = strike.request.range();
         let block = sector.get() / BLOCK_SECTORS as u64;
@@ -139,7 +150,7 @@ impl Judge<'_> {
         self.counts.note(rule);
         let ended = &self.recording.ended;
         let is_read = |strike: &Strike| matches!(strike.request, Request::Read { .. });
-        if self.recording.strikes.iter().all(is_read) {
+        if self.recording.strikes.iter().all(is_read) && !self.has_lost_protection() {
             let what = "reads have failed, and the volume has become read-only";
             return Err(Broken::new(Rule::E5, what));
         }
