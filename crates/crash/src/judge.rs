@@ -13,7 +13,7 @@
 //!
 //! The explorer also checks E0, E2, E3 and E4, in the order of requests and at every power cut.
 
-use crate::mode::DataMode;
+use crate::mode::{DataMode, Structures};
 use fsck::ProblemKind;
 use layout::Tid;
 
@@ -238,6 +238,9 @@ impl Judge<'_> {
         let lanes = &self.recording.workload.lanes;
         let is_journaled = |op: &Op| matches!(op, Op::Journaled(..));
         let is_journaling = lanes.iter().flatten().any(is_journaled);
+        // Contents that leave their inode are written before. The call has that error, and the
+        // contents stay.
+        let leaves_inodes = self.recording.workload.setting.cell.structures == Structures::Inline;
         let mut failed: Vec<Failed> = Vec::new();
         for strike in self.strikes() {
             let suspects = signed(strike, &self.map);
@@ -248,7 +251,8 @@ impl Judge<'_> {
                     file: Some(suspect.file),
                     event: strike.event,
                     is_optional: matches!(op, Op::WriteAs(How::Direct, ..))
-                        || strike.is_refused && is_journaling,
+                        || strike.is_refused && is_journaling
+                        || leaves_inodes && suspect.block == 0,
                 }
             }));
             if self.writes_unsigned(strike) {
