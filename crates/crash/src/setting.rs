@@ -11,6 +11,7 @@ use core::str::FromStr;
 use crate::mode::{DataMode, OrderedScope, Structures};
 
 use crate::crowd::Crowd;
+use crate::disks::CLUSTER_BLOCKS;
 use crate::fault::Fault;
 use crate::mutant;
 
@@ -120,6 +121,9 @@ pub enum Schedule {
     /// Priorities that change a few times, with this seed.
     Pct(u64),
 }
+
+/// Minimum number of free clusters: each directory of a workload has one before it starts.
+const CLUSTERS_FREE_MIN: u32 = 8;
 
 /// Maximum total delay of a due event in milliseconds: a thread can lose its processor at every
 /// point, for ten milliseconds each time.
@@ -342,6 +346,9 @@ impl Setting {
             is_dirty: self.is_dirty && self.cell.has_journal(),
             ..self
         };
+        if self.cell.structures == Structures::Clustered && self.free_blocks > 0 {
+            fitting.free_blocks = self.free_blocks.max(CLUSTERS_FREE_MIN * CLUSTER_BLOCKS);
+        }
         if self.cell.structures.is_ext4() {
             let least = match self.cell.structures {
                 Structures::Quota => LOG_BLOCKS_QUOTA_MIN,

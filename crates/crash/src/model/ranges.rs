@@ -208,12 +208,16 @@ impl Tree {
             .find(path)
             .and_then(|id| self.sectors(id))
             .map_or(0, <[_]>::len);
+        // Earlier operations on the file may have failed.
+        if from + count > length {
+            return Vec::new();
+        }
         // The times change first.
         let freed = (0..=count).step_by(BLOCK_SECTORS);
         let freed = freed.filter_map(|freed| {
             part(&|sectors| sectors[from..from + freed].fill(Sector::default()))
         });
-        let moved = (BLOCK_SECTORS..=length.saturating_sub(from + count)).step_by(BLOCK_SECTORS);
+        let moved = (BLOCK_SECTORS..=length - from - count).step_by(BLOCK_SECTORS);
         let moved = moved.filter_map(|moved| {
             part(&|sectors| {
                 let end = from + moved;
@@ -237,7 +241,10 @@ impl Tree {
             .find(path)
             .and_then(|id| self.sectors(id))
             .map_or(0, <[_]>::len);
-        let blocks = length.saturating_sub(from) / BLOCK_SECTORS;
+        if from > length {
+            return Vec::new();
+        }
+        let blocks = (length - from) / BLOCK_SECTORS;
         let starts = (0..=blocks).rev().map(|kept| from + kept * BLOCK_SECTORS);
         let part = |start: usize| {
             let mut tree = self.clone();

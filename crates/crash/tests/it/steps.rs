@@ -418,3 +418,49 @@ fn a_volume_whose_log_aborts_at_the_close_is_not_clean() {
          fdatasync(d00/f2):174-kept",
     );
 }
+
+/// A write of the superblock is torn while a volume is opened, which releases it then.
+#[test]
+fn a_failed_open_releases_a_volume_that_needs_recovery() {
+    check(
+        "crash2:mmp,ordered,internal,delalloc=0,log=259,writer=3014,fault=torn.0.1,pct=1933466631559841295:0::13-kept,0.2=0",
+    );
+}
+
+/// The block of multiple mount protection cannot be read until the lease ends.
+#[test]
+fn a_protection_that_cannot_be_renewed_ends_all_changes() {
+    check(
+        "crash2:mmp,ordered,internal,log=259,lanes=2,fault=read.0.140-141:0+2:+mkdir(d01);mkdir(d11);mkdir(d11/f0);\
+         create(d01/f2);write-dsync(d01/f2,0,6);create(d11/f2);mkdir(d01/f0);unlink(d01/f2);create(d11/f1);sync;\
+         syncdir(d11);syncdir(d01);utimes(d11/f1,772560588):",
+    );
+}
+
+/// Contents cannot be written where they move to. The call has that error, and they stay.
+#[test]
+fn contents_that_could_not_leave_their_inode() {
+    check(
+        "crash2:inline,writeback,internal,delalloc=0,fua=0,log=259,tid=4294967280,writer=2132,free=25,fault=torn.0.1,\
+         random=10133495903733577064:1:mkdir(d00);create(d00/f3);write(d00/f3,0,1);zero(d00/f3,3,10):",
+    );
+}
+
+/// A checkpoint fails, and then a directory is synced whose changes a fast commit has made durable.
+#[test]
+fn a_sync_after_a_fast_commit_and_a_failed_checkpoint() {
+    check(
+        "crash2:ext4,writeback,internal,fast,log=259,commit=2000,writer=1092,lanes=3,sync=2,fault=write.0.204-205,\
+         random=14331994359044186424:2+0+0:mkdir(d00);mkdir(d10);create(d00/f3);fdatasync(d00/f3);create(d10/f1);\
+         syncdir(d10)++:",
+    );
+}
+
+/// Blocks move in a file that has none, since it could not be appended to.
+#[test]
+fn a_move_within_a_file_that_was_not_written() {
+    check(
+        "crash2:inline,ordered,internal,fua=0,writer=143,sync=2,fault=write.0.3x2:1:mkdir(d00);create(d00/f1);\
+         append(d00/f1,2);append(d00/f1,2);insert(d00/f1,2,8):13-kept",
+    );
+}

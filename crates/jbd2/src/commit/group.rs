@@ -48,7 +48,10 @@ impl Shared {
         }
         let may_be_fast = state.fast.is_possible() && state.running_tid() == Some(tid);
         if may_be_fast && !has_changes && state.fast.has_completed() {
-            return Ok(());
+            // All of it is durable; a journal that has failed since accepts nothing all the same.
+            let checked = state.check();
+            drop(state);
+            return checked.map_err(|error| self.settle_abandoned(error));
         }
         let membership = match may_be_fast {
             true => Membership::Fast(state.fast.join(has_changes)),
