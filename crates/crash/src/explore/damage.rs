@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use ext::Volume;
-use layout::journal::{BlockType, Header, JournalSuperblock};
+use layout::journal::{BlockType, CommitBlock, Header, JournalIncompatible, JournalSuperblock};
 use layout::tag::TagFormat;
 use layout::{Block, Tid, checksum};
 use rt::split_mix::SplitMix;
@@ -89,7 +89,7 @@ impl<'d> Log<'d> {
             let Some((kind, number)) = Header::recognise(block) else {
                 break;
             };
-            if number != tid.get() {
+            if number != tid.get() || kind == BlockType::Commit && self.is_torn(block) {
                 break;
             }
             parts.push(Part {
@@ -112,6 +112,18 @@ impl<'d> Log<'d> {
             left = left.saturating_sub(1 + images as u32);
         }
         transactions
+    }
+
+    /// Returns true if a power cut has left a part of a commit block: its transaction did not
+    /// become durable.
+    fn is_torn(&self, block: &Block) -> bool {
+        let has_own = JournalIncompatible::CHECKSUM_V2 | JournalIncompatible::CHECKSUM_V3;
+        if !self.superblock.incompatible().intersects(has_own) {
+            return false;
+        }
+        let (commit, _) = CommitBlock::ref_from_prefix(block).expect("a block has its header");
+        let seed = checksum::journal_seed(&self.superblock.uuid);
+        commit.checksums[0].get() != checksum::commit_block(seed, block)
     }
 
     /// Returns the commit block of the last transaction: its device, and its number there.
