@@ -27,7 +27,7 @@ use crate::crowd::Kind as CrowdKind;
 use crate::device::ImageDevice;
 use crate::image::{BLOCK_BYTES, Image};
 use crate::mode::Structures;
-use crate::setting::{Checksums, JournalPlace, Schedule, Setting, Synchronous};
+use crate::setting::{CLUSTER_BLOCKS, Checksums, JournalPlace, Schedule, Setting, Synchronous};
 use crate::tag::poison;
 use crate::timetable::MADE_AT;
 use crate::world::world;
@@ -40,9 +40,6 @@ const INODE_COUNT: u32 = 64;
 const INODE_COUNT_EXT4: u32 = 128;
 /// Number of clusters of a group of ext4, the smallest: some groups are not initialised.
 const GROUP_BLOCKS: u32 = 256;
-/// Number of blocks in a cluster, where clusters are larger than blocks; as many times larger are
-/// groups, and volumes by as many groups of the others.
-pub(crate) const CLUSTER_BLOCKS: u32 = 4;
 /// Number of blocks of a volume with an external journal.
 const VOLUME_BLOCKS: u32 = 512;
 /// Number of blocks of a volume with an internal journal, of which the shortest takes at most half.

@@ -11,7 +11,6 @@ use core::str::FromStr;
 use crate::mode::{DataMode, OrderedScope, Structures};
 
 use crate::crowd::Crowd;
-use crate::disks::CLUSTER_BLOCKS;
 use crate::fault::Fault;
 use crate::mutant;
 
@@ -122,6 +121,9 @@ pub enum Schedule {
     Pct(u64),
 }
 
+/// Number of blocks in a cluster, where clusters are larger than blocks; as many times larger are
+/// groups, and volumes by as many groups of the others.
+pub(crate) const CLUSTER_BLOCKS: u32 = 4;
 /// Minimum number of free clusters: each directory of a workload has one before it starts.
 const CLUSTERS_FREE_MIN: u32 = 8;
 

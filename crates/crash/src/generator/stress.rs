@@ -7,12 +7,11 @@
 use layout::device::DeviceNumber;
 use rt::split_mix::SplitMix;
 
-use crate::disks::CLUSTER_BLOCKS;
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
 use crate::mode::Structures;
 use crate::model::{Change, Kind, Tree};
 use crate::op::{How, Op, Path, Special};
-use crate::setting::{Cell, LANES_MAX, Schedule, Setting};
+use crate::setting::{CLUSTER_BLOCKS, Cell, LANES_MAX, Schedule, Setting};
 use crate::timetable::MADE_AT;
 use crate::workload::Workload;
 
