@@ -25,7 +25,7 @@ use self::scripts::{SCRIPTS, Script, put};
 use super::log_format::{inspect, location};
 use crate::image::{Image, look_at};
 use crate::oracle;
-use crate::tree::{Tree, assert_same, of_folder};
+use crate::tree::{Tree, assert_same, difference, of_folder};
 
 const MIB: u64 = 1 << 20;
 
@@ -154,7 +154,9 @@ pub(super) fn assert_clean(image: &Image, when: &str) {
 /// refuses: at times it cannot replay what it wrote itself, more often on a busy machine. Returns
 /// true if it did.
 fn check(written: &Written, what: &str) -> bool {
-    check_own(written, what);
+    if !check_own(written, what) {
+        return false;
+    }
     let Some(theirs) = by_kernel(&written.image.copy()) else {
         eprintln!("{what}: the kernel refuses");
         return false;
@@ -164,8 +166,10 @@ fn check(written: &Written, what: &str) -> bool {
     true
 }
 
-/// Asserts that the engine replays an image to the tree that was there.
-fn check_own(written: &Written, what: &str) {
+/// Asserts that the engine replays an image to the tree that was there. Returns false if the log
+/// lacks changes, as a replay by the kernel shows: on a busy machine, Linux 6.18 at times leaves
+/// names out of its fast commits that were removed.
+fn check_own(written: &Written, what: &str) -> bool {
     let Written { image: dirty, tree } = written;
     let found = inspect(dirty)
         .fast_commits
@@ -174,14 +178,22 @@ fn check_own(written: &Written, what: &str) {
     let ours = dirty.copy();
     let (own, report) = by_engine(&ours);
     assert_eq!(report.replayed_fast_commits, found.count, "{what}");
-    assert_same(&without_times(tree.clone()), &without_times(own), what);
     assert_clean(&ours, what);
+    let (wanted, own) = (without_times(tree.clone()), without_times(own));
+    if let Some(difference) = difference(&wanted, &own) {
+        let theirs = by_kernel(&dirty.copy());
+        let theirs = theirs.unwrap_or_else(|| panic!("{what}: {difference}"));
+        assert_same(&comparable(theirs), &comparable(own), what);
+        eprintln!("{what}: not in the log: {difference}");
+        return false;
+    }
     let seen = oracle::kernel_tree(&ours).expect("there is root");
     assert_same(
         &without_times(tree.clone()),
         &without_times(seen),
         &format!("{what}: as it is"),
     );
+    true
 }
 
 #[test]
