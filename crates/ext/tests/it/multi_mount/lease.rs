@@ -103,12 +103,14 @@ fn a_node_stops_when_the_block_is_damaged() {
     });
 }
 
-/// A device that takes its time: milliseconds for all requests, and for reads of one sector.
+/// A device that takes its time: milliseconds for all requests, for reads of one sector, and for
+/// the next write of it.
 struct Slow {
     inner: Arc<dyn BlockDevice>,
     most: u64,
     sector: SectorNr,
     stall: AtomicU64,
+    next_write: AtomicU64,
 }
 
 impl BlockDevice for Slow {
@@ -124,6 +126,10 @@ impl BlockDevice for Slow {
         };
         if batch.iter().any(is_stalled) {
             pause += self.stall.load(Ordering::Relaxed);
+        }
+        let is_write = |request: &Request| matches!(request, Request::Write { sector, .. } if *sector == self.sector);
+        if batch.iter().any(is_write) {
+            pause += self.next_write.swap(0, Ordering::Relaxed);
         }
         if pause > 0 {
             rt::sleep(Nanos::from_millis(pause));
@@ -143,6 +149,7 @@ fn slow(memory: &Arc<MemoryDevice>, most: u64) -> Arc<Slow> {
         most,
         sector: SectorNr::from_byte_offset(offset),
         stall: AtomicU64::new(0),
+        next_write: AtomicU64::new(0),
     })
 }
 
@@ -192,43 +199,14 @@ fn one_of_two_gets_a_released_volume() {
     }
 }
 
-/// A device whose next write of a sector comes late.
-struct Late {
-    inner: Arc<dyn BlockDevice>,
-    sector: SectorNr,
-    pause_ms: AtomicU64,
-}
-
-impl BlockDevice for Late {
-    fn geometry(&self) -> Geometry {
-        self.inner.geometry()
-    }
-
-    fn submit(&self, batch: Vec<Request>) -> Ticket {
-        let is_own = |request: &Request| matches!(request, Request::Write { sector, .. } if *sector == self.sector);
-        if batch.iter().any(is_own) {
-            rt::sleep(Nanos::from_millis(self.pause_ms.swap(0, Ordering::Relaxed)));
-        }
-        self.inner.submit(batch)
-    }
-
-    fn name(&self) -> String {
-        self.inner.name()
-    }
-}
-
 /// A node looks at a released volume, is held up, and writes its number when another one has come.
 #[test]
 fn a_node_that_comes_late_does_not_write_beside_another() {
     assert_notices("multi-mount/late-taken-at-once", || {
         for pause_ms in [150, 1_000, 3_600_000] {
             let rig = rig(Place::Internal, "mmp");
-            let offset = state(&rig.home).block * u64::from(BLOCK_BYTES);
-            let late: Arc<dyn BlockDevice> = Arc::new(Late {
-                inner: device(&rig.home),
-                sector: SectorNr::from_byte_offset(offset),
-                pause_ms: AtomicU64::new(pause_ms),
-            });
+            let late = slow(&rig.home, 0);
+            late.next_write.store(pause_ms, Ordering::Relaxed);
             let home = Arc::clone(&rig.home);
             let other = rt::spawn("other", move || {
                 rt::sleep(Nanos::from_millis(pause_ms.min(300)));
