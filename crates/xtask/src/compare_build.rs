@@ -3,7 +3,8 @@
 //! Both make an image of the same size, with the same number of inodes, from the same tree, which
 //! is generated from a seed. Each run is a separate process and starts without an image. Runs are
 //! interleaved, so that other load on the machine affects both. A first pair warms the caches and
-//! is not counted. At the end e2fsck checks both images, and two builds are compared byte for byte.
+//! is not counted. Then `jext fsck` and `e2fsck -fn` check jext's image in turns. At the end
+//! e2fsck has found both images clean, and two builds are compared byte for byte.
 //!
 //! On a tmpfs the figures are those of the programs, elsewhere mostly those of the disk.
 
@@ -75,6 +76,9 @@ struct Comparison {
     image_bytes: u64,
     mke2fs: Figures,
     jext: Figures,
+    /// Checks of jext's image.
+    e2fsck: Figures,
+    fsck: Figures,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -100,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn compare(place: &Scratch, shape: Shape, kind: ComparedType, runs: u32) -> Result<Comparison> {
-    let mut steps = Steps::new(u64::from(runs) * 2);
+    let mut steps = Steps::new(u64::from(runs) * 4);
     let (ours, theirs) = (place.at("jext.img"), place.at("mke2fs.img"));
     let program = program::find()?;
     let build = |image: &Path| build(&program, place, kind, image);
@@ -114,6 +118,15 @@ fn compare(place: &Scratch, shape: Shape, kind: ComparedType, runs: u32) -> Resu
         our_usages.push(run_fresh(&ours, &mut build(&ours))?);
         steps.begin("mke2fs -d");
         their_usages.push(run_fresh(&theirs, &mut mke2fs)?);
+    }
+    let (mut our_checks, mut their_checks) = (Vec::new(), Vec::new());
+    for _ in 0..runs {
+        steps.begin("jext fsck");
+        let mut fsck = Command::new(&program);
+        our_checks.push(child::run(fsck.args(["fsck", "-fn"]).arg(&ours))?);
+        steps.begin("e2fsck -fn");
+        let mut e2fsck = Command::new(tool::find("e2fsck").unwrap_or_default());
+        their_checks.push(child::run(e2fsck.arg("-fn").arg(&ours))?);
     }
     for image in [&theirs, &ours] {
         check(image)?;
@@ -129,6 +142,8 @@ fn compare(place: &Scratch, shape: Shape, kind: ComparedType, runs: u32) -> Resu
         image_bytes,
         mke2fs: Figures::of(&their_usages),
         jext: Figures::of(&our_usages),
+        e2fsck: Figures::of(&their_checks),
+        fsck: Figures::of(&our_checks),
     })
 }
 

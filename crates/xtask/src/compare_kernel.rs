@@ -1,5 +1,5 @@
 //! `compare-kernel`: compares PostMark in this process with Debian's PostMark on the kernel's ext3
-//! or ext4.
+//! or ext4, and a large file that is written and read in order on both.
 //!
 //! Both file systems are made anew for every run, with the same size, block size, log size and
 //! features. Both
@@ -16,6 +16,7 @@
 mod engine;
 mod kernel;
 mod report;
+mod sequential;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -32,11 +33,12 @@ use crate::machine::Machine;
 use crate::output;
 use crate::progress::Steps;
 use crate::spans::Spans;
+use sequential::Phase;
 
 /// Mount options that both sides share.
 const MOUNT_OPTIONS: &str = "data=ordered,commit=5";
 
-/// Compare PostMark on this engine with PostMark on the kernel's ext3 or ext4; needs root.
+/// Compare PostMark and a large file on this engine and on the kernel's ext3 or ext4; needs root.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Tests to run: 1 (4000 files of 1 to 100 kB), 2 (30000 of up to 1 kB), 3 (4000 of 1 to 300
@@ -44,6 +46,9 @@ pub(crate) struct Arguments {
     #[arg(long = "test", value_name = "NUMBERS", value_delimiter = ',', default_value = "1,2,3",
         value_parser = clap::value_parser!(u8).range(1..=3))]
     tests: Vec<u8>,
+    /// Size of the file that is written and read in order; 0 for none.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    sequential: String,
     /// Number of runs of each test on each side.
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
@@ -85,9 +90,17 @@ struct Form {
     journal_megabytes: u32,
 }
 
-/// Seconds of one test.
+/// What is timed on both sides.
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    PostMark(Test),
+    /// A phase with a file of this size.
+    Sequential(Phase, u64),
+}
+
+/// Seconds of one work.
 struct Comparison {
-    test: Test,
+    work: Work,
     kernel: Spans,
     engine: Spans,
 }
@@ -124,26 +137,41 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         tool::check(&kernel::TOOLS)?;
         return Err(namespace::enter("--inside"));
     }
-    let size = Size::parse(&arguments.size)
-        .map_err(|error| anyhow::anyhow!("--size {}: {error}", arguments.size))?;
     let form = Form {
         file_system: arguments.file_system,
-        size_bytes: size.bytes(),
+        size_bytes: bytes("--size", &arguments.size)?,
         block_bytes: arguments.block,
         journal_megabytes: arguments.journal,
+    };
+    let sequential_bytes = match arguments.sequential.as_str() {
+        "0" => 0,
+        size => bytes("--sequential", size)?,
     };
     let machine = Machine::read()?;
     let control = Arc::new(Control::new());
     let canceller = Arc::clone(&control);
     ctrlc::set_handler(move || canceller.cancel()).context("Ctrl-C")?;
     let place = kernel::Place::make(form)?;
-    let comparisons = compare(arguments, form, &place, &control)?;
+    let mut comparisons = compare(arguments, form, &place, &control)?;
+    if sequential_bytes > 0 {
+        comparisons.extend(compare_sequential(
+            arguments.runs,
+            sequential_bytes,
+            form,
+            &place,
+        )?);
+    }
     if arguments.json {
         output::print_json(&report::json(&machine, form, &comparisons))?;
     } else {
         output::print(&report::text(&machine, form, &comparisons))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn bytes(flag: &str, size: &str) -> Result<u64> {
+    let size = Size::parse(size).map_err(|error| anyhow::anyhow!("{flag} {size}: {error}"))?;
+    Ok(size.bytes())
 }
 
 fn compare(
@@ -173,12 +201,37 @@ fn compare(
             engine.push(ours.seconds);
         }
         comparisons.push(Comparison {
-            test,
+            work: Work::PostMark(test),
             kernel: Spans::new(kernel),
             engine: Spans::new(engine),
         });
     }
     Ok(comparisons)
+}
+
+fn compare_sequential(
+    runs: u32,
+    bytes: u64,
+    form: Form,
+    place: &kernel::Place,
+) -> Result<Vec<Comparison>> {
+    let mut steps = Steps::new(u64::from(runs) * 2);
+    let (mut kernel, mut engine) = (Vec::new(), Vec::new());
+    for _ in 0..runs {
+        steps.begin("sequential: kernel");
+        kernel.push(place.run_sequential(bytes)?);
+        steps.begin("sequential: jext");
+        engine.push(engine::run_sequential(bytes, form)?);
+    }
+    let comparisons = (0..).zip(Phase::ALL).map(|(index, phase)| {
+        let of = |runs: &[[f64; 3]]| Spans::new(runs.iter().map(|phases| phases[index]).collect());
+        Comparison {
+            work: Work::Sequential(phase, bytes),
+            kernel: of(&kernel),
+            engine: of(&engine),
+        }
+    });
+    Ok(comparisons.collect())
 }
 
 #[cfg(test)]

@@ -437,6 +437,16 @@ fn a_protection_that_cannot_be_renewed_ends_all_changes() {
     );
 }
 
+/// Nor can anything else be read until the end, so that the volume shows what is cached and no more.
+#[test]
+fn a_protection_that_cannot_be_renewed_on_a_device_that_is_never_read_again() {
+    check(
+        "crash2:mmp,writeback,external,delalloc=0,lanes=3,fault=read.0.9+,pct=15853745397723708335:0+1+2:+mkdir(d01)\
+         +mkdir(d02);mkdir(d12);create(d12/f3);syncdir(d12);create(d02/f3);append(d02/f3,8);sync;fdatasync(d12/f3);\
+         write(d12/f3,0,9);syncdir(d02);create(d12/f1);fdatasync(d02/f3);fsync(d02/f3):",
+    );
+}
+
 /// Contents cannot be written where they move to. The call has that error, and they stay.
 #[test]
 fn contents_that_could_not_leave_their_inode() {

@@ -9,8 +9,9 @@ use anyhow::{Context, Result, ensure};
 use lab::system::Mounted;
 use lab::system::tool::{self, Needed};
 use workload::Control;
+use workload::directory::DirectoryTarget;
 
-use super::{Form, MOUNT_OPTIONS, Test};
+use super::{Form, MOUNT_OPTIONS, Test, sequential};
 use crate::spans::{Run, Work};
 
 /// A directory that every system has and that nothing uses; the mounts on it are visible only to
@@ -58,9 +59,7 @@ impl Place {
     pub(super) fn run(&self, test: Test, control: &Control) -> Result<Run> {
         self.format()?;
         fs::write(&self.script, self.commands(test)).context("postmark's commands")?;
-        let options = format!("loop,{MOUNT_OPTIONS}");
-        let image = text(&self.image)?;
-        let mounted = Mounted::new(self.form.file_system.name(), &options, image, &self.mounted)?;
+        let mounted = self.mount()?;
         let root = File::open(&self.mounted).context("the mounted file system")?;
         let started = Instant::now();
         let output = tool::output("postmark", &[text(&self.script)?]);
@@ -74,6 +73,27 @@ impl Place {
             seconds,
             counts: Work::parse(&report)?,
         })
+    }
+
+    /// Makes a file system, and writes and reads a large file; returns the seconds of each phase.
+    pub(super) fn run_sequential(&self, bytes: u64) -> Result<[f64; 3]> {
+        self.format()?;
+        let mounted = self.mount()?;
+        let written = sequential::write(&DirectoryTarget::new(&self.mounted)?, bytes)?;
+        mounted.unmount()?;
+        let mounted = self.mount()?;
+        let target = DirectoryTarget::new(&self.mounted)?;
+        let read = sequential::read(&target, bytes)?;
+        let read_again = sequential::read(&target, bytes)?;
+        drop(target);
+        mounted.unmount()?;
+        Ok([written, read, read_again])
+    }
+
+    fn mount(&self) -> Result<Mounted> {
+        let options = format!("loop,{MOUNT_OPTIONS}");
+        let kind = self.form.file_system.name();
+        Mounted::new(kind, &options, text(&self.image)?, &self.mounted)
     }
 
     fn format(&self) -> Result<()> {

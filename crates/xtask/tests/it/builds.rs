@@ -10,11 +10,13 @@ fn building_is_compared_with_mke2fs() {
         (&json["files"], &json["directories"]),
         (&300.into(), &21.into())
     );
-    for program in ["mke2fs", "jext"] {
+    for program in ["mke2fs", "jext", "e2fsck", "fsck"] {
         let seconds = &json[program]["time"]["seconds"];
         assert_eq!(seconds.as_array().map(Vec::len), Some(2), "{program}");
     }
-    assert!(json["ratio"].as_f64().unwrap() > 0.0);
+    for ratio in ["ratio", "check_ratio"] {
+        assert!(json[ratio].as_f64().unwrap() > 0.0);
+    }
     let left = std::fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(left, 0, "nothing stays behind");
 }

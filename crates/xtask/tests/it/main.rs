@@ -9,6 +9,7 @@
 
 mod aging;
 mod builds;
+mod kernels;
 mod mutants;
 mod peers;
 mod support;
