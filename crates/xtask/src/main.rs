@@ -33,6 +33,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measure and test the project itself.
 #[derive(Debug, Parser)]
 #[command(name = "xtask", max_term_width = 100)]
@@ -48,7 +51,8 @@ enum Command {
     CompareAging(compare_aging::Arguments),
     /// Compare jext build with mke2fs -d on a tree of many files.
     CompareBuild(compare_build::Arguments),
-    /// Compare PostMark on this engine with PostMark on the kernel's ext3 or ext4; needs root.
+    /// Compare PostMark and a large file on this engine and on the kernel's ext3 or ext4; needs
+    /// root.
     CompareKernel(compare_kernel::Arguments),
     /// Compare the benchmarks of jext bench with Debian's programs of the same name.
     ComparePrograms(compare_programs::Arguments),
