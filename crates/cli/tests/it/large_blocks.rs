@@ -1,8 +1,9 @@
 //! Images with blocks that are larger than those that are written.
 
 use std::fs;
+use std::path::Path;
 
-use testkit::{privilege, tool};
+use testkit::{Loop, privilege, tool};
 
 use crate::support::Folder;
 
@@ -77,6 +78,60 @@ fn their_journals_are_replayed_in_memory() {
     let why = "has to be replayed, but blocks of 65536 bytes are only read; e2fsck -p replays it";
     assert!(said.contains(why), "{said}");
     assert!(folder.read("large.img") == before, "the image has changed");
+}
+
+#[test]
+fn their_external_journals_are_replayed_in_memory() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let folder = Folder::new();
+    let (block_bytes, at) = (16_384_usize, |name: &str| folder.path().join(name));
+    fs::create_dir(at("tree")).unwrap();
+    folder.write("tree/f", &vec![b'a'; block_bytes]);
+    folder.write("newer", &vec![b'b'; block_bytes]);
+    for name in ["large.img", "log.img"] {
+        let file = fs::File::create(at(name)).unwrap();
+        file.set_len(4096 * block_bytes as u64).unwrap();
+    }
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let (image, log, tree) = (
+        text(&at("large.img")),
+        text(&at("log.img")),
+        text(&at("tree")),
+    );
+    let of_blocks = ["-q", "-F", "-b", "16384"];
+    tool::run_well(
+        "mke2fs",
+        &[&of_blocks[..], &["-O", "journal_dev", &log]].concat(),
+    );
+    let attached = Loop::attach(&at("log.img"));
+    let device = attached.path();
+    let journal = format!("device={device}");
+    let more = ["-t", "ext4", "-J", &journal, "-d", &tree, &image];
+    tool::run_well("mke2fs", &[&of_blocks[..], &more].concat());
+    let debugfs = |text: &str| {
+        folder.write("requests", text.as_bytes());
+        let requests = at("requests").display().to_string();
+        tool::run_well("debugfs", &["-w", "-f", &requests, &image])
+    };
+    let block = debugfs("bmap /f 0");
+    let block = block.lines().last().unwrap();
+    let newer = at("newer").display().to_string();
+    debugfs(&format!(
+        "jo -c -v 3 -f {device}\njw -b {block} {newer}\njc\n"
+    ));
+
+    drop(attached);
+    let before = (folder.read("large.img"), folder.read("log.img"));
+    let read = folder.good("cat --journal log.img large.img:/f");
+    assert_eq!(read, "b".repeat(block_bytes));
+    let said = folder.bad("cat large.img:/f");
+    assert!(said.contains("the journal is on another device"), "{said}");
+    let said = folder.bad("journal replay --journal log.img large.img");
+    assert!(said.contains("16384 bytes are only read"), "{said}");
+    let after = (folder.read("large.img"), folder.read("log.img"));
+    assert!(before == after, "an image has changed");
 }
 
 #[test]
