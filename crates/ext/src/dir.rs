@@ -299,7 +299,7 @@ pub(crate) fn is_empty(core: &Core, directory: &Inode, state: &InodeState) -> Re
     let mut is_empty = true;
     'blocks: for file_block in 0..block_count(core, state) {
         let file_block = FileBlock::new(file_block);
-        let Readable { buffer, .. } = readable(core, directory, state, file_block)?;
+        let Readable { buffer, bad } = readable(core, directory, state, file_block)?;
         let bytes = buffer.read();
         for found in entry::entries(&bytes) {
             let found = found.map_err(|bad| bad.at(core, directory.nr, file_block))?;
@@ -308,6 +308,10 @@ pub(crate) fn is_empty(core: &Core, directory: &Inode, state: &InodeState) -> Re
             if !is_empty {
                 break 'blocks;
             }
+        }
+        // Damage within an inode is left out of the block that is made of it.
+        if let Some(bad) = bad {
+            return Err(bad.at(core, directory.nr, file_block));
         }
     }
     search.charge(&directory.names_index);

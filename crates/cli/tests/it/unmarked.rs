@@ -171,6 +171,13 @@ fn it_is_the_same_with_an_external_journal() {
     assert!(error.contains("jext journal discard"), "{error}");
     let error = folder.bad("tune -L name --journal log.img disk.img");
     assert!(error.contains("jext journal discard"), "{error}");
+    // Without its device nobody knows what the log holds.
+    let before = folder.read("disk.img");
+    for change in ["-O ^dir_index", "-O ^metadata_csum", "-O mmp", "-O quota"] {
+        let error = folder.bad(&format!("tune {change} disk.img"));
+        assert!(error.contains("name the journal's device"), "{error}");
+        assert!(folder.read("disk.img") == before, "{change}");
+    }
     assert_eq!(folder.good("ls --journal log.img disk.img"), "lost+found\n");
     folder.good("journal replay --journal log.img disk.img");
     assert_eq!(

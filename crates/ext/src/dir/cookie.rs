@@ -156,7 +156,7 @@ fn entries_of(
     file_block: FileBlock,
     hash: &dyn Fn(&[u8]) -> (u32, u32),
 ) -> Result<(Vec<Hashed>, Option<Error>)> {
-    let Readable { buffer, .. } = match readable(core, directory, state, file_block) {
+    let Readable { buffer, bad } = match readable(core, directory, state, file_block) {
         Ok(found) => found,
         Err(Error::Corrupt(damage)) => return Ok((Vec::new(), Some(damage.into()))),
         Err(error) => return Err(error),
@@ -164,7 +164,9 @@ fn entries_of(
     let (sound, damage) = leaf::sound(&buffer.image(), hash);
     Ok((
         sound,
-        damage.map(|damage| damage.at(core, directory.nr, file_block)),
+        damage
+            .or(bad)
+            .map(|damage| damage.at(core, directory.nr, file_block)),
     ))
 }
 

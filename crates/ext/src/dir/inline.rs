@@ -85,8 +85,8 @@ fn image(core: &Core, own: InodeNr, bytes: &[u8]) -> (Block, Option<Bad>) {
     (image, bad)
 }
 
-/// Finds a name, as a search of the block would, without the block. What follows damage in an area
-/// is not found.
+/// Finds a name, as a search of the block would, without the block. A name that may follow damage
+/// is not missing: the damage is the error.
 pub(super) fn find(
     core: &Core,
     directory: &Inode,
@@ -95,11 +95,14 @@ pub(super) fn find(
     search: &mut Search,
 ) -> Result<Option<Place>> {
     let Contents { bytes, .. } = contents::read(core, directory.nr, state)?;
-    let found = find_within(&bytes, directory.nr, name, &mut search.entries);
+    let file_block = FileBlock::new(0);
+    let found = match find_within(&bytes, directory.nr, name, &mut search.entries) {
+        Ok(found) => found,
+        Err(bad) => return Err(bad.at(core, directory.nr, file_block)),
+    };
     let Some((inode, offset)) = found else {
         return Ok(None);
     };
-    let file_block = FileBlock::new(0);
     match core.check_inode_nr(inode) {
         Ok(inode) => Ok(Some(Place {
             inode,
@@ -116,21 +119,34 @@ fn find_within(
     own: InodeNr,
     name: &[u8],
     compared: &mut u64,
-) -> Option<(u32, usize)> {
+) -> Result<Option<(u32, usize)>, Bad> {
     *compared += 1;
     if name == b"." {
-        return Some((own.get(), 0));
+        return Ok(Some((own.get(), 0)));
     }
     *compared += 1;
     if name == b".." {
-        return Some((parent_of(bytes).get(), DOTDOT));
+        return Ok(Some((parent_of(bytes).get(), DOTDOT)));
     }
-    areas(bytes.len()).into_iter().find_map(|area| {
-        let sound = entry::entries(&bytes[area.clone()]).map_while(Result::ok);
-        let mut sound = sound.inspect(|_| *compared += 1);
-        let found = sound.find(|entry| entry.inode != 0 && entry.name == name)?;
-        Some((found.inode, area.start + SHIFT + found.offset))
-    })
+    let mut wrong = None;
+    for area in areas(bytes.len()) {
+        let start = area.start + SHIFT;
+        for found in entry::entries(&bytes[area]) {
+            match found {
+                Ok(found) => {
+                    *compared += 1;
+                    if found.inode != 0 && found.name == name {
+                        return Ok(Some((found.inode, start + found.offset)));
+                    }
+                }
+                Err(Bad { offset, why }) => {
+                    let offset = start + offset;
+                    wrong = wrong.or(Some(Bad { offset, why }));
+                }
+            }
+        }
+    }
+    wrong.map_or(Ok(None), Err)
 }
 
 /// Returns the number of the parent.

@@ -209,7 +209,7 @@ pub(super) fn read(
     'blocks: for file_block in cookie / block_bytes..block_count(core, state) {
         let start = file_block * block_bytes;
         let file_block = FileBlock::new(file_block);
-        let Readable { buffer, .. } = match readable(core, directory, state, file_block) {
+        let Readable { buffer, bad } = match readable(core, directory, state, file_block) {
             Ok(found) => found,
             Err(Error::Corrupt(damage)) => {
                 first_damage.get_or_insert(damage.into());
@@ -217,6 +217,9 @@ pub(super) fn read(
             }
             Err(error) => return Err(error),
         };
+        if let Some(bad) = bad {
+            first_damage.get_or_insert(bad.at(core, directory.nr, file_block));
+        }
         let image = buffer.image();
         for found in entry::entries(&image) {
             let found = match found {

@@ -69,22 +69,28 @@ impl Checksums {
             return Ok(());
         };
         let stored = raw.checksum.get();
-        let is_of = |error, recovery, orphans| {
+        let is_of = |state: State, recovery, orphans| {
             let mut other = *raw;
             let mut features = raw.features();
             features.incompatible.toggle(recovery);
             features.read_only_compatible.toggle(orphans);
             other.set_features(features);
-            other.state_bits.set((raw.state() ^ error).bits());
+            other.state_bits.set((raw.state() ^ state).bits());
             checksum::superblock(&other) == stored
         };
-        for error in [State::empty(), State::ERROR] {
+        let states = [
+            State::empty(),
+            State::ERROR,
+            State::VALID,
+            State::VALID.union(State::ERROR),
+        ];
+        for state in states {
             for orphans in [
                 ReadOnlyCompatible::empty(),
                 ReadOnlyCompatible::ORPHAN_PRESENT,
             ] {
                 for recovery in [Incompatible::empty(), Incompatible::NEEDS_RECOVERY] {
-                    if is_of(error, recovery, orphans) {
+                    if is_of(state, recovery, orphans) {
                         return Ok(());
                     }
                 }

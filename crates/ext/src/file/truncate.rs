@@ -201,7 +201,7 @@ fn shrink(core: &Core, inode: &Arc<Inode>, state: &mut InodeState, size: u64) ->
     };
     let _superblock = core.hold_superblock()?;
     let map = FileMap::of(state);
-    kept_clusters::write(core, inode, keep.get()..FILE_BLOCKS);
+    kept_clusters::write(core, inode, keep.get()..FILE_BLOCKS)?;
     let mut handle = drop_pages(core, inode, state, keep)?;
     orphan::add(core, &mut handle, inode.nr, state)?;
     state.is_cut = true;

@@ -114,6 +114,15 @@ pub struct Changes {
     pub journal: JournalChange,
 }
 
+impl Changes {
+    /// Returns true if more than fields of the superblock may change. Larger inodes ask for the
+    /// journal themselves.
+    fn concern_structures(&self) -> bool {
+        let features = self.features.iter().chain(&self.features_removed);
+        features.count() > 0 || !self.quotas.is_empty()
+    }
+}
+
 /// A change of the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JournalChange {
@@ -133,8 +142,7 @@ pub enum JournalChange {
 }
 
 /// Changes a volume. `journal` is the device for [`JournalChange::External`], or that of the
-/// volume's external journal if that is removed, if the volume's UUID changes, or if inodes become
-/// larger.
+/// volume's external journal if that is removed, or if more than fields of the superblock changes.
 ///
 /// # Errors
 /// - [`Error::NotClean`] if it was not closed cleanly; [`Error::Unsupported`] if it has features
@@ -400,6 +408,10 @@ fn check(
         (
             changes.uuid.is_none() || !is_external || has_device || is_removed,
             "the external journal knows the volume by its UUID: name the journal's device, too",
+        ),
+        (
+            !changes.concern_structures() || !is_external || has_device || is_removed,
+            "the journal on another device may hold transactions, whose replay would undo the change: name the journal's device, too",
         ),
         (
             changes

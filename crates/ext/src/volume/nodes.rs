@@ -92,6 +92,11 @@ impl Volume {
         if is_own || nr.get() > geometry.inode_count {
             return Err(Error::NotFound);
         }
+        // The table may hold anything behind the inodes that were ever used.
+        let (group, index) = geometry.group_of_inode(nr);
+        if index >= self.core.space.group(group).used_inodes() {
+            return Err(Error::NotFound);
+        }
         let inode = self.core.inode(nr)?;
         let state = inode.state.read();
         if state.links == 0 {

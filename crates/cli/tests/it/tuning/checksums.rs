@@ -255,3 +255,76 @@ fn a_damaged_structure_gets_no_good_checksum() {
         assert!(folder.read("disk.img") == before, "{change}");
     }
 }
+
+/// Makes a volume with files whose group descriptors have the checksums of `uninit_bg`.
+fn with_files() -> (Folder, String) {
+    let folder = Folder::new();
+    folder.good(
+        "mkfs -q -t ext4 -b 1024 -O ^metadata_csum,uninit_bg -E lazy_itable_init=1 disk.img 24M",
+    );
+    for number in 0..40 {
+        folder.write("f", format!("{number}\n").repeat(200).as_bytes());
+        folder.good(&format!("cp f disk.img:/f{number:02}"));
+    }
+    let image = folder.path().join("disk.img").display().to_string();
+    (folder, image)
+}
+
+/// A descriptor that counts inodes in use as never used: its table is not zeroed there.
+#[test]
+fn inodes_in_use_are_not_zeroed_by_a_stale_descriptor() {
+    let (folder, image) = with_files();
+    for request in ["set_bg 0 itable_unused 2010", "set_bg 0 checksum calc"] {
+        tool::run_well("debugfs", &["-w", "-R", request, &image]);
+    }
+    let before = folder.read("disk.img");
+    for change in ["-O metadata_csum", "-U random", "-O ^uninit_bg"] {
+        let error = folder.bad(&format!("tune {change} disk.img"));
+        assert!(error.contains("counts as never used"), "{error}");
+        assert!(folder.read("disk.img") == before, "{change}");
+    }
+}
+
+/// A bitmap without a checksum that says something else than its descriptor.
+#[test]
+fn a_wrong_bitmap_gets_no_good_checksum() {
+    let (folder, image) = with_files();
+    let said = tool::run_well("dumpe2fs", &[&image]);
+    let (_, rest) = said.split_once("Block bitmap at ").unwrap();
+    let (block, _) = rest.split_once([' ', ',']).unwrap();
+    let block: u64 = block.parse().unwrap();
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&image)
+        .unwrap();
+    file.write_all_at(&[0; 1024], block * 1024).unwrap();
+    let before = folder.read("disk.img");
+    for change in ["-O metadata_csum", "-O ^uninit_bg"] {
+        let error = folder.bad(&format!("tune {change} disk.img"));
+        assert!(error.contains("marked free"), "{error}");
+        assert!(folder.read("disk.img") == before, "{change}");
+    }
+}
+
+/// An inode in use whose type has become an impossible one.
+#[test]
+fn an_inode_with_a_wrong_checksum_keeps_it() {
+    let folder = Folder::new();
+    folder.write("hello", b"world");
+    folder.good("mkfs -q -t ext4 -b 1024 disk.img 24M");
+    folder.good("cp hello disk.img:/hello");
+    let image = folder.path().join("disk.img").display().to_string();
+    let said = tool::run_well("debugfs", &["-R", "imap /hello", &image]);
+    let (_, place) = said.split_once("located at block ").unwrap();
+    let (block, offset) = place.trim().split_once(", offset ").unwrap();
+    let offset = u64::from_str_radix(offset.trim_start_matches("0x"), 16).unwrap();
+    let at = block.parse::<u64>().unwrap() * 1024 + offset;
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&image)
+        .unwrap();
+    file.write_all_at(&[0x91], at + 1).unwrap();
+    folder.good("tune -U random disk.img");
+    let said = tool::said(&tool::run("e2fsck", &["-fn", &image]));
+    assert!(said.contains("checksum does not match"), "{said}");
+}

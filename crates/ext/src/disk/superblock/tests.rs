@@ -388,8 +388,10 @@ fn a_write_of_a_mark_that_was_torn_is_no_damage() {
         Superblock::decode(raw.as_bytes(), DEVICE_BYTES).expect("good")
     };
     type Change = fn(&mut Superblock);
-    let changes: [(Change, bool); 5] = [
+    let changes: [(Change, bool); 6] = [
         (|superblock| superblock.note_mount(1_234_567, true), true),
+        // As when the volume is tuned, and its journal is left out.
+        (|superblock| superblock.note_mount(1_234_567, false), true),
         (|superblock| superblock.set_needs_recovery(true), true),
         (|superblock| superblock.note_errors(), true),
         (

@@ -85,7 +85,7 @@ fn give_back(
     // Blocks that stay keep their current contents, which may be in the pages alone.
     let _held = map.hold_for_unmap(core, inode, state, block, run)?;
     let credits = map.credits_to_unmap(run.count);
-    kept_clusters::write(core, inode, block.get()..block.get() + u64::from(run.count));
+    kept_clusters::write(core, inode, block.get()..block.get() + u64::from(run.count))?;
     let (mut handle, spare) = drop_pages(core, inode, state, block, run, credits)?;
     let freed = map.unmap(core, &mut handle, inode, state, spare);
     if rt::mutant!("ranges/punch-in-two-steps") {

@@ -102,6 +102,9 @@ pub(super) fn change_fields(superblock: &mut Superblock, changes: &Changes) -> R
         return Ok(Change::Free(block));
     }
     if !has && is_asked {
+        if raw.free_blocks_count() == 0 {
+            return Err(Error::NoSpace);
+        }
         return Ok(Change::Make(seconds));
     }
     if changes.mmp_update_seconds.is_some() {

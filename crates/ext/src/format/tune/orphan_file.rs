@@ -9,7 +9,7 @@ use layout::orphan::{TAIL_SIZE, Tail};
 use layout::{Block, InodeNr};
 use zerocopy::IntoBytes;
 
-use super::own_files::{MAP_BLOCKS_MAX, OwnFile, free_file, with_core};
+use super::own_files::{OwnFile, blocks_with_map, free_file, with_core};
 use super::{Changes, JournalChange, features, take_over};
 use crate::disk::metadata::Kind;
 use crate::disk::superblock::Superblock;
@@ -54,7 +54,7 @@ impl Change {
         match (is_made, is_removed) {
             (false, false) => Ok(Self::Keep),
             (true, _) => {
-                let blocks = u64::from(blocks(superblock)) + MAP_BLOCKS_MAX;
+                let blocks = blocks_with_map(superblock, blocks(superblock).into());
                 if blocks > superblock.raw.free_blocks_count() {
                     return Err(Error::NoSpace);
                 }

@@ -22,8 +22,17 @@ use crate::volume::{close_core, open_core};
 
 /// Permissions of the files.
 const PERMISSIONS: u16 = 0o600;
-/// Number of blocks besides its contents that a new file may need: nodes of its block map.
-pub(super) const MAP_BLOCKS_MAX: u64 = 8;
+/// Number of nodes that the map of a new file may have besides its leaves.
+const UPPER_NODES_MAX: u64 = 8;
+/// Number of bytes of an entry of a leaf: that of an extent, the larger one.
+const LEAF_ENTRY_BYTES: u64 = 12;
+
+/// Returns the number of blocks that a new file with contents of `count` blocks needs at most: each
+/// block may be an extent of its own, and leaves may be half full.
+pub(super) fn blocks_with_map(superblock: &Superblock, count: u64) -> u64 {
+    let entries = u64::from(superblock.geometry.block_bytes) / LEAF_ENTRY_BYTES - 1;
+    count + 2 * count.div_ceil(entries) + UPPER_NODES_MAX
+}
 
 /// Opens the volume without its journal, which is empty, does the work, and closes it.
 pub(super) fn with_core<T>(

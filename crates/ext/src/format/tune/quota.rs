@@ -25,7 +25,7 @@ use layout::quota::{Entry, QuotaKind};
 use layout::{Block, InodeNr};
 use zerocopy::little_endian::U32;
 
-use super::own_files::{MAP_BLOCKS_MAX, OwnFile, free_file, with_core};
+use super::own_files::{OwnFile, blocks_with_map, free_file, with_core};
 use super::{Changes, look, take_over, write};
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -139,7 +139,7 @@ impl Plan {
         let counts = count(device, superblock)?;
         let blocks = |kind: &QuotaKind| {
             let bytes = tree(*kind, &counts[*kind as usize]).len() as u64;
-            bytes.div_ceil(block_bytes) + MAP_BLOCKS_MAX
+            blocks_with_map(superblock, bytes.div_ceil(block_bytes))
         };
         if self.made.iter().map(blocks).sum::<u64>() > superblock.raw.free_blocks_count() {
             return Err(Error::NoSpace);

@@ -2,11 +2,13 @@
 //! tables mke2fs has left as they were, while files take their first inodes.
 
 use block::CacheDevice;
+use layout::InodeNr;
 use layout::group::{GroupDescriptor64, GroupFlags, SIZE_64BIT};
 use rt::Nanos;
 
 use super::*;
 use crate::oracle;
+use crate::rig::device;
 
 const SIZE_BYTES: u64 = 24 * MIB;
 /// Files that are made while the tables are zeroed: more than the inodes of the first group.
@@ -139,4 +141,20 @@ fn cut(device: Arc<dyn BlockDevice>, seed: u64) {
     drop(volume);
     // The daemons of a volume that is dropped end when they next look.
     rt::sleep(Nanos::from_secs(1));
+}
+
+/// A file handle may name any inode, and the table of one that was never used has garbage.
+#[test]
+fn a_handle_of_an_inode_that_was_never_used_is_stale() {
+    let image = over_garbage();
+    let memory = Arc::new(MemoryDevice::from_bytes(
+        &std::fs::read(&image.path).unwrap(),
+    ));
+    let volume = Volume::open(device(&memory), None, MountOptions::default()).unwrap();
+    for number in [60, 4800] {
+        let found = volume.look_up_number(InodeNr::new(number));
+        assert!(matches!(found, Err(Error::NotFound)), "{found:?}");
+    }
+    volume.write_file("/file", b"").unwrap();
+    volume.close().unwrap();
 }

@@ -8,6 +8,7 @@ use layout::{Block, GroupNr};
 
 use super::Conversion;
 use super::writer::Writer;
+use crate::cache::space::group::Group;
 use crate::core::Core;
 use crate::disk::checksums::Checksums;
 use crate::disk::group::{BitmapSums, GroupDescriptor, Uninit, set_flags};
@@ -15,8 +16,12 @@ use crate::disk::superblock::Superblock;
 use crate::disk::tables::descriptor_blocks;
 use crate::error::{Corrupt, Result, Sealed};
 
-/// Checks the descriptors, and the checksums of the bitmaps.
-pub(super) fn check(device: &Arc<dyn BlockDevice>, superblock: &Superblock) -> Result<()> {
+/// Checks the descriptors and the bitmaps: their checksums, and what they say of each other.
+pub(super) fn check(
+    core: &Core,
+    device: &Arc<dyn BlockDevice>,
+    superblock: &Superblock,
+) -> Result<()> {
     let (geometry, checksums) = (&superblock.geometry, superblock.checksums);
     let blocks = descriptor_blocks(&**device, geometry)?;
     for group in geometry.groups() {
@@ -38,7 +43,21 @@ pub(super) fn check(device: &Arc<dyn BlockDevice>, superblock: &Superblock) -> R
                 return Err(Corrupt::Checksum(Sealed::InodeBitmap { group }).into());
             }
         }
+        check_maps(core, core.space.group(group))?;
     }
+    Ok(())
+}
+
+/// Checks that the bitmaps agree with the descriptor. Inodes behind those that it counts as used
+/// are zeroed, and what is wrong would get a good checksum.
+fn check_maps(core: &Core, group: &Group) -> Result<()> {
+    if let Some(damage) = &group.damage {
+        return Err(damage.clone().into());
+    }
+    let (blocks, inodes) = (core.block_bitmap(group)?, core.inode_bitmap(group)?);
+    let mut maps = group.maps.lock();
+    group.blocks(&mut maps, &blocks, core.space.zones())?;
+    group.inodes(&mut maps, &inodes)?;
     Ok(())
 }
 

@@ -69,9 +69,11 @@ fn inode_at(superblock: &Superblock, group: GroupNr, index: u32) -> InodeNr {
     InodeNr::new(group.get() * superblock.geometry.inodes_per_group + index + 1)
 }
 
-/// Changes one inode. One that was never written stays without a checksum.
+/// Changes one inode. One that was never written stays without a checksum, and one that is damaged
+/// keeps a wrong one.
 fn convert_inode(conversion: &Conversion, nr: InodeNr, bytes: &mut [u8], loses_index: bool) {
-    if bytes.iter().all(|byte| *byte == 0) {
+    let is_unused = bytes.iter().all(|byte| *byte == 0);
+    if is_unused || conversion.from.check_inode(nr, bytes).is_err() {
         return;
     }
     if loses_index {

@@ -1,6 +1,7 @@
 //! Inodes with contents that no tool writes so.
 
-use ext::volume::SetAttributes;
+use ext::options::OnError;
+use ext::volume::{RenameMode, SetAttributes};
 
 use super::*;
 
@@ -99,5 +100,49 @@ fn attributes_that_overlap_are_refused() {
     assert!(matches!(removed, Err(Error::Corrupt(_))), "{removed:?}");
     assert!(volume.write(file, 0, b"x").is_err());
     volume.release(file).unwrap();
+    volume.close().unwrap();
+}
+
+/// The entry of the first of two names has a wrong length.
+#[test]
+fn damage_in_a_directory_hides_no_names() {
+    let memory = made("inline_data,^metadata_csum,uninit_bg", 256);
+    let volume = writable(&memory);
+    for directory in ["/d", "/e"] {
+        volume.create_directory(directory).unwrap();
+    }
+    for name in ["first-name", "second-name"] {
+        put(&volume, &format!("/d/{name}"), b"");
+    }
+    volume.close().unwrap();
+    let mut bytes = memory.to_bytes();
+    let name = b"first-name";
+    let places: Vec<_> = (8..bytes.len() - name.len())
+        .filter(|at| bytes[*at..].starts_with(name))
+        .collect();
+    for at in places {
+        bytes[at - 4] = 3;
+    }
+    let memory = Arc::new(MemoryDevice::from_bytes(&bytes));
+    let options = MountOptions {
+        on_error: OnError::Continue,
+        ..quiet(DataMode::Ordered)
+    };
+    let volume = Volume::open(device(&memory), None, options).unwrap();
+    let is_told = |done: Result<(), Error>| {
+        assert!(matches!(done, Err(Error::Corrupt(_))), "{done:?}");
+    };
+    is_told(volume.list("/d").map(drop));
+    is_told(volume.resolve("/d/second-name", false).map(drop));
+    is_told(volume.resolve("/d/other", false).map(drop));
+    is_told(volume.remove_directory(InodeNr::ROOT, b"d"));
+    is_told(volume.rename(
+        InodeNr::ROOT,
+        b"e",
+        InodeNr::ROOT,
+        b"d",
+        RenameMode::Replace,
+    ));
+    assert!(volume.resolve("/d", false).is_ok());
     volume.close().unwrap();
 }
