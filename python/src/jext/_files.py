@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from . import _native
-    from ._native import Access
     from ._stat import StatResult
+    from ._types import Access
     from ._volume import Volume
 
 # Size of the buffer of a file in bytes.

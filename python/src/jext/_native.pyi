@@ -1,26 +1,24 @@
 """Types of the native half: an interface of this package, not of its users."""
 
-from typing import Any, TypedDict, final
+from typing import Any, final
 
-from ._types import HostPath, Image, VolumePath
+from ._types import Access, HostPath, Image, NewArguments, Numbers, VolumePath
 
 __version__: str
 
-Numbers = tuple[
-    tuple[int, int, int, int, int, int, int],
-    tuple[int, int, int, int | None],
-    tuple[int, int, int, int, int],
+__all__ = [
+    "DamageError",
+    "File",
+    "Volume",
+    "__version__",
+    "build",
+    "check",
+    "mkfs",
+    "mkjournal",
+    "plan_names",
+    "run_plan",
+    "size_of",
 ]
-
-NewArguments = tuple[int, int, int, int]
-
-class Access(TypedDict):
-    read: bool
-    write: bool
-    append: bool
-    truncate: bool
-    create: bool
-    exclusive: bool
 
 class DamageError(OSError):
     """The bytes of a file system are invalid."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, AnyStr, Generic, NamedTuple
 from ._types import fspath
 
 if TYPE_CHECKING:
-    from ._native import Numbers
+    from ._types import Numbers
     from ._volume import Volume
 
 _NANOS = 1_000_000_000

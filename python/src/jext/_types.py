@@ -1,7 +1,7 @@
 """Types of arguments."""
 
 import os
-from typing import Any, Protocol, Union
+from typing import Optional, Protocol, TypedDict, Union
 
 
 class BinaryFile(Protocol):
@@ -21,8 +21,27 @@ HostPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 VolumePath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 # An image.
 Image = Union[HostPath, BinaryFile]
-# Whatever has a length in bytes.
-Buffer = Any
+
+# The attributes of an inode as the engine gives them: mode, inode, links, uid, gid, size, sectors;
+# times of access, modification, change and birth; device, flags, generation, project.
+Numbers = tuple[
+    tuple[int, int, int, int, int, int, int],
+    tuple[int, int, int, Optional[int]],
+    tuple[int, int, int, int, int],
+]
+# Permissions, umask, user and group of a new inode.
+NewArguments = tuple[int, int, int, int]
+
+
+class Access(TypedDict):
+    """The way in which a file is opened."""
+
+    read: bool
+    write: bool
+    append: bool
+    truncate: bool
+    create: bool
+    exclusive: bool
 
 
 def decoded(name: bytes) -> str:

@@ -12,7 +12,7 @@ import pytest
 import jext
 
 MODES = [kind + plus + letter for kind in "rwxa" for plus in ("", "+") for letter in ("", "b", "t")]
-WRONG = ["", "q", "rw", "b", "rbt", "r++", "rr", "U", "wa"]
+WRONG = ["", "q", "rw", "b", "rbt", "r++", "rr", "wa"]
 
 
 def outcome(work: Any) -> Any:
