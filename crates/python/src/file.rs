@@ -78,8 +78,8 @@ impl File {
         }
     }
 
-    /// Writes at an offset, or at the end of a file that was opened to append. Returns the number of
-    /// bytes.
+    /// Writes at an offset, or at the end of a file that was opened to append. Returns the number
+    /// of bytes.
     fn write(&self, py: Python<'_>, offset: u64, data: &[u8]) -> PyResult<usize> {
         self.shared.call(py, None, |volume| {
             match volume.write(self.id, offset, data)? {

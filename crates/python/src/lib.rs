@@ -15,8 +15,8 @@
 //!
 //! # Interruption
 //!
-//! Long calls run on a thread of their own while the caller looks for signals (`interruption`). Calls
-//! on a volume are not interrupted in the middle, as system calls on a disk are not.
+//! Long calls run on a thread of their own while the caller looks for signals (`interruption`).
+//! Calls on a volume are not interrupted in the middle, as system calls on a disk are not.
 
 #![allow(
     clippy::disallowed_types,

@@ -3,10 +3,11 @@
 //! A thread of its own calls the object, so that
 //!
 //! - nothing calls Python while it holds a lock of the engine;
-//! - signal handlers of Python, which run on the main thread, do not raise in the middle of a commit.
+//! - signal handlers of Python, which run on the main thread, do not raise in the middle of a
+//!   commit.
 //!
-//! A flush calls the object's `flush`, and `fsync` if the object is a file of the host. The object must not
-//! be used by others meanwhile: the position is moved.
+//! A flush calls the object's `flush`, and `fsync` if the object is a file of the host. The object
+//! must not be used by others meanwhile: the position is moved.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
