@@ -11,6 +11,7 @@ use block::{BlockDevice, DeviceError, DeviceText, OpenOptions};
 use clap::Args;
 use ext::volume::OpenReport;
 use ext::{Corrupt, MountOptions, Volume};
+use jext::device::OverlayDevice;
 use jext::mount_options::ParsedOptions;
 use layout::feature::Incompatible;
 use layout::superblock as disk;
@@ -19,7 +20,6 @@ use zerocopy::FromBytes;
 use crate::foreign;
 use crate::in_use;
 use crate::output;
-use crate::overlay::Overlay;
 
 /// Options of every command that opens an image.
 #[derive(Debug, Clone, Default, Args)]
@@ -313,7 +313,7 @@ fn open_on(
         ..options
     };
     let (device, journal) = if in_memory {
-        let over = |device| -> Arc<dyn BlockDevice> { Arc::new(Overlay::new(device)) };
+        let over = |device| -> Arc<dyn BlockDevice> { Arc::new(OverlayDevice::new(device)) };
         (over(device), journal.map(over))
     } else {
         (device, journal)
@@ -397,7 +397,7 @@ pub(crate) fn replay_in_memory(
         return Ok(None);
     }
     let over = |device: &Arc<dyn BlockDevice>| -> Arc<dyn BlockDevice> {
-        Arc::new(Overlay::new(Arc::clone(device)))
+        Arc::new(OverlayDevice::new(Arc::clone(device)))
     };
     let (device, journal) = (over(device), journal.map(over));
     let options = MountOptions {

@@ -19,7 +19,6 @@ mod in_use;
 mod interrupt;
 mod new_file;
 mod output;
-mod overlay;
 mod progress;
 mod trace;
 

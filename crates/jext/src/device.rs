@@ -148,6 +148,8 @@ pub use block::{
 #[doc(inline)]
 pub use layout::{Block, SectorNr};
 
+pub use crate::overlay::OverlayDevice;
+
 /// Opens a device for reading and writing. Simulated devices need a simulated world around the
 /// caller.
 ///

@@ -143,6 +143,7 @@
 pub mod device;
 mod documents;
 pub mod mount_options;
+mod overlay;
 
 use std::path::Path;
 use std::sync::Arc;

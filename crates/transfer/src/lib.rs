@@ -26,6 +26,7 @@
 )]
 
 mod acl_text;
+pub mod digest;
 pub mod entered;
 mod error;
 mod file_data;
@@ -33,6 +34,7 @@ mod from_archive;
 mod from_directory;
 mod from_image;
 pub mod host;
+pub mod new_image;
 mod packed;
 mod pax;
 mod scan;
@@ -327,13 +329,24 @@ impl Origin {
     ) -> Result<()> {
         match self {
             Self::Directory(directory) => directory.fill(device, volume, filling),
-            Self::Archive(archive) => {
-                let filled = run(archive, &mut ImageSink::new(&volume, filling));
-                let closed = volume.close();
-                filled?;
-                Ok(closed?)
-            }
+            Self::Archive(_) => self.add_to(volume, filling),
         }
+    }
+
+    /// Copies the tree into a volume that is being made and may hold files already, which it
+    /// replaces, and closes the volume.
+    ///
+    /// # Errors
+    /// Fails as [`Self::fill`].
+    pub fn add_to(&self, volume: Volume, filling: &Filling<'_>) -> Result<()> {
+        let mut sink = ImageSink::new(&volume, filling);
+        let filled = match self {
+            Self::Directory(directory) => run(directory, &mut sink),
+            Self::Archive(archive) => run(archive, &mut sink),
+        };
+        let closed = volume.close();
+        filled?;
+        Ok(closed?)
     }
 }
 

@@ -65,7 +65,7 @@ def connect(options):
     try:
         from .on_ray import RayExecutor
     except ImportError as error:
-        raise JextError(f"Ray is missing ({error}): pip install ray") from error
+        raise JextError(f"Ray is missing ({error}): pip install ray, or jext[ray]") from error
     try:
         return RayExecutor(options.address, options.workers)
     except (OSError, RuntimeError, ValueError, ImportError) as error:

@@ -4,7 +4,6 @@
 //! been mounted. With `SOURCE_DATE_EPOCH` the same tree gives the same bytes: UUID and hash seed
 //! are then derived from the tree.
 
-mod digest;
 pub(super) mod origin;
 
 use std::path::{Path, PathBuf};
@@ -16,12 +15,10 @@ use block::text::Size;
 use block::{BlockDevice, OpenOptions};
 use clap::Args;
 use ext::mkfs::{self, JournalDevice, JournalOption, Options, Summary};
-use ext::options::{AccessTime, Memory};
-use ext::{MountOptions, Volume};
 use indicatif::HumanBytes;
-use layout::inode::EXTRA_SIZE;
 use serde_json::json;
-use transfer::{Filling, Origin, Tally, Times};
+use transfer::new_image::{self, BLOCK_BYTES, BLOCK_BYTES_ALL};
+use transfer::{Filling, Origin, Tally, Times, digest};
 
 use super::format_arguments::{Format, FormatArguments, random_uuid};
 use crate::image::{Access, open_device};
@@ -29,17 +26,6 @@ use crate::interrupt;
 use crate::new_file::NewFile;
 use crate::output;
 use crate::progress;
-
-/// Default block size in bytes.
-const BLOCK_BYTES: u32 = 4096;
-/// Supported block sizes in bytes.
-const BLOCK_BYTES_ALL: [u32; 3] = [1024, 2048, BLOCK_BYTES];
-/// Memory budget while the image is filled, in bytes.
-const MEMORY_BYTES: u64 = 64 << 20;
-/// Inodes in addition to those of the tree: the reserved ones, and a few free ones.
-const INODES_MORE: u64 = 64;
-/// Maximum number of attempts to find a size.
-const SIZE_ROUNDS_MAX: u32 = 64;
 
 /// Make an image of a directory or a tar archive (plain, gzip or zstd).
 #[derive(Debug, Args)]
@@ -130,11 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         clamps: options.seconds.is_some(),
     };
     let options = Options {
-        inode_count: Some(
-            options
-                .inode_count
-                .unwrap_or(inode_count(&options, &tally)?),
-        ),
+        inode_count: Some(new_image::inode_count(&options, &tally)?),
         seconds: Some(seconds),
         journal: match &journal {
             Some(journal) => JournalOption::External(journal.found.uuid),
@@ -145,7 +127,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let is_fixed = options.uuid.is_some() || times.clamps;
     let uuid = match options.uuid {
         Some(uuid) => uuid,
-        None if times.clamps => digest::uuid(&origin, &options, times)?,
+        None if times.clamps => digest::uuid(std::slice::from_ref(&origin), &options, times)?,
         None => random_uuid(),
     };
     let options = Options {
@@ -155,10 +137,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let bytes = match wanted.transpose()? {
         Some(bytes) => bytes,
-        None => size(&options, &tally, arguments.slack)?,
+        None => new_image::size(&options, &tally, arguments.slack)?,
     };
     // Before the file is made.
-    mkfs::preview(&geometry(bytes), &options).with_context(|| out.display().to_string())?;
+    mkfs::preview(&new_image::geometry(bytes), &options)
+        .with_context(|| out.display().to_string())?;
     let new = NewFile::create(out)?;
     let forget = || {
         if let Some(journal) = &journal {
@@ -215,62 +198,6 @@ fn refuse_present(out: &Path, is_forced: bool) -> Result<()> {
     }
 }
 
-fn inode_count(options: &Options, tally: &Tally) -> Result<u32> {
-    let by_share = options
-        .bytes_per_inode
-        .and_then(|bytes| tally.bytes.checked_div(bytes.into()));
-    let count = tally.inodes + INODES_MORE + by_share.unwrap_or(tally.inodes / 10);
-    u32::try_from(count).context("more than 2^32 inodes")
-}
-
-/// Returns the geometry of an image of this size in bytes.
-fn geometry(size_bytes: u64) -> block::Geometry {
-    block::Geometry {
-        size_bytes,
-        sector_bytes: 512,
-        has_volatile_cache: false,
-        has_force_unit_access: false,
-        can_flush: true,
-        atomic_write_bytes: 512,
-        queue_depth: 1,
-        is_read_only: false,
-    }
-}
-
-/// Returns the smallest size in bytes that holds the tree, the reserved blocks and the slack.
-fn size(options: &Options, tally: &Tally, slack_percent: u32) -> Result<u64> {
-    let block_bytes = u64::from(options.block_bytes.unwrap_or(BLOCK_BYTES));
-    // The tree was counted in clusters, where blocks are allocated by them.
-    let in_unit = u64::from(options.allocation_bytes()) / block_bytes;
-    let units = tally.blocks + tally.blocks * u64::from(slack_percent) / 100 + 16;
-    let needed = units * in_unit;
-    let inode_bytes = u64::from(options.inode_bytes.unwrap_or(128 + EXTRA_SIZE as u16));
-    let tables = u64::from(options.inode_count.unwrap_or_default()) * inode_bytes / block_bytes;
-    let mut blocks = needed + tables + 2048;
-    let mut refused = None;
-    for _ in 0..SIZE_ROUNDS_MAX {
-        let geometry = geometry((blocks * block_bytes).next_multiple_of(u64::from(BLOCK_BYTES)));
-        let free = match mkfs::preview(&geometry, options) {
-            Ok(summary) => summary.free_blocks.saturating_sub(summary.reserved_blocks),
-            // Too small for the requested options, such as the number of inodes or the journal
-            // size.
-            Err(ext::Error::Invalid(why)) => {
-                refused = Some(why);
-                0
-            }
-            Err(error) => return Err(error.into()),
-        };
-        if free >= needed {
-            return Ok(geometry.size_bytes);
-        }
-        blocks += (needed - free) + (needed - free) / 16 + 8;
-    }
-    match refused {
-        Some(why) => bail!("no size can be found that holds the tree: {why}"),
-        None => bail!("no size can be found that holds the tree; give one with --size"),
-    }
-}
-
 fn make(
     new: &NewFile,
     arguments: &Arguments,
@@ -289,29 +216,8 @@ fn make(
         Some(journal) => mkfs::format_with_journal(&device, &journal.device, options),
     };
     let summary = summary?;
-    fill(&device, origin, filling)?;
+    new_image::fill(&device, std::slice::from_ref(origin), filling)?;
     Ok(summary)
-}
-
-/// Fills a newly made volume and seals it.
-pub(super) fn fill(
-    device: &Arc<dyn BlockDevice>,
-    origin: &Origin,
-    filling: &Filling<'_>,
-) -> Result<()> {
-    let options = MountOptions {
-        is_being_made: true,
-        privileged: true,
-        access_time: AccessTime::Never,
-        memory: Memory {
-            budget_bytes: MEMORY_BYTES,
-            ..Memory::default()
-        },
-        ..MountOptions::default()
-    };
-    let volume = Volume::open(Arc::clone(device), None, options)?;
-    origin.fill(device, volume, filling)?;
-    Ok(mkfs::seal(device, filling.times.seconds)?)
 }
 
 fn report(arguments: &Arguments, summary: &Summary, tally: &Tally, bytes: u64) -> Result<ExitCode> {

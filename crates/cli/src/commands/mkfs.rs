@@ -11,7 +11,7 @@ use clap::Args;
 use ext::mkfs::{self, Options, Summary};
 use layout::feature::Features;
 use serde_json::json;
-use transfer::{Filling, Times};
+use transfer::{Filling, Times, new_image};
 use uuid::Uuid;
 
 use super::format_arguments::{Format, FormatArguments, JOURNAL_DEV, pairs};
@@ -120,7 +120,7 @@ fn make(
             times,
             count: &count,
         };
-        let filled = super::build::fill(device, &origin, &filling);
+        let filled = new_image::fill(device, std::slice::from_ref(&origin), &filling);
         bar.finish_and_clear();
         filled.with_context(|| arguments.device.clone())?;
     }

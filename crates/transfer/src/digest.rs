@@ -4,7 +4,8 @@
 use anyhow::Result;
 use ext::mkfs::Options;
 use ext::volume::FileKind;
-use transfer::{Item, Node, Origin, Times};
+
+use super::{Item, Node, Origin, Times};
 
 /// An odd 128-bit multiplier with evenly spread bits, from the generator PCG-XSL-RR.
 const MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
@@ -68,28 +69,33 @@ impl Digest {
     }
 }
 
-/// Returns the UUID of an image of this tree.
-pub(super) fn uuid(origin: &Origin, options: &Options, times: Times) -> Result<[u8; 16]> {
+/// Returns the UUID of an image of these trees.
+///
+/// # Errors
+/// Fails if a tree cannot be read.
+pub fn uuid(origins: &[Origin], options: &Options, times: Times) -> Result<[u8; 16]> {
     let mut digest = Digest::new();
     digest.field(format!("{options:?}").as_bytes());
     let mut reached = 0;
-    origin.read(&mut |item| {
-        match item {
-            Item::Node(node) => {
-                reached = 0;
-                add_node(&mut digest, &node, times);
-            }
-            Item::Data { offset, bytes } => {
-                // The end of a hole, or the start of a file's data.
-                if offset != reached || offset == 0 {
-                    digest.field(&offset.to_le_bytes());
+    for origin in origins {
+        origin.read(&mut |item| {
+            match item {
+                Item::Node(node) => {
+                    reached = 0;
+                    add_node(&mut digest, &node, times);
                 }
-                digest.add(&bytes);
-                reached = offset + bytes.len() as u64;
+                Item::Data { offset, bytes } => {
+                    // The end of a hole, or the start of a file's data.
+                    if offset != reached || offset == 0 {
+                        digest.field(&offset.to_le_bytes());
+                    }
+                    digest.add(&bytes);
+                    reached = offset + bytes.len() as u64;
+                }
             }
-        }
-        Ok(())
-    })?;
+            Ok(())
+        })?;
+    }
     let builder = uuid::Builder::from_random_bytes(digest.end().to_le_bytes());
     Ok(*builder.as_uuid().as_bytes())
 }

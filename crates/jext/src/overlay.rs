@@ -1,12 +1,13 @@
 //! A writable device over an unchanged one: writes stay in memory. A journal is replayed on it for
-//! commands that only read.
+//! programs that only read.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use block::ticket::{Outcome, Results, Ticket};
 use block::{BlockDevice, DeviceError, Geometry, Request};
 use layout::{Block, SectorNr};
+use rt::RwLock;
 
 /// Sector size in bytes.
 const SECTOR: usize = SectorNr::SIZE as usize;
@@ -15,14 +16,16 @@ const SECTOR: usize = SectorNr::SIZE as usize;
 type Written = (Arc<Block>, usize);
 
 /// A device whose changes stay in memory.
-pub(crate) struct Overlay {
+pub struct OverlayDevice {
     below: Arc<dyn BlockDevice>,
     /// Written sectors by sector number.
     written: RwLock<BTreeMap<u64, Written>>,
 }
 
-impl Overlay {
-    pub(crate) fn new(below: Arc<dyn BlockDevice>) -> Self {
+impl OverlayDevice {
+    /// Creates a device that reads as `below` until it is written.
+    #[must_use]
+    pub fn new(below: Arc<dyn BlockDevice>) -> Self {
         Self {
             below,
             written: RwLock::default(),
@@ -41,7 +44,7 @@ impl Overlay {
                 sector, payload, ..
             } => {
                 let mut at = sector.get();
-                let mut written = self.written.write().unwrap_or_else(PoisonError::into_inner);
+                let mut written = self.written.write();
                 for block in payload {
                     for index in 0..block.len() / SECTOR {
                         written.insert(at, (Arc::clone(&block), index));
@@ -63,7 +66,7 @@ impl Overlay {
     ) -> Result<Outcome, DeviceError> {
         let below = &*self.below;
         let mut payload = below.read_blocks(sector.byte_offset(), blocks, block_bytes)?;
-        let written = self.written.read().unwrap_or_else(PoisonError::into_inner);
+        let written = self.written.read();
         let mut first = sector.get();
         for block in &mut payload {
             let end = first + (block.len() / SECTOR) as u64;
@@ -77,7 +80,7 @@ impl Overlay {
     }
 }
 
-impl BlockDevice for Overlay {
+impl BlockDevice for OverlayDevice {
     fn geometry(&self) -> Geometry {
         Geometry {
             is_read_only: false,
@@ -110,7 +113,7 @@ mod tests {
         let below = Arc::new(MemoryDevice::new(64 << 10).with_geometry(|geometry| {
             geometry.is_read_only = true;
         }));
-        let device: Arc<dyn BlockDevice> = Arc::new(Overlay::new(Arc::clone(&below) as _));
+        let device: Arc<dyn BlockDevice> = Arc::new(OverlayDevice::new(Arc::clone(&below) as _));
         let bytes: Vec<u8> = (0..1024).map(|index| (index / 512 + 1) as u8).collect();
         let block = Block::copy_from(&bytes).into_arc();
         device.write_blocks(512, vec![block]).expect("it is memory");

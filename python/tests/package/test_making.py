@@ -1,0 +1,191 @@
+"""`mkfs` and `build`, judged by e2fsck."""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+import subprocess
+import tarfile
+
+import pytest
+
+import jext
+from conftest import clean
+
+
+def test_options_are_those_of_mke2fs(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "disk.img"
+    uuid = "01234567-89ab-cdef-0123-456789abcdef"
+    summary = jext.mkfs(
+        path,
+        64 << 20,
+        label="post",
+        uuid=uuid,
+        block_size=4096,
+        inode_size=512,
+        inodes=1024,
+        reserved_percent=0,
+        features=["^resize_inode", "quota"],
+        journal_mib=4,
+        root_owner=(1000, 100),
+        created=1_000_000_000,
+    )
+    assert (summary.uuid, summary.block_size, summary.inode_size) == (uuid, 4096, 512)
+    assert (summary.inodes, summary.reserved_blocks, summary.journal_blocks) == (1024, 0, 1024)
+    assert "quota" in summary.features and "resize_inode" not in summary.features
+    with jext.open(path) as volume:
+        assert (volume.label, volume.uuid) == ("post", uuid)
+        root = volume.stat("/")
+        assert (root.st_uid, root.st_gid, root.st_mtime) == (1000, 100, 1_000_000_000)
+    clean(path)
+    small = jext.mkfs(tmp_path / "small.img", "8MiB", "ext2", features="^dir_index,large_file")
+    assert "has_journal" not in small.features and "dir_index" not in small.features
+    target = jext.mkfs(tmp_path / "target.img", "16M", target="grub-2.06", usage="small")
+    assert "64bit" in target.features and target.block_size == 1024
+
+
+def test_wrong_options_are_named(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "disk.img"
+    for text, options in (
+        ("type='ext5'|type=\"ext5\"", {"type": "ext5"}),
+        ("size=\"64X\"", {"size": "64X"}),
+        ("uuid=\"1\": expected a UUID", {"uuid": "1"}),
+        ("usage=\"desktop\"", {"usage": "desktop"}),
+        ("target=\"atari\": expected ", {"target": "atari"}),
+        ("target=\"grub-2.06\": it chooses features of ext4", {"target": "grub-2.06", "type": "ext3"}),
+        ("features=\"wings\"", {"features": "wings"}),
+    ):
+        with pytest.raises(ValueError, match=text):
+            jext.mkfs(path, **{"size": "64M", **options})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        jext.mkfs(path, "64M", colour="red")  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        jext.mkfs(path, "64M", inodes="many")  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="block"):
+        jext.mkfs(path, "64M", block_size=3000)
+    with pytest.raises(FileNotFoundError):
+        jext.mkfs(tmp_path / "missing.img")
+    with pytest.raises(ValueError):
+        jext.mkfs(io.BytesIO())
+
+
+def test_used_images_are_not_replaced(tmp_path: pathlib.Path, image: pathlib.Path) -> None:
+    with pytest.raises(FileExistsError, match="holds an ext file system") as raised:
+        jext.mkfs(image)
+    assert raised.value.filename == str(image)
+    assert jext.mkfs(image, force=True, label="new").blocks == 32 << 10
+    other = tmp_path / "other.img"
+    other.write_bytes(b"\0" * 70_000 + b"data" + b"\0" * (8 << 20))
+    with pytest.raises(FileExistsError, match="holds data"):
+        jext.mkfs(other)
+    with pytest.raises(OSError):
+        jext.mkfs(other, "64M", force=True)
+    empty = tmp_path / "empty.img"
+    empty.touch()
+    jext.mkfs(empty, "4M")
+    assert empty.stat().st_size == 4 << 20
+    clean(image)
+
+
+@pytest.fixture
+def tree(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A tree with all that an image keeps."""
+    tree = tmp_path / "tree"
+    (tree / "etc").mkdir(parents=True)
+    (tree / "etc/motd").write_bytes(b"Dear all,\n")
+    (tree / "etc/motd").chmod(0o640)
+    os.utime(tree / "etc/motd", ns=(0, 1_234_567_890_123_456_789))
+    (tree / "large").write_bytes(os.urandom(300_000))
+    os.link(tree / "large", tree / "hard")
+    os.symlink("etc/motd", tree / "link")
+    os.setxattr(tree / "large", "user.colour", b"red")
+    return tree
+
+
+def test_trees_become_images(tmp_path: pathlib.Path, tree: pathlib.Path) -> None:
+    path = tmp_path / "disk.img"
+    summary = jext.build(path, tree, label="built")
+    assert (summary.files, summary.data_bytes) == (5, 300_010)
+    clean(path)
+    with jext.open(path, read_only=True) as volume:
+        assert volume.label == "built"
+        assert volume.read_bytes("/large") == (tree / "large").read_bytes()
+        assert volume.stat("/hard").st_nlink == 2
+        assert volume.readlink("/link") == "etc/motd"
+        assert volume.getxattr("/large", "user.colour") == b"red"
+        found = volume.stat("/link")
+        assert (found.st_mode & 0o777, found.st_mtime_ns) == (0o640, 1_234_567_890_123_456_789)
+    with pytest.raises(FileExistsError):
+        jext.build(path, tree)
+    jext.build(path, tree, force=True, type="ext2", size="8M", block_size=1024)
+    assert path.stat().st_size == 8 << 20
+    clean(path)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~(os.umask(os.umask(0o022)))
+
+
+def test_later_sources_replace_files(tmp_path: pathlib.Path, tree: pathlib.Path) -> None:
+    archive = tmp_path / "more.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        for name, data in (("etc/motd", b"new"), ("etc/hosts", b"127.0.0.1\n"), ("link", b"file")):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    third = tmp_path / "third"
+    (third / "etc").mkdir(parents=True)
+    (third / "etc/hosts").write_bytes(b"::1\n")
+    path = tmp_path / "disk.img"
+    jext.build(path, [tree, archive, third])
+    clean(path)
+    with jext.open(path, read_only=True) as volume:
+        assert volume.read_bytes("/etc/motd") == b"new"
+        assert volume.read_bytes("/etc/hosts") == b"::1\n"
+        assert volume.read_bytes("/link") == b"file" and not volume.is_symlink("/link")
+        assert volume.read_bytes("/large") == (tree / "large").read_bytes()
+
+
+def test_the_same_sources_give_the_same_bytes(
+    tmp_path: pathlib.Path, tree: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "first.img", tmp_path / "second.img"
+    more = tmp_path / "more"
+    (more / "etc").mkdir(parents=True)
+    (more / "etc/hosts").write_bytes(b"::1\n")
+    jext.build(first, [tree, more], created=1_000_000_000)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1000000000")
+    jext.build(second, [tree, more])
+    assert first.read_bytes() == second.read_bytes()
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
+    with pytest.raises(ValueError, match="SOURCE_DATE_EPOCH=yesterday"):
+        jext.build(tmp_path / "third.img", tree)
+
+
+def test_wrong_sources_leave_nothing(tmp_path: pathlib.Path, tree: pathlib.Path) -> None:
+    path = tmp_path / "out" / "disk.img"
+    with pytest.raises(FileNotFoundError):
+        jext.build(path, tree)
+    path.parent.mkdir()
+    (tmp_path / "no.tar").write_bytes(b"no archive" * 100)
+    for sources, error in (
+        (tmp_path / "missing", FileNotFoundError),
+        (tmp_path / "no.tar", OSError),
+        ([], ValueError),
+    ):
+        with pytest.raises(error):
+            jext.build(path, sources)
+    with pytest.raises(OSError):
+        jext.build(path, tree, size="100K")
+    assert list(path.parent.iterdir()) == []
+
+
+def test_the_command_sees_the_same(tmp_path: pathlib.Path, tree: pathlib.Path) -> None:
+    """An image that Python has made, read by debugfs."""
+    path = tmp_path / "disk.img"
+    jext.build(path, tree)
+    said = subprocess.run(
+        ["debugfs", "-R", "cat /etc/motd", str(path)],
+        capture_output=True,
+        env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"},
+        check=True,
+    )
+    assert said.stdout == b"Dear all,\n"
