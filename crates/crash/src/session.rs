@@ -17,6 +17,8 @@ use crate::volumes::Volumes;
 
 /// Interval of progress reports.
 const PROGRESS: Duration = Duration::from_millis(500);
+/// Maximum time of the search for a shorter workload: one that takes seconds has hundreds of them.
+const SHRINKING_MAX: Duration = Duration::from_secs(60);
 
 /// Settings of a session.
 pub struct Session {
@@ -132,7 +134,9 @@ impl Session {
                 let is_first = shared.report.violation.is_none();
                 drop(shared);
                 if is_first {
-                    let (id, broken) = shrink(&workload, found, self.limits);
+                    let until = Instant::now() + SHRINKING_MAX;
+                    let is_late = || Instant::now() >= until;
+                    let (id, broken) = shrink(&workload, found, self.limits, &is_late);
                     lock()
                         .report
                         .violation

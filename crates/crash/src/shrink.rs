@@ -40,9 +40,14 @@ pub fn find(workload: &Workload, limits: Limits) -> Option<Found> {
     explored.unwrap_or_else(|error| Some(Found::run(&error)))
 }
 
-/// Removes operations as long as the same rule is broken. Returns the shortest workload found and
-/// its violation.
-pub fn shrink(workload: &Workload, found: Found, mut limits: Limits) -> (ReplayId, Broken) {
+/// Removes operations as long as the same rule is broken, until `is_late` says so. Returns the
+/// shortest workload found and its violation.
+pub fn shrink(
+    workload: &Workload,
+    found: Found,
+    mut limits: Limits,
+    is_late: &dyn Fn() -> bool,
+) -> (ReplayId, Broken) {
     // A shorter workload leaves other images, of which others would be chosen.
     if found.broken.rule == Rule::E7 {
         limits.silent_one_in = 1;
@@ -54,7 +59,7 @@ pub fn shrink(workload: &Workload, found: Found, mut limits: Limits) -> (ReplayI
         has_shrunk = false;
         for lane in 0..best.lanes.len() {
             let mut number = best.lanes[lane].len();
-            while number > 0 && tries < TRIES_MAX {
+            while number > 0 && tries < TRIES_MAX && !is_late() {
                 number -= 1;
                 let Some(shorter) = without(&best, lane, number) else {
                     continue;
@@ -70,7 +75,9 @@ pub fn shrink(workload: &Workload, found: Found, mut limits: Limits) -> (ReplayI
             }
         }
     }
-    while let Some((shorter, again)) = with_fewer_rounds(&best, best_found.broken.rule, limits) {
+    while !is_late()
+        && let Some((shorter, again)) = with_fewer_rounds(&best, best_found.broken.rule, limits)
+    {
         (best, best_found) = (shorter, again);
     }
     let id = ReplayId {
