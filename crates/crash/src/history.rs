@@ -9,7 +9,7 @@ mod stages;
 
 use std::collections::BTreeMap;
 
-use crate::mode::{DataMode, OrderedScope};
+use crate::mode::{DataMode, OrderedScope, Structures};
 
 use crate::model::{Change, NodeId, Tree};
 use crate::op::{How, Op};
@@ -51,6 +51,8 @@ pub struct Bounds {
     pub(crate) is_delayed: bool,
     /// True if there may be fast commits.
     pub(crate) is_fast: bool,
+    /// True if contents may lie within inodes.
+    pub(crate) is_inline: bool,
     /// True if device commands fail.
     pub(crate) has_faults: bool,
     data: DataMode,
@@ -206,6 +208,7 @@ impl Bounds {
             ordered: setting.ordered,
             is_delayed: setting.is_delayed,
             is_fast: setting.cell.is_fast,
+            is_inline: setting.cell.structures == Structures::Inline,
             has_faults: setting.fault.is_some(),
             data: setting.cell.data,
             // On failing devices, commits fail as well.

@@ -112,8 +112,9 @@ impl Oracle<'_> {
         wanted: Sector,
     ) -> bool {
         let is = |sector: Sector| is_version(file.number, piece, sector);
-        // A hole has no written data.
-        if wanted.allocated_in == 0 {
+        // A hole has no written data. Where contents have left their inode a block has replaced it.
+        let may_be_mapped = self.bounds.is_inline && index < BLOCK_SECTORS;
+        if wanted.allocated_in == 0 && !may_be_mapped {
             return is(wanted);
         }
         if self.data == DataMode::Journal {

@@ -456,6 +456,15 @@ fn contents_that_could_not_leave_their_inode() {
     );
 }
 
+/// A file without data grows out of its inode and has a block then, which is written in place.
+#[test]
+fn contents_that_left_their_inode_are_written_in_place() {
+    check(
+        "crash2:inline,ordered,internal,delalloc=0:1:mkdir(d);create(d/f);truncate(d/f,194);truncate(d/f,1947);sync;\
+         write(d/f,0,94);sync:",
+    );
+}
+
 /// A checkpoint fails, and then a directory is synced whose changes a fast commit has made durable.
 #[test]
 fn a_sync_after_a_fast_commit_and_a_failed_checkpoint() {
