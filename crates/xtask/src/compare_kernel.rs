@@ -90,7 +90,7 @@ struct Form {
     journal_megabytes: u32,
 }
 
-/// What is timed on both sides.
+/// Work that is timed on both sides.
 #[derive(Debug, Clone, Copy)]
 enum Work {
     PostMark(Test),

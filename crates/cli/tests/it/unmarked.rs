@@ -171,7 +171,7 @@ fn it_is_the_same_with_an_external_journal() {
     assert!(error.contains("jext journal discard"), "{error}");
     let error = folder.bad("tune -L name --journal log.img disk.img");
     assert!(error.contains("jext journal discard"), "{error}");
-    // Without its device nobody knows what the log holds.
+    // Without its device the contents of the log are unknown.
     let before = folder.read("disk.img");
     for change in ["-O ^dir_index", "-O ^metadata_csum", "-O mmp", "-O quota"] {
         let error = folder.bad(&format!("tune {change} disk.img"));

@@ -437,7 +437,7 @@ fn a_protection_that_cannot_be_renewed_ends_all_changes() {
     );
 }
 
-/// Nor can anything else be read until the end, so that the volume shows what is cached and no more.
+/// Nothing else can be read until the end either: the volume shows what is cached.
 #[test]
 fn a_protection_that_cannot_be_renewed_on_a_device_that_is_never_read_again() {
     check(

@@ -124,8 +124,8 @@ pub(crate) const fn size_of_name(name_bytes: usize) -> usize {
     (HEADER_SIZE + name_bytes).next_multiple_of(ALIGNMENT)
 }
 
-/// Returns the entry at an offset. Each lookup walks over a hundred of them, hence the header in one
-/// load and one condition for all that is usual.
+/// Returns the entry at an offset. Each lookup walks over a hundred of them, hence the header in
+/// one load and one condition for all that is usual.
 #[inline(always)]
 fn entry_at(bytes: &[u8], offset: usize) -> Result<RawEntry<'_>, Bad> {
     let rest = &bytes[offset..];

@@ -217,8 +217,6 @@ pub(crate) struct Small {
     /// Blocks freed by a transaction that is not durable yet.
     freed: Vec<(u64, Tid)>,
     version: u64,
-    /// The transaction of the last handle.
-    current: Option<Tid>,
 }
 
 impl Small {
@@ -251,7 +249,6 @@ impl Small {
             after,
             freed: Vec::new(),
             version: 0,
-            current: None,
         }
     }
 
@@ -261,18 +258,14 @@ impl Small {
         Arc::clone(self.buffers.entry(nr).or_insert_with(new))
     }
 
-    /// Starts a handle. If the transaction before has been closed meanwhile, it ended with the
-    /// model as it is.
     fn start(&mut self, credits: Credits) -> Handle {
-        let handle = self.journal.start(credits).expect("it works");
-        if let Some(before) = self.current.replace(handle.tid())
-            && before != handle.tid()
-        {
-            self.after
-                .entry(before.get())
-                .or_insert_with(|| self.model.clone());
-        }
-        handle
+        self.journal.start(credits).expect("it works")
+    }
+
+    /// Notes the model at the end of a handle: another thread may close its transaction next, and
+    /// commit it before data is written past the journal.
+    fn note(&mut self, tid: Tid) {
+        self.after.insert(tid.get(), self.model.clone());
     }
 
     /// One handle that does a few things at random. Returns its transaction.
@@ -312,6 +305,7 @@ impl Small {
                 }
             }
         }
+        self.note(handle.tid());
         handle.finish().expect("it works")
     }
 
@@ -323,6 +317,7 @@ impl Small {
         let buffer = self.buffer(nr);
         handle.replace(&buffer, image).expect("it has credits");
         self.model.insert(nr, Held::Logged(self.version));
+        self.note(handle.tid());
         handle.finish().expect("it works")
     }
 
@@ -338,6 +333,7 @@ impl Small {
             .expect("it has credits");
         self.model.insert(nr, Held::Free);
         self.freed.push((nr, handle.tid()));
+        self.note(handle.tid());
         handle.finish().expect("it works")
     }
 

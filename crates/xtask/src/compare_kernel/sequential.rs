@@ -9,7 +9,7 @@ const PATH: &str = "/file";
 /// Bytes of one call.
 const CALL_BYTES: usize = 1 << 20;
 
-/// What is done with the file.
+/// A use of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// It is written, and the file system is synced.
