@@ -37,7 +37,7 @@ use crate::volumes::Volumes;
 use sample::Sampler;
 
 /// Required programs: the first always, the others if images are mounted.
-const TOOLS: [&str; 5] = ["e2fsck", "losetup", "mount", "umount", "dmesg"];
+const TOOLS: [&str; 4] = ["e2fsck", "losetup", "mount", "umount"];
 
 /// Settings of a comparison.
 #[derive(Debug, Clone)]

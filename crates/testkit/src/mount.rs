@@ -1,8 +1,16 @@
 //! Mounts by the kernel.
 
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::{Loop, tool, wait};
+
+/// Maximum length of a record of the kernel's log in bytes.
+const RECORD_BYTES_MAX: usize = 8192;
+/// The flag of open(2) for which a read of the log does not wait for the next record.
+const NON_BLOCKING: i32 = rustix::fs::OFlags::NONBLOCK.bits() as i32;
 
 /// A kernel mount. On drop it is unmounted and its loop devices are detached.
 #[derive(Debug)]
@@ -41,7 +49,7 @@ impl Mount {
             options.push_str(&format!(",journal_path={}", journal.path()));
             loops.push(journal);
         }
-        let before = kernel_log();
+        let log = KernelLog::from_now();
         let arguments = ["-t", kind, "-o", &options];
         match Self::of_device(device.path(), &image.with_extension("mount"), &arguments) {
             Ok(mut mount) => {
@@ -49,7 +57,7 @@ impl Mount {
                 mount.loops = loops;
                 Ok(mount)
             }
-            Err(said) => Err(said + &told_since(&before, device.name())),
+            Err(said) => Err(said + &log.of_device(device.name())),
         }
     }
 
@@ -120,19 +128,40 @@ impl Drop for Mount {
     }
 }
 
-fn kernel_log() -> String {
-    tool::run_well::<&str>("dmesg", &[])
-}
+/// The kernel's log from some time on.
+struct KernelLog(Option<File>);
 
-/// Returns the kernel's log messages about a device since `before`.
-fn told_since(before: &str, device: &str) -> String {
-    let now = kernel_log();
-    let new = before
-        .lines()
-        .last()
-        .and_then(|last| now.rfind(last).map(|at| &now[at + last.len()..]))
-        .unwrap_or(&now);
-    let name = format!("({device})");
-    let lines = new.lines().filter(|line| line.contains(&name));
-    lines.collect::<Vec<_>>().join("\n")
+impl KernelLog {
+    /// Skips what the log says already. If it cannot be read, it says nothing.
+    fn from_now() -> Self {
+        let mut options = File::options();
+        let options = options.read(true).custom_flags(NON_BLOCKING);
+        let file = options.open("/dev/kmsg").and_then(|mut file| {
+            file.seek(SeekFrom::End(0))?;
+            Ok(file)
+        });
+        Self(file.ok())
+    }
+
+    /// Returns the messages about a device.
+    fn of_device(self, device: &str) -> String {
+        let Some(mut file) = self.0 else {
+            return String::new();
+        };
+        let name = format!("({device})");
+        let mut lines = Vec::new();
+        let mut record = vec![0; RECORD_BYTES_MAX];
+        // Each read returns one record; an error means that there is none, or that the next ones
+        // are overwritten already.
+        while let Ok(count) = file.read(&mut record) {
+            let text = String::from_utf8_lossy(&record[..count]);
+            // The fields end with a semicolon, and lines with the keys of a record follow it.
+            let message = text.split_once(';').map_or("", |(_, rest)| rest);
+            let message = message.lines().next().unwrap_or_default();
+            if message.contains(&name) {
+                lines.push(message.to_owned());
+            }
+        }
+        lines.join("\n")
+    }
 }

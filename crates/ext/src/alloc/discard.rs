@@ -70,10 +70,15 @@ impl Core {
         let log = self.geometry().cluster_log;
         let least = blocks_min.div_ceil(1 << log);
         let mut discarded = 0;
+        let trim = self.space.withheld.trim();
         for nr in self.geometry().groups() {
             let group = self.space.group(nr);
             let mut from = 0;
-            while let Some(run) = self.keep_free_run(group, from, least)? {
+            loop {
+                let _part = trim.part();
+                let Some(run) = self.keep_free_run(group, from, least)? else {
+                    break;
+                };
                 from = run.start + run.count;
                 let done = self.device.discard(&[self.bytes_of(run)]);
                 group.release(run.start, run.count);

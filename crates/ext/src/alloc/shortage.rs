@@ -1,15 +1,25 @@
-//! Retries on a full volume: a commit releases the blocks that uncommitted transactions freed.
+//! Retries on a full volume: a commit releases the blocks that uncommitted transactions freed, and
+//! a trim gives back what it withholds.
 
+use crate::cache::space::Before;
 use crate::core::Core;
 use crate::error::{Error, Result};
 
 impl Core {
-    /// Commits the running transaction and waits until freed blocks are released. Returns true if
-    /// there were any, so that the caller retries. The caller has no open handle.
+    /// Waits until what could not be allocated during a failed attempt is free: blocks that a
+    /// transaction freed, or that a trim withheld. Returns true if there were any, so that the
+    /// caller retries. The caller has no open handle.
     ///
-    /// The caller checks [`Space::has_pending`] before each attempt, so that blocks that the
-    /// attempt itself allocated and freed do not cause another one.
-    pub(crate) fn wait_for_space(&self) -> Result<bool> {
+    /// `before` is the state before the attempt: blocks that the attempt itself allocated and freed
+    /// do not cause another one.
+    pub(crate) fn wait_for_space(&self, before: Before) -> Result<bool> {
+        let was_withheld = self.space.withheld.wait_since(before.parts_ended);
+        Ok((before.has_pending && self.wait_for_freed()?) || was_withheld)
+    }
+
+    /// Commits the running transaction and waits until the blocks that it and earlier ones freed
+    /// are released. Returns true if there were any.
+    pub(crate) fn wait_for_freed(&self) -> Result<bool> {
         let Some(journal) = &self.journal else {
             return Ok(false);
         };
@@ -29,12 +39,13 @@ impl Core {
 }
 
 /// Runs a step, and retries it after a commit as long as it fails with `NoSpace` or `NoInodes` and
-/// the commit releases blocks. A step that fails with one of these must leave nothing changed.
+/// blocks come back. A step that fails with one of these must leave nothing changed.
 pub(crate) fn with_space<T>(core: &Core, mut step: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
-        let has_pending = core.space.has_pending();
+        let before = core.space.before();
         match step() {
-            Err(Error::NoSpace | Error::NoInodes) if has_pending && core.wait_for_space()? => {}
+            Err(Error::NoSpace) if core.wait_for_space(before)? => {}
+            Err(Error::NoInodes) if before.has_pending && core.wait_for_freed()? => {}
             other => return other,
         }
     }

@@ -177,7 +177,7 @@ fn every_block_can_be_had_and_the_reserve_only_by_the_privileged() {
                 };
                 assert_eq!(total, most);
                 assert_eq!(core.usage().blocks_free, usage.blocks_free - most);
-                assert!(!core.wait_for_space().expect("works"));
+                assert!(!core.wait_for_freed().expect("works"));
             }
         }
     }
@@ -199,9 +199,9 @@ fn freed_blocks_come_back_when_their_transaction_is_durable() {
     free(core, run);
     assert_eq!(core.usage().blocks_free, u64::from(run.count));
     assert!(matches!(allocate(core, 2000, 1, None), Err(Error::NoSpace)));
-    assert!(core.wait_for_space().expect("works"));
+    assert!(core.wait_for_freed().expect("works"));
     assert_eq!(allocate(core, 2000, 64, None).expect("released"), run);
-    assert!(!core.wait_for_space().expect("works"));
+    assert!(!core.wait_for_freed().expect("works"));
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub(crate) mod freed;
 pub(crate) mod group;
 mod open;
 mod table;
+mod withheld;
 pub(crate) mod zones;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use areas::Areas;
 use freed::{FreedRun, FreedSets};
 use group::Group;
 use table::GroupTable;
+use withheld::Withheld;
 use zones::SystemZones;
 
 use crate::disk::cluster::Cluster;
@@ -53,6 +55,18 @@ pub(crate) struct Space {
     pub(crate) freed: Mutex<FreedSets>,
     /// Notified when a set of freed blocks becomes allocatable.
     pub(crate) released: Condvar,
+    /// Clusters that a trim withholds.
+    pub(crate) withheld: Withheld,
+}
+
+/// The state of the space before an attempt to allocate, from which a failed attempt knows if
+/// another may succeed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Before {
+    /// True if some free clusters could not be allocated yet.
+    pub(crate) has_pending: bool,
+    /// Number of parts of trims that had ended.
+    pub(crate) parts_ended: u64,
 }
 
 /// A file's reservation window: clusters that other files avoid while there are enough elsewhere.
@@ -102,11 +116,15 @@ impl Space {
         self.released.notify_all();
     }
 
-    /// Returns true if some free clusters cannot be allocated yet.
-    pub(crate) fn has_pending(&self) -> bool {
+    /// Returns the state before an attempt to allocate, for
+    /// [`Core::wait_for_space`](crate::core::Core::wait_for_space).
+    pub(crate) fn before(&self) -> Before {
         let usable = self.usable_clusters.load(Ordering::Acquire);
         let delayed = self.delayed_clusters.load(Ordering::Acquire);
-        self.free_clusters.load(Ordering::Acquire) > usable + delayed
+        Before {
+            has_pending: self.free_clusters.load(Ordering::Acquire) > usable + delayed,
+            parts_ended: self.withheld.ended(),
+        }
     }
 
     /// Returns the current groups with their geometry. Takes no lock; the reference stays valid

@@ -67,7 +67,7 @@ pub(super) fn buffered(
     let mut done = 0;
     while done < from.len() {
         let chunk = Chunk::new(core, state, offset + done as u64, &from[done..]);
-        let has_pending = core.space.has_pending();
+        let before = core.space.before();
         match chunk.write(core, inode, state) {
             // Blocks are allocated at once: pages before them must not lack theirs.
             Ok(0) => match delayed::allocate(core, inode, state) {
@@ -82,7 +82,7 @@ pub(super) fn buffered(
                     break;
                 }
             }
-            Err(Error::NoSpace) if has_pending => match core.wait_for_space() {
+            Err(Error::NoSpace) => match core.wait_for_space(before) {
                 Ok(true) => {}
                 _ if done > 0 => break,
                 Ok(false) => return Err(Error::NoSpace),

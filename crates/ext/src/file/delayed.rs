@@ -130,13 +130,15 @@ pub(crate) fn allocate(core: &Core, inode: &Arc<Inode>, state: &mut InodeState) 
         };
         let count = inner.delayed_length(first, BLOCKS_MAX) as u32;
         drop(inner);
-        let has_pending = core.space.has_pending();
+        let before = core.space.before();
         match allocate_extent(core, inode, state, first, count) {
             Ok(count) => at = first + u64::from(count),
-            Err(Error::NoSpace)
-                if (has_pending || core.space.has_pending()) && core.wait_for_space()? => {}
+            Err(Error::NoSpace) if core.wait_for_space(before)? => {}
             // A search can miss blocks that are freed behind it, and these are claimed.
-            Err(Error::NoSpace) if attempts > 0 => attempts -= 1,
+            Err(Error::NoSpace) if attempts > 0 => {
+                attempts -= 1;
+                core.wait_for_freed()?;
+            }
             Err(error) => return Err(error),
         }
     }

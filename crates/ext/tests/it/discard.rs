@@ -2,8 +2,10 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use block::file::{FileDevice, OpenOptions, create_sparse};
+use block::{BlockDevice, Geometry, Request, Ticket};
 use ext::mkfs::{self, FileSystemType};
 use ext::options::DataMode;
 use ext::{MountOptions, Volume};
@@ -23,8 +25,8 @@ fn made(path: &Path, file_system: FileSystemType) {
     mkfs::format(&device(path), &options).unwrap();
 }
 
-fn device(path: &Path) -> std::sync::Arc<dyn block::BlockDevice> {
-    std::sync::Arc::new(FileDevice::open(path, &OpenOptions::default()).unwrap())
+fn device(path: &Path) -> Arc<dyn BlockDevice> {
+    Arc::new(FileDevice::open(path, &OpenOptions::default()).unwrap())
 }
 
 fn open(path: &Path, discard: bool) -> Volume {
@@ -100,6 +102,59 @@ fn trim_gives_back_all_that_is_free() {
     }
 }
 
+/// A device that takes its time to discard.
+struct Slow(Arc<dyn BlockDevice>);
+
+impl BlockDevice for Slow {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn submit(&self, batch: Vec<Request>) -> Ticket {
+        if batch
+            .iter()
+            .any(|request| matches!(request, Request::Discard { .. }))
+        {
+            rt::sleep(rt::Nanos::from_millis(20));
+        }
+        self.0.submit(batch)
+    }
+
+    fn name(&self) -> String {
+        self.0.name()
+    }
+}
+
+#[test]
+fn a_trim_takes_no_space_from_those_who_write() {
+    for file_system in [
+        FileSystemType::Ext2,
+        FileSystemType::Ext3,
+        FileSystemType::Ext4,
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        made(&path, file_system);
+        let slow = Arc::new(Slow(device(&path)));
+        let options = MountOptions {
+            privileged: true,
+            ..quiet(DataMode::Ordered)
+        };
+        let volume = Arc::new(Volume::open(slow, None, options).unwrap());
+        let usage = volume.usage();
+        let free = usage.blocks_free as usize * usage.block_bytes as usize;
+        let bytes = vec![4; free - (1 << 20)];
+        let trimmed = Arc::clone(&volume);
+        let trim = rt::spawn("trim", move || trimmed.trim(0).unwrap());
+        rt::sleep(rt::Nanos::from_millis(10));
+        volume.write_file("/large", &bytes).unwrap();
+        trim.join().unwrap();
+        assert!(volume.read_file("/large").unwrap() == bytes);
+        Arc::into_inner(volume).unwrap().close().unwrap();
+        assert_clean(&path);
+    }
+}
+
 #[test]
 fn what_is_in_use_again_is_not_discarded() {
     assert_notices("discard/block-in-use", reuse_beside_a_commit);
@@ -108,7 +163,7 @@ fn what_is_in_use_again_is_not_discarded() {
 /// Removes a file and syncs the volume, and shortly after lets another file take the blocks.
 fn reuse_beside_a_commit() {
     let rig = Rig::new(Place::Internal, 1024, 8 << 20);
-    let volume = std::sync::Arc::new(rig.open(MountOptions {
+    let volume = Arc::new(rig.open(MountOptions {
         discard: true,
         ..quiet(DataMode::Ordered)
     }));
@@ -118,7 +173,7 @@ fn reuse_beside_a_commit() {
         .unwrap();
     volume.sync().unwrap();
     volume.remove_file("/gone").unwrap();
-    let syncing = std::sync::Arc::clone(&volume);
+    let syncing = Arc::clone(&volume);
     let syncs = rt::spawn("syncs", move || syncing.sync().unwrap());
     rt::sleep(rt::Nanos::from_millis(50));
     let bytes = vec![2; (free - 300) << 10];

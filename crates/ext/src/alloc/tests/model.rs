@@ -67,7 +67,7 @@ fn run_against_model(volume: Volume, seed: u64) {
         if step % 97 == 0 {
             let window = &windows[(next(&mut seed) % 4) as usize];
             core.discard_window(window);
-            assert_eq!(core.wait_for_space().expect("works"), !pending.is_empty());
+            assert_eq!(core.wait_for_freed().expect("works"), !pending.is_empty());
             pending.clear();
         }
         if step % 500 == 0 {
@@ -82,7 +82,7 @@ fn run_against_model(volume: Volume, seed: u64) {
     windows
         .iter()
         .for_each(|window| core.discard_window(window));
-    core.wait_for_space().expect("works");
+    core.wait_for_freed().expect("works");
     check_bitmaps(&core, &before, &BTreeSet::new());
     for group in core.space.groups() {
         assert_eq!(

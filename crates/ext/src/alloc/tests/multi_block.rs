@@ -86,7 +86,7 @@ fn only_free(core: &Core, runs: &[Run]) {
     for run in runs {
         free(core, *run);
     }
-    assert!(core.wait_for_space().expect("works"));
+    assert!(core.wait_for_freed().expect("works"));
 }
 
 /// Returns an extent of data blocks in a group, by its index there.
@@ -260,7 +260,7 @@ fn an_extent_that_is_freed_is_found() {
         assert_eq!(core.space.group(GroupNr::new(2)).longest_max(), 45);
         let long = extent(core, 2, 2000, 300);
         free(core, long);
-        assert!(core.wait_for_space().expect("works"));
+        assert!(core.wait_for_freed().expect("works"));
         let mut file = File::last();
         file.append(core, 200).expect("there is space");
         assert_eq!(file.runs, [Run { count: 200, ..long }]);
@@ -325,7 +325,7 @@ fn blocks_freed_by_an_open_transaction_are_not_found() {
     let found = core.allocate_blocks(&mut handle, &wanted);
     assert!(matches!(found, Err(Error::NoSpace)), "{found:?}");
     handle.finish().expect("works");
-    assert!(core.wait_for_space().expect("works"));
+    assert!(core.wait_for_freed().expect("works"));
     let mut file = File::last();
     file.append(core, run.count).expect("released");
     assert_eq!(file.runs, [run]);

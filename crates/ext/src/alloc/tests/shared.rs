@@ -34,7 +34,7 @@ fn share(volume: Volume, steps: u32) {
             }
         }
     }
-    volume.core().wait_for_space().expect("works");
+    volume.core().wait_for_freed().expect("works");
     check_bitmaps(volume.core(), &before, &ours);
     volume.close().expect("works");
 }
@@ -49,7 +49,7 @@ fn work(core: &Core, thread: u64, steps: u32) -> Vec<Run> {
             let goal = next(&mut seed) % core.geometry().block_count;
             match allocate(core, goal, 1 + (next(&mut seed) % 16) as u32, Some(&window)) {
                 Ok(run) => runs.push(run),
-                Err(Error::NoSpace) => drop(core.wait_for_space().expect("works")),
+                Err(Error::NoSpace) => drop(core.wait_for_freed().expect("works")),
                 Err(error) => panic!("{error}"),
             }
         } else if let Some(run) = runs.pop() {

@@ -15,6 +15,7 @@ use super::areas::Areas;
 use super::freed::FreedSets;
 use super::group::{Group, Maps};
 use super::table::GroupTable;
+use super::withheld::Withheld;
 use super::zones::{Holder, SystemZones};
 use crate::cache::buffers::{BufferCache, Refused};
 use crate::disk::checksums::Checksums;
@@ -87,6 +88,7 @@ impl Space {
             reserved_clusters: superblock.reserved_blocks >> geometry.cluster_log,
             freed: Mutex::new(FreedSets::default()),
             released: Condvar::new(),
+            withheld: Withheld::default(),
         };
         space.table.overhead_blocks = space.overhead(superblock, buffers)?;
         Ok(space)

@@ -125,10 +125,10 @@ impl Step {
             return Ok(1);
         }
         self.count = run.count;
-        let has_pending = core.space.has_pending();
+        let before = core.space.before();
         match self.mark(core, inode, state, run) {
             Ok(()) => {}
-            Err(Error::NoSpace) if has_pending && core.wait_for_space()? => return Ok(0),
+            Err(Error::NoSpace) if core.wait_for_space(before)? => return Ok(0),
             Err(Error::NoSpace) => {
                 let end = (self.first + u64::from(run.count)).get() * block_bytes;
                 let end = self.size_after(core, run.count).max(end.min(state.size));

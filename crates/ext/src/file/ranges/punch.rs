@@ -59,10 +59,10 @@ pub(super) fn punch(core: &Core, inode: &Arc<Inode>, range: ByteRange) -> Result
                 continue;
             }
         };
-        let has_pending = core.space.has_pending();
+        let before = core.space.before();
         match give_back(core, inode, &mut state, block, run) {
             Ok(()) => {}
-            Err(Error::NoSpace) if has_pending && core.wait_for_space()? => continue,
+            Err(Error::NoSpace) if core.wait_for_space(before)? => continue,
             Err(Error::NoSpace) if found.zeroes().is_some() => {}
             Err(Error::NoSpace) => zero_blocks(core, inode, &mut state, block, run)?,
             Err(error) => return Err(error),

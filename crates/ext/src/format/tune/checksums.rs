@@ -176,7 +176,7 @@ impl Conversion {
         }
         let core = look(device, before)?;
         conversion.full = files::check(&core, &conversion)?;
-        groups::check(&core, device, before)?;
+        groups::check(&core)?;
         Ok(Some(conversion))
     }
 

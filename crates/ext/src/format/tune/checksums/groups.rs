@@ -2,62 +2,31 @@
 
 use std::sync::Arc;
 
-use block::BlockDevice;
 use layout::group::GroupFlags;
 use layout::{Block, GroupNr};
 
 use super::Conversion;
 use super::writer::Writer;
-use crate::cache::space::group::Group;
 use crate::core::Core;
 use crate::disk::checksums::Checksums;
 use crate::disk::group::{BitmapSums, GroupDescriptor, Uninit, set_flags};
 use crate::disk::superblock::Superblock;
 use crate::disk::tables::descriptor_blocks;
-use crate::error::{Corrupt, Result, Sealed};
+use crate::error::Result;
 
 /// Checks the descriptors and the bitmaps: their checksums, and what they say of each other.
-pub(super) fn check(
-    core: &Core,
-    device: &Arc<dyn BlockDevice>,
-    superblock: &Superblock,
-) -> Result<()> {
-    let (geometry, checksums) = (&superblock.geometry, superblock.checksums);
-    let blocks = descriptor_blocks(&**device, geometry)?;
-    for group in geometry.groups() {
-        let (index, offset) = geometry.descriptor_place(group);
-        let end = offset + usize::from(geometry.descriptor_bytes);
-        let bytes = &blocks[index as usize][offset..end];
-        checksums.check_descriptor(group, bytes)?;
-        let raw = GroupDescriptor::decode(bytes);
-        let read = |block| device.read_block(geometry.byte_offset(block), geometry.block_bytes);
-        if !raw.uninit.block_bitmap {
-            let sum = checksums.of_bitmap(&read(raw.block_bitmap)?, geometry.clusters_per_group());
-            if sum.is_some_and(|sum| !raw.sums.has_blocks(sum)) {
-                return Err(Corrupt::Checksum(Sealed::BlockBitmap { group }).into());
-            }
+/// Inodes behind those that a descriptor counts as used are zeroed, and what is wrong would get a
+/// good checksum.
+pub(super) fn check(core: &Core) -> Result<()> {
+    for group in core.space.groups() {
+        if let Some(damage) = &group.damage {
+            return Err(damage.clone().into());
         }
-        if !raw.uninit.inode_bitmap {
-            let sum = checksums.of_bitmap(&read(raw.inode_bitmap)?, geometry.inodes_per_group);
-            if sum.is_some_and(|sum| !raw.sums.has_inodes(sum)) {
-                return Err(Corrupt::Checksum(Sealed::InodeBitmap { group }).into());
-            }
-        }
-        check_maps(core, core.space.group(group))?;
+        let (blocks, inodes) = (core.block_bitmap(group)?, core.inode_bitmap(group)?);
+        let mut maps = group.maps.lock();
+        group.blocks(&mut maps, &blocks, core.space.zones())?;
+        group.inodes(&mut maps, &inodes)?;
     }
-    Ok(())
-}
-
-/// Checks that the bitmaps agree with the descriptor. Inodes behind those that it counts as used
-/// are zeroed, and what is wrong would get a good checksum.
-fn check_maps(core: &Core, group: &Group) -> Result<()> {
-    if let Some(damage) = &group.damage {
-        return Err(damage.clone().into());
-    }
-    let (blocks, inodes) = (core.block_bitmap(group)?, core.inode_bitmap(group)?);
-    let mut maps = group.maps.lock();
-    group.blocks(&mut maps, &blocks, core.space.zones())?;
-    group.inodes(&mut maps, &inodes)?;
     Ok(())
 }
 
