@@ -90,17 +90,17 @@ struct Form {
     journal_megabytes: u32,
 }
 
-/// Work that is timed on both sides.
+/// A task that is timed on both sides.
 #[derive(Debug, Clone, Copy)]
-enum Work {
+enum Task {
     PostMark(Test),
     /// A phase with a file of this size.
     Sequential(Phase, u64),
 }
 
-/// Seconds of one work.
+/// Seconds of one task.
 struct Comparison {
-    work: Work,
+    task: Task,
     kernel: Spans,
     engine: Spans,
 }
@@ -201,7 +201,7 @@ fn compare(
             engine.push(ours.seconds);
         }
         comparisons.push(Comparison {
-            work: Work::PostMark(test),
+            task: Task::PostMark(test),
             kernel: Spans::new(kernel),
             engine: Spans::new(engine),
         });
@@ -226,7 +226,7 @@ fn compare_sequential(
     let comparisons = (0..).zip(Phase::ALL).map(|(index, phase)| {
         let of = |runs: &[[f64; 3]]| Spans::new(runs.iter().map(|phases| phases[index]).collect());
         Comparison {
-            work: Work::Sequential(phase, bytes),
+            task: Task::Sequential(phase, bytes),
             kernel: of(&kernel),
             engine: of(&engine),
         }

@@ -6,7 +6,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
 use serde_json::{Value, json};
 
-use super::{Comparison, Form, MOUNT_OPTIONS, Work};
+use super::{Comparison, Form, MOUNT_OPTIONS, Task};
 use crate::machine::Machine;
 
 const INFALLIBLE: &str = "writing to a string does not fail";
@@ -14,16 +14,16 @@ pub(super) fn text(machine: &Machine, form: Form, comparisons: &[Comparison]) ->
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
     let kernel = format!("kernel {} on tmpfs, s", form.file_system.name());
-    table.set_header(["work", &kernel, "jext in process, s", "jext / kernel"]);
+    table.set_header(["task", &kernel, "jext in process, s", "jext / kernel"]);
     for Comparison {
-        work,
+        task,
         kernel,
         engine,
     } in comparisons
     {
         let ratio = engine.median() / kernel.median();
         let cells = [kernel.shown(), engine.shown(), format!("{ratio:.2}")];
-        let mut row = vec![Cell::new(name(*work))];
+        let mut row = vec![Cell::new(name(*task))];
         row.extend(cells.map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
         table.add_row(row);
     }
@@ -44,36 +44,36 @@ pub(super) fn text(machine: &Machine, form: Form, comparisons: &[Comparison]) ->
     text
 }
 
-fn name(work: Work) -> String {
-    match work {
-        Work::PostMark(test) => format!("PostMark {}", test.number),
-        Work::Sequential(phase, bytes) => format!("{} MiB: {}", bytes >> 20, phase.name()),
+fn name(task: Task) -> String {
+    match task {
+        Task::PostMark(test) => format!("PostMark {}", test.number),
+        Task::Sequential(phase, bytes) => format!("{} MiB: {}", bytes >> 20, phase.name()),
     }
 }
 
-fn parameters(work: Work) -> Value {
-    match work {
-        Work::PostMark(test) => json!({
+fn parameters(task: Task) -> Value {
+    match task {
+        Task::PostMark(test) => json!({
             "test": test.number,
             "size": [test.sizes.0, test.sizes.1],
             "number": test.files,
             "transactions": test.transactions,
         }),
-        Work::Sequential(phase, bytes) => json!({ "sequential": phase.name(), "bytes": bytes }),
+        Task::Sequential(phase, bytes) => json!({ "sequential": phase.name(), "bytes": bytes }),
     }
 }
 
 pub(super) fn json(machine: &Machine, form: Form, comparisons: &[Comparison]) -> Value {
-    let works: Vec<Value> = comparisons
+    let tasks: Vec<Value> = comparisons
         .iter()
         .map(
             |Comparison {
-                 work,
+                 task,
                  kernel,
                  engine,
              }| {
                 json!({
-                    "work": parameters(*work),
+                    "task": parameters(*task),
                     "kernel": kernel.to_json(),
                     "jext": engine.to_json(),
                     "ratio": engine.median() / kernel.median(),
@@ -88,6 +88,6 @@ pub(super) fn json(machine: &Machine, form: Form, comparisons: &[Comparison]) ->
         "block_bytes": form.block_bytes,
         "journal_megabytes": form.journal_megabytes,
         "mount_options": MOUNT_OPTIONS,
-        "works": works,
+        "tasks": tasks,
     })
 }

@@ -234,6 +234,12 @@ fn tune2fs_does_the_same() {
     }
 }
 
+/// Writes bytes into an image.
+fn damage(image: &str, offset: u64, bytes: &[u8]) {
+    let file = std::fs::OpenOptions::new().write(true).open(image);
+    file.unwrap().write_all_at(bytes, offset).unwrap();
+}
+
 #[test]
 fn a_damaged_structure_gets_no_good_checksum() {
     let folder = Folder::new();
@@ -243,11 +249,7 @@ fn a_damaged_structure_gets_no_good_checksum() {
     let image = folder.path().join("disk.img").display().to_string();
     let said = tool::run_well("debugfs", &["-R", "blocks /d", &image]);
     let block: u64 = said.split_whitespace().last().unwrap().parse().unwrap();
-    let file = std::fs::OpenOptions::new()
-        .write(true)
-        .open(&image)
-        .unwrap();
-    file.write_all_at(&[9], block * 1024 + 1020).unwrap();
+    damage(&image, block * 1024 + 1020, &[9]);
     let before = folder.read("disk.img");
     for change in ["-O ^metadata_csum", "-U random"] {
         let error = folder.bad(&format!("tune {change} disk.img"));
@@ -293,11 +295,7 @@ fn a_wrong_bitmap_gets_no_good_checksum() {
     let (_, rest) = said.split_once("Block bitmap at ").unwrap();
     let (block, _) = rest.split_once([' ', ',']).unwrap();
     let block: u64 = block.parse().unwrap();
-    let file = std::fs::OpenOptions::new()
-        .write(true)
-        .open(&image)
-        .unwrap();
-    file.write_all_at(&[0; 1024], block * 1024).unwrap();
+    damage(&image, block * 1024, &[0; 1024]);
     let before = folder.read("disk.img");
     for change in ["-O metadata_csum", "-O ^uninit_bg"] {
         let error = folder.bad(&format!("tune {change} disk.img"));
@@ -319,11 +317,7 @@ fn an_inode_with_a_wrong_checksum_keeps_it() {
     let (block, offset) = place.trim().split_once(", offset ").unwrap();
     let offset = u64::from_str_radix(offset.trim_start_matches("0x"), 16).unwrap();
     let at = block.parse::<u64>().unwrap() * 1024 + offset;
-    let file = std::fs::OpenOptions::new()
-        .write(true)
-        .open(&image)
-        .unwrap();
-    file.write_all_at(&[0x91], at + 1).unwrap();
+    damage(&image, at + 1, &[0x91]);
     folder.good("tune -U random disk.img");
     let said = tool::said(&tool::run("e2fsck", &["-fn", &image]));
     assert!(said.contains("checksum does not match"), "{said}");
