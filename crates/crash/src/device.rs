@@ -41,6 +41,16 @@ impl Reads {
         }
     }
 
+    /// Adds the reads of another.
+    pub(crate) fn add(&mut self, other: &Self) {
+        if self.words.len() < other.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        for (word, other) in self.words.iter_mut().zip(&other.words) {
+            *word |= other;
+        }
+    }
+
     /// Returns true if a sector was read.
     pub fn contains(&self, sector: u64) -> bool {
         let word = self.words.get((sector / 64) as usize);

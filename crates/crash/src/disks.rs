@@ -24,7 +24,7 @@ use rt::Nanos;
 use zerocopy::FromBytes;
 
 use crate::crowd::Kind as CrowdKind;
-use crate::device::ImageDevice;
+use crate::device::{ImageDevice, Reads};
 use crate::image::{BLOCK_BYTES, Image};
 use crate::mode::Structures;
 use crate::setting::{CLUSTER_BLOCKS, Checksums, JournalPlace, Schedule, Setting, Synchronous};
@@ -381,6 +381,12 @@ impl Devices {
             log: self.log.as_ref().map(|log| log.image()),
             ..before.clone()
         }
+    }
+
+    /// Returns the reads so far of both devices; none of a journal's device that does not exist.
+    pub(crate) fn reads(&self) -> [Reads; 2] {
+        let log = self.log.as_ref().map(|log| log.reads());
+        [self.home.reads(), log.unwrap_or_default()]
     }
 
     /// Returns the file-system device.

@@ -38,7 +38,7 @@ use crate::mode::Structures;
 use crate::oracle::Oracle;
 use crate::protocol::Watcher;
 use crate::recording::{Mark, Recording};
-use crate::recover::{Checked, Examination, check_closed, recover};
+use crate::recover::{Checked, Examination, Sound, check_closed, recover};
 use crate::rule::{Broken, Rule};
 use crate::setting::Schedule;
 use crate::timetable::RECOVERED_AT;
@@ -160,6 +160,7 @@ pub(crate) struct Explorer<'r> {
     /// The failures so far.
     failures: Failures,
     known: BTreeMap<u64, Known>,
+    sound: Sound,
     /// Images of which a block will be changed silently, each in a separate world.
     to_be_damaged: Vec<(Cut, Disks)>,
     current: Shared<Vec<Cut>>,
@@ -198,6 +199,7 @@ impl<'r> Explorer<'r> {
             held: Held::of(recording),
             failures: Failures::new(recording),
             known: BTreeMap::new(),
+            sound: Sound::default(),
             to_be_damaged: Vec::new(),
             current,
             tally: Tally::default(),
@@ -339,7 +341,7 @@ impl<'r> Explorer<'r> {
         } else {
             Examination::Read
         };
-        let recovered = recover(&disks, setting, examination);
+        let recovered = recover(&disks, setting, examination, &mut self.sound);
         let checked = recovered
             .and_then(|checked| self.compare(&checked).map(|()| checked))
             .map_err(|broken| found(broken, vec![cut.clone()]))?;
@@ -417,8 +419,8 @@ impl<'r> Explorer<'r> {
         let waits = setting.cell.structures == Structures::MultiMount;
         loop {
             let began = rt::wall().seconds;
-            let first = recover(disks, setting, Examination::Read)?;
-            let second = recover(disks, setting, Examination::Read)?;
+            let first = recover(disks, setting, Examination::Read, &mut self.sound)?;
+            let second = recover(disks, setting, Examination::Read, &mut self.sound)?;
             if !waits && rt::wall().seconds > began {
                 continue;
             }

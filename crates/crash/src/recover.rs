@@ -1,5 +1,6 @@
 //! Recovers an image, reads all of it, closes it and has it checked.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::BlockDevice;
@@ -24,10 +25,36 @@ pub struct Checked {
     pub recovered: Recovered,
     /// In data=writeback, the sectors in which files show what the cut left in their blocks.
     pub leftovers: Leftovers,
-    /// Sectors read by recovery, on the file-system device and the journal's device.
+    /// Sectors read by recovery and the check, on the file-system device and the journal's device.
     pub reads: [Reads; 2],
     /// The contents of the devices at the end.
     pub after: Disks,
+}
+
+/// Closed volumes that the checker has found sound, by the hashes of their contents, with the
+/// sectors that it read. Many cuts recover to the same volume, and the check depends on nothing
+/// else.
+#[derive(Default)]
+pub struct Sound {
+    known: BTreeMap<u64, [Reads; 2]>,
+}
+
+impl Sound {
+    /// Checks a closed volume unless it is known, and adds the sectors that the check reads.
+    fn check(&mut self, closed: &Disks, reads: &mut [Reads; 2]) -> Result<(), Broken> {
+        let hash = closed.hash();
+        if !self.known.contains_key(&hash) {
+            let devices = closed.devices();
+            check(&*devices.home_device(), devices.log_device().as_deref())?;
+            self.known.insert(hash, devices.reads());
+        }
+        let of_check = &self.known[&hash];
+        reads
+            .iter_mut()
+            .zip(of_check)
+            .for_each(|(all, read)| all.add(read));
+        Ok(())
+    }
 }
 
 /// The use of a recovered volume before it is closed.
@@ -50,6 +77,7 @@ pub fn recover(
     disks: &Disks,
     setting: &Setting,
     examination: Examination,
+    sound: &mut Sound,
 ) -> Result<Checked, Broken> {
     let devices = disks.devices();
     let is_released = is_released(&devices.home_device());
@@ -57,7 +85,7 @@ pub fn recover(
         let what = "it needs recovery, and multiple mount protection says that no node uses it";
         return Err(Broken::new(Rule::U2, what));
     }
-    recover_failed(disks, setting.cell.data, examination)
+    recover_failed(disks, setting.cell.data, examination, sound)
 }
 
 /// Recovers disks that a failed open, close or recovery has left, as [`recover`]: that has released
@@ -69,11 +97,14 @@ pub fn recover_failed(
     disks: &Disks,
     data: DataMode,
     examination: Examination,
+    sound: &mut Sound,
 ) -> Result<Checked, Broken> {
     let devices = disks.devices();
     let (home, log) = (devices.home_device(), devices.log_device());
-    let recovered = recover_on(Arc::clone(&home), log.clone(), &devices, data, examination)?;
-    check(&*home, log.as_deref())?;
+    let recovered = recover_on(Arc::clone(&home), log, &devices, data, examination)?;
+    let after = devices.disks(disks);
+    let mut reads = devices.reads();
+    sound.check(&after, &mut reads)?;
     if is_released(&home) == Some(false) {
         let what = "it was closed, and multiple mount protection says that a node uses it";
         return Err(Broken::new(Rule::U2, what));
@@ -91,15 +122,13 @@ pub fn recover_failed(
     if let Some(what) = what {
         return Err(Broken::new(Rule::E2, what));
     }
-    let after = devices.disks(disks);
-    let log_reads = devices.log.as_ref().map(|log| log.reads());
     Ok(Checked {
         leftovers: match data {
             DataMode::Writeback => leftovers(&recovered.observation, &disks.home),
             DataMode::Ordered | DataMode::Journal => Leftovers::new(),
         },
         recovered,
-        reads: [devices.home.reads(), log_reads.unwrap_or_default()],
+        reads,
         after,
     })
 }

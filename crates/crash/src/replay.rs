@@ -27,7 +27,7 @@ use crate::leftover::Held;
 use crate::oracle::Oracle;
 use crate::protocol::LogMap;
 use crate::recording::{Mark, Recording};
-use crate::recover::{Examination, recover};
+use crate::recover::{Examination, Sound, recover};
 use crate::rule::{Broken, RuleCounts};
 use crate::run::{prepare, record};
 use crate::run_error::RunError;
@@ -267,7 +267,12 @@ fn cut(recording: &Recording, cuts: &[Cut]) -> Result<(), Broken> {
         };
         disks = next;
     }
-    let checked = recover(&disks, &recording.workload.setting, Examination::Use)?;
+    let checked = recover(
+        &disks,
+        &recording.workload.setting,
+        Examination::Use,
+        &mut Sound::default(),
+    )?;
     let mut counts = RuleCounts::default();
     let map = LogMap::new(initial);
     let strikes = strikes(&recording.events);

@@ -58,8 +58,11 @@ pub(crate) fn bit(bytes: &[u8], number: usize) -> bool {
 /// True if all bits from `first` to the end are set.
 pub(crate) fn is_filled(bytes: &[u8], first: usize) -> bool {
     let partial = first.next_multiple_of(8).min(bytes.len() * 8);
+    let (parts, rest) = bytes[partial / 8..].as_chunks::<64>();
+    let is_set = |part: &[u8]| part.iter().fold(0xFF, |bits, byte| bits & byte) == 0xFF;
     (first..partial).all(|number| bit(bytes, number))
-        && bytes[partial / 8..].iter().all(|byte| *byte == 0xFF)
+        && parts.iter().all(|part| is_set(part))
+        && is_set(rest)
 }
 
 #[cfg(test)]
@@ -88,5 +91,13 @@ mod tests {
         let bytes = [0b1111_0111, 0xFF];
         assert!(is_filled(&bytes, 4) && is_filled(&bytes, 8) && is_filled(&bytes, 16));
         assert!(!is_filled(&bytes, 3) && !is_filled(&bytes, 0));
+        for at in [1, 64, 127, 129] {
+            let mut bytes = [0xFF; 130];
+            bytes[at] = 0x7F;
+            assert!(
+                !is_filled(&bytes, 5) && is_filled(&bytes, (at + 1) * 8),
+                "{at}"
+            );
+        }
     }
 }

@@ -18,6 +18,8 @@ pub const MAGIC: u32 = 0x0B10_CA04;
 pub const SLOT_SIZE: usize = 4;
 /// Size of a [`Tail`] in bytes.
 pub const TAIL_SIZE: usize = 8;
+/// Number of slots that are compared with 0 together.
+const SLOTS_AT_A_TIME: usize = 16;
 
 /// `ext4_orphan_block_tail`: the end of a block.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy, Debug, Default)]
@@ -58,6 +60,21 @@ pub fn slots(block: &[u8]) -> &[U32] {
     slots
 }
 
+/// Returns the indexes and the numbers of the slots of a block that are in use. Most blocks have
+/// none, so many slots are compared at a time.
+///
+/// # Panics
+/// Panics if the block is shorter than a tail.
+pub fn used_slots(block: &[u8]) -> impl Iterator<Item = (usize, u32)> {
+    let parts = slots(block).chunks(SLOTS_AT_A_TIME);
+    let parts = (0..).step_by(SLOTS_AT_A_TIME).zip(parts);
+    parts
+        .filter(|(_, part)| part.iter().fold(0, |bits, slot| bits | slot.get()) != 0)
+        .flat_map(|(first, part)| (first..).zip(part))
+        .map(|(index, slot)| (index, slot.get()))
+        .filter(|(_, number)| *number != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +87,9 @@ mod tests {
         assert_eq!(slots(&block).len(), 254);
         assert_eq!(slots(&block)[253].get(), 7);
         assert_eq!(Tail::of_block(&block).unwrap().checksum.get(), 9);
+        block[17 * 4] = 5;
+        let used: Vec<_> = used_slots(&block).collect();
+        assert_eq!(used, [(17, 5), (253, 7)]);
         block[1016] = 0;
         assert!(Tail::of_block(&block).is_none());
     }

@@ -215,7 +215,7 @@ impl Explorer<'_> {
         if !harm.is_last {
             return Err(broken("nobody noticed"));
         }
-        let checked = recover(&harm.disks, &setting, Examination::Read)
+        let checked = recover(&harm.disks, &setting, Examination::Read, &mut self.sound)
             .map_err(|found| broken(&found.to_string()))?;
         if checked.recovered.last.next() != tid {
             return Err(broken("it was not dropped"));

@@ -174,7 +174,12 @@ impl Explorer<'_> {
         if hides_record && self.watcher.has_gone_on() {
             return Ok(());
         }
-        let mut again = recover_failed(&devices.disks(disks), data, Examination::Read)?;
+        let mut again = recover_failed(
+            &devices.disks(disks),
+            data,
+            Examination::Read,
+            &mut self.sound,
+        )?;
         // Transactions committed while a volume is opened come after the recovered ones.
         again.recovered.last = last.unwrap_or(again.recovered.last);
         if hides_record && again.recovered.last.next() == wanted.last {

@@ -94,7 +94,7 @@ impl Explorer<'_> {
             self.current.set(cuts.clone());
             self.tally.nested += 1;
             self.tally.rules.note(Rule::U6);
-            let again = recover(&left, &setting, Examination::Read)
+            let again = recover(&left, &setting, Examination::Read, &mut self.sound)
                 .and_then(|again| same(wanted, &again.recovered))
                 .map_err(|broken| found(broken, cuts.clone()));
             again?;

@@ -43,7 +43,7 @@ use crate::disks::{Devices, Disks, quiet};
 use crate::findings::{Found, Tally};
 use crate::image::Image;
 use crate::recording::Recording;
-use crate::recover::{Checked, Examination, recover};
+use crate::recover::{Checked, Examination, Sound, recover};
 use crate::rule::{Broken, Rule};
 use crate::setting::{Schedule, Setting};
 use crate::timetable::RECOVERED_AT;
@@ -150,7 +150,12 @@ impl Case {
 
     fn try_once(&self, told: &Shared<String>) -> Result<Trial, Broken> {
         let data = self.setting.cell.data;
-        let Checked { after: good, .. } = recover(&self.disks, &self.setting, Examination::Read)?;
+        let Checked { after: good, .. } = recover(
+            &self.disks,
+            &self.setting,
+            Examination::Read,
+            &mut Sound::default(),
+        )?;
         let (before, territory) = survey(&good, data).map_err(|error| {
             Broken::new(Rule::U1, format!("what was closed cannot be read: {error}"))
         })?;

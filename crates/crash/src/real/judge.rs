@@ -16,7 +16,7 @@ use crate::history::{Bounds, History};
 use crate::leftover::Held;
 use crate::oracle::Oracle;
 use crate::recording::{Mark, Outcome};
-use crate::recover::{Examination, recover};
+use crate::recover::{Examination, Sound, recover};
 use crate::rule::{Broken, Rule, RuleCounts};
 use crate::setting::Schedule;
 use crate::timetable::RECOVERED_AT;
@@ -152,7 +152,7 @@ fn compare(
     let setting = round.recording.workload.setting;
     let inside = disks.clone();
     let run = sim::run(world(Schedule::Fair, RECOVERED_AT, None), move || {
-        recover(&inside, &setting, examination)
+        recover(&inside, &setting, examination, &mut Sound::default())
     });
     let checked = run.map_err(|error| Broken::new(Rule::U1, error.to_string()))?;
     let checked = checked.value?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jbd2::Buffer;
 use layout::InodeNr;
-use layout::orphan::{SLOT_SIZE, slots};
+use layout::orphan::{SLOT_SIZE, slots, used_slots};
 
 /// The slots of a volume's orphan file; empty on a volume without one.
 #[derive(Default)]
@@ -51,11 +51,8 @@ impl OrphanSlots {
     /// them.
     pub(crate) fn add_block(&mut self, buffer: Arc<Buffer>) -> Vec<(Slot, u32)> {
         let block = self.blocks.len();
-        let numbers = slots(&buffer.read())
-            .iter()
-            .enumerate()
-            .filter(|(_, number)| number.get() != 0)
-            .map(|(index, number)| (Slot { block, index }, number.get()))
+        let numbers = used_slots(&buffer.read())
+            .map(|(index, number)| (Slot { block, index }, number))
             .collect();
         self.blocks.push(SlotBlock {
             buffer,

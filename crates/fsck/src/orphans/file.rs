@@ -156,8 +156,9 @@ fn check_block(
         state.problem(ProblemKind::OrphanBlockChecksum, place.clone());
         return Ok(false);
     }
-    let slots = orphan::slots(&bytes).iter().map(|slot| slot.get());
-    let orphans: Vec<u32> = slots.filter(|number| *number != 0).collect();
+    let orphans: Vec<u32> = orphan::used_slots(&bytes)
+        .map(|(_, number)| number)
+        .collect();
     if orphans.is_empty() {
         return Ok(false);
     }
