@@ -91,7 +91,7 @@ impl Mount {
 
     /// Makes all changes durable: syncfs(2).
     pub fn sync(&self) {
-        let directory = std::fs::File::open(&self.directory).expect("the mount point");
+        let directory = File::open(&self.directory).expect("the mount point");
         rustix::fs::syncfs(directory).expect("syncfs");
     }
 
