@@ -47,6 +47,9 @@ pub struct Node {
     pub modified: i64,
     /// Time of the last change of the inode.
     pub changed: i64,
+    /// Time at which a range without blocks was last punched, if the file is small enough for its
+    /// inode: there its bytes are zeroed, and both times change.
+    pub punched_within: Option<i64>,
     /// Number of the state created by the last change of the inode or its names.
     pub changed_in: usize,
     /// Number of the state created by the last change of the contents.
@@ -110,6 +113,7 @@ impl Tree {
             marks: Arc::default(),
             modified: seconds,
             changed: seconds,
+            punched_within: None,
             changed_in: 0,
             data_in: 0,
             map_in: 0,

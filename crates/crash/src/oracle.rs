@@ -358,10 +358,14 @@ impl<'a> Oracle<'a> {
         if is_finished || is_replayed || !self.bounds.has_times {
             return Ok(());
         }
-        if node.modified != seen.modified {
+        let within = node.punched_within.filter(|_| self.bounds.is_inline);
+        let is_time = |time: i64, seen: i64| {
+            seen == time || within.is_some_and(|within| within > time && seen == within)
+        };
+        if !is_time(node.modified, seen.modified) {
             return differs("mtime", &seen.modified, &node.modified);
         }
-        if node.changed != seen.changed {
+        if !is_time(node.changed, seen.changed) {
             return differs("ctime", &seen.changed, &node.changed);
         }
         Ok(())

@@ -67,7 +67,9 @@ impl Tree {
                 Some(())
             }),
             Op::Utimes(path, seconds) => next.find(path).and_then(|id| {
-                next.node_mut(id)?.modified = i64::from(*seconds);
+                let node = next.node_mut(id)?;
+                node.modified = i64::from(*seconds);
+                node.punched_within = None;
                 next.touch(id, change)
             }),
             Op::Append(path, count) => {
@@ -172,6 +174,7 @@ impl Tree {
             links: if is_directory { 2 } else { 1 },
             modified: change.seconds,
             changed: change.seconds,
+            punched_within: None,
             changed_in: change.state,
             data_in: change.state,
             map_in: change.state,

@@ -129,6 +129,8 @@ impl Tree {
         }
         if is_changed || is_unmapped {
             self.note_contents(id, change)?;
+        } else if from == 0 && (1..=SECTOR_BYTES as u64).contains(&size) {
+            self.node_mut(id)?.punched_within = Some(change.seconds);
         }
         if is_unmapped {
             self.node_mut(id)?.map_in = change.state;

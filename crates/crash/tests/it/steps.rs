@@ -56,6 +56,15 @@ fn a_failed_page_is_written_again_during_a_commit() {
     );
 }
 
+/// Where contents lie in their inode, a punched range is zeroed though no block is freed.
+#[test]
+fn a_hole_within_an_inode_is_punched() {
+    check(
+        "crash2:inline,writeback,external:1:mkdir(d10);create(d10/f3);truncate(d10/f3,40);punch(d10/f3,0,4);\
+         create(d10/f4);chmod(d10/f3,600):56-lost",
+    );
+}
+
 /// A range for which there was no space promises nothing on a synchronous volume, though a part of
 /// it has blocks.
 #[test]
