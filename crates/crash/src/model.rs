@@ -91,6 +91,9 @@ pub struct Sector {
     /// The last state whose data of the block is ordered under every mount option: it allocated the
     /// block, extended the file within it, or cleared the bytes after a new end.
     pub ordered_in: u32,
+    /// True if the sector is a hole that was in the first block when blocks moved: contents may
+    /// have left the inode for it.
+    pub may_have_left_inode: bool,
 }
 
 impl Sector {

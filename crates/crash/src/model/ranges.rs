@@ -184,7 +184,11 @@ impl Tree {
         let Kind::File { size, sectors } = &mut node.kind else {
             return None;
         };
-        work(size, std::sync::Arc::make_mut(sectors))?;
+        let sectors = std::sync::Arc::make_mut(sectors);
+        for sector in sectors.iter_mut().take(BLOCK_SECTORS) {
+            sector.may_have_left_inode |= sector.allocated_in == 0;
+        }
+        work(size, sectors)?;
         node.map_in = change.state;
         self.note_contents(id, change)
     }

@@ -113,7 +113,8 @@ impl Oracle<'_> {
     ) -> bool {
         let is = |sector: Sector| is_version(file.number, piece, sector);
         // A hole has no written data. Where contents have left their inode a block has replaced it.
-        let may_be_mapped = self.bounds.is_inline && index < BLOCK_SECTORS;
+        let was_first = index < BLOCK_SECTORS || wanted.may_have_left_inode;
+        let may_be_mapped = self.bounds.is_inline && was_first;
         if wanted.allocated_in == 0 && !may_be_mapped {
             return is(wanted);
         }

@@ -65,6 +65,16 @@ fn a_hole_within_an_inode_is_punched() {
     );
 }
 
+/// Contents leave their inode when a range is inserted before them, and their block is overwritten.
+#[test]
+fn contents_that_left_their_inode_move_on() {
+    check(
+        "crash2:inline,ordered,internal,log=259,tid=4294967280,writer=78,lanes=2,sync=2,fault=flush.0.5,\
+         pct=16740154570429442617:1+0:mkdir(d00);create(d00/f2);truncate(d00/f2,53);insert(d00/f2,0,6);write(d00/f2,6,4)+:\
+         49-kept",
+    );
+}
+
 /// A range for which there was no space promises nothing on a synchronous volume, though a part of
 /// it has blocks.
 #[test]
