@@ -24,7 +24,8 @@ use crate::output;
 /// Options of every command that opens an image.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct MountArguments {
-    /// Mount options as of ext3 and ext4: data=writeback,commit=30,noload; see docs/mount.md.
+    /// Mount options as of ext3 and ext4: data=writeback,commit=30,noload; see
+    /// docs/how-to/mount-options.md.
     #[arg(short, long = "options", value_name = "OPTIONS")]
     pub(crate) options: Vec<String>,
     /// Device of the external journal (same as -o journal_path=DEV).

@@ -30,6 +30,7 @@ mod labs;
 mod large_blocks;
 mod logged;
 mod manual;
+mod mount_options;
 mod mount_uses;
 mod mounting;
 mod overwriting;

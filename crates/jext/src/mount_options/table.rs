@@ -2,7 +2,7 @@
 //!
 //! With the options that [`super::ParsedOptions`] applies, these are all that ext4 of Linux 6.18
 //! parses (`Documentation/admin-guide/ext4.rst`, `fs/ext4/super.c`), and those of mount(8) for all
-//! file systems that reach a volume. `docs/mount.md` has the same tables.
+//! file systems that reach a volume. `docs/how-to/mount-options.md` has the same tables.
 
 use layout::superblock::DefaultMountOptions;
 
