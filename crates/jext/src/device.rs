@@ -127,9 +127,9 @@
 //! ```
 //!
 //! A device with its own threads creates its tickets with [`Ticket::pending`] and completes them
-//! later. A wrapper that changes read data creates them with [`Ticket::joined`]: the guide,
-//! `docs/library.md`, has one that encrypts. In a simulated world a device must not block, except
-//! on locks that are held briefly.
+//! later. A wrapper that changes read data creates them with [`Ticket::joined`]:
+//! `docs/how-to/block-device.md` has one that encrypts. In a simulated world a device must not
+//! block, except on locks that are held briefly.
 
 use std::sync::Arc;
 

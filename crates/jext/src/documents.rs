@@ -8,3 +8,7 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/library.md")]
 struct Library;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/how-to/block-device.md")]
+struct OwnDevice;

@@ -34,6 +34,7 @@ mod mount_options;
 mod mount_uses;
 mod mounting;
 mod overwriting;
+mod plan_times;
 mod protected;
 mod ranges;
 mod reading;
