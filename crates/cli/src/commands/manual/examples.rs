@@ -272,42 +272,93 @@ pub(super) const ALL: &[(&str, &[Example])] = &[
     ),
     (
         "jext-bench-tree-copy",
-        &[("Run it in memory", "jext bench tree-copy mem:8GiB")],
+        &[
+            ("Run it in a directory", "jext bench tree-copy mnt"),
+            (
+                "Print its parameters, and run nothing",
+                "jext bench tree-copy mnt --parameters",
+            ),
+        ],
     ),
     (
         "jext-bench-fs_mark",
         &[
             ("Run it in memory", "jext bench fs_mark mem:1GiB"),
-            ("Run it in a directory", "jext bench fs_mark mnt"),
+            (
+                "Print its parameters, and run nothing",
+                "jext bench fs_mark mem:1GiB --parameters",
+            ),
         ],
     ),
     (
         "jext-bench-obldisk",
-        &[("Run it in memory", "jext bench obldisk mem:4GiB")],
+        &[
+            ("Run it in a directory", "jext bench obldisk mnt"),
+            (
+                "Print its parameters, and run nothing",
+                "jext bench obldisk mnt --parameters",
+            ),
+        ],
     ),
     (
         "jext-bench-oblload",
-        &[("Run it in memory", "jext bench oblload mem:8GiB")],
+        &[
+            ("Run it in a directory", "jext bench oblload mnt"),
+            (
+                "Print its parameters, and run nothing",
+                "jext bench oblload mnt --parameters",
+            ),
+        ],
     ),
     (
         "jext-bench-mongo",
-        &[("Run it in memory", "jext bench mongo mem:4GiB")],
+        &[
+            ("Run it in a directory", "jext bench mongo mnt"),
+            (
+                "Print its parameters, and run nothing",
+                "jext bench mongo mnt --parameters",
+            ),
+        ],
     ),
     (
         "jext-bench-iozone",
-        &[("Run it in memory", "jext bench iozone mem:2GiB")],
+        &[
+            ("Run it in a directory", "jext bench iozone mnt"),
+            (
+                "Print its parameters, and run nothing",
+                "jext bench iozone mnt --parameters",
+            ),
+        ],
     ),
     (
         "jext-bench-bonnie",
-        &[("Run it in memory", "jext bench bonnie mem:2GiB")],
+        &[
+            ("Run it in a directory", "jext bench bonnie mnt"),
+            (
+                "Print its parameters, and run nothing",
+                "jext bench bonnie mnt --parameters",
+            ),
+        ],
     ),
     (
         "jext-bench-dbench",
-        &[("Run it in memory", "jext bench dbench mem:2GiB")],
+        &[
+            ("Run it in a directory", "jext bench dbench mnt"),
+            (
+                "Print its parameters, and run nothing",
+                "jext bench dbench mnt --parameters",
+            ),
+        ],
     ),
     (
         "jext-bench-filebench",
-        &[("Run it in memory", "jext bench filebench mem:2GiB")],
+        &[
+            ("Run it in a directory", "jext bench filebench mnt"),
+            (
+                "Print its parameters, and run nothing",
+                "jext bench filebench mnt --parameters",
+            ),
+        ],
     ),
     (
         "jext-bench-fsx",
