@@ -487,7 +487,7 @@ pub(super) const ALL: &[(&str, &[Example])] = &[
         "jext-replay",
         &[(
             "Repeat a violation by the line that jext crash printed",
-            "jext replay 'LINE'",
+            "jext replay 'crash2:ordered,internal:1:mkdir(d0);create(d0/f0);fsync(d0/f0):57-kept,0.120=0'",
         )],
     ),
     (
