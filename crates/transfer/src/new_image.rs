@@ -1,23 +1,24 @@
-//! An image of a tree: its number of inodes, its size, and the copy of the tree.
+//! A new image of trees: its number of inodes, its size, and the copy of the trees.
 //!
 //! The volume is sized for its contents, filled without its journal, and sealed as if it had never
-//! been mounted.
+//! been mounted. [`Plan::new`] reads the trees and decides everything; [`Plan::make`] writes the
+//! image to a device of that size.
 
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use block::BlockDevice;
-use ext::mkfs::{self, Options};
+use ext::mkfs::{self, JournalDevice, JournalOption, Options, Summary};
 use ext::options::{AccessTime, Memory};
 use ext::{MountOptions, Volume};
 use layout::inode::EXTRA_SIZE;
 
-use super::{Filling, Origin, Tally};
+use super::{Counter, Filling, Origin, Tally, Times, digest};
 
 /// Default block size in bytes.
-pub const BLOCK_BYTES: u32 = 4096;
+const BLOCK_BYTES: u32 = 4096;
 /// Supported block sizes in bytes.
-pub const BLOCK_BYTES_ALL: [u32; 3] = [1024, 2048, BLOCK_BYTES];
+const BLOCK_BYTES_ALL: [u32; 3] = [1024, 2048, BLOCK_BYTES];
 /// Memory budget while the image is filled, in bytes.
 const MEMORY_BYTES: u64 = 64 << 20;
 /// Inodes in addition to those of the tree: the reserved ones, and a few free ones.
@@ -25,11 +26,145 @@ const INODES_MORE: u64 = 64;
 /// Maximum number of attempts to find a size.
 const SIZE_ROUNDS_MAX: u32 = 64;
 
+/// Rule for the size of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SizeRule {
+    /// This number of bytes.
+    Bytes(u64),
+    /// The space that the trees need, and this percentage of it.
+    Slack(u32),
+}
+
+/// Settings of a new image.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Options of mkfs. If they have a time, it is the upper bound of all times, and the same trees
+    /// give the same bytes: UUID and hash seed are then derived from the trees.
+    pub options: Options,
+    /// Rule for the size.
+    pub size: SizeRule,
+    /// The device of an external journal, whose block size is the default of the image.
+    pub journal: Option<JournalDevice>,
+    /// Seconds since 1970, for times if the options have none.
+    pub now: i64,
+    /// UUID if the options have none and none is derived; by default mkfs draws one.
+    pub random_uuid: Option<[u8; 16]>,
+}
+
+/// A new image of which everything is decided.
+pub struct Plan {
+    /// Complete options of mkfs.
+    pub options: Options,
+    /// Size of the image in bytes.
+    pub bytes: u64,
+    /// Space that the trees need.
+    pub tally: Tally,
+    /// Times of the inodes.
+    pub times: Times,
+    origins: Vec<Origin>,
+}
+
+impl Plan {
+    /// Counts the trees and completes the options. Later trees replace files of earlier ones.
+    ///
+    /// # Errors
+    /// Fails if a tree cannot be read, or no image can have the options and this size.
+    pub fn new(origins: Vec<Origin>, settings: &Settings) -> Result<Self> {
+        let options = with_blocks(settings)?;
+        let tally = tally(&origins, &options)?;
+        let times = Times {
+            seconds: options.seconds.unwrap_or(settings.now),
+            clamps: options.seconds.is_some(),
+        };
+        let options = Options {
+            inode_count: Some(inode_count(&options, &tally)?),
+            seconds: Some(times.seconds),
+            journal: match &settings.journal {
+                Some(journal) => JournalOption::External(journal.uuid),
+                None => options.journal,
+            },
+            ..options
+        };
+        let is_fixed = options.uuid.is_some() || times.clamps;
+        let uuid = match options.uuid {
+            Some(uuid) => Some(uuid),
+            None if times.clamps => Some(digest::uuid(&origins, &options, times)?),
+            None => settings.random_uuid,
+        };
+        let options = Options {
+            uuid,
+            hash_seed: options.hash_seed.or(uuid.filter(|_| is_fixed)),
+            ..options
+        };
+        let bytes = match settings.size {
+            SizeRule::Bytes(bytes) => bytes,
+            SizeRule::Slack(percent) => size(&options, &tally, percent)?,
+        };
+        mkfs::preview(&geometry(bytes), &options)?;
+        Ok(Self {
+            options,
+            bytes,
+            tally,
+            times,
+            origins,
+        })
+    }
+
+    /// Makes the image on a device of the planned size: formats it, with an external journal if one
+    /// was planned, fills and seals it. Calls `count` with the number of bytes of data.
+    ///
+    /// # Errors
+    /// Fails with the first error of reading a tree or of the devices.
+    pub fn make(
+        &self,
+        device: &Arc<dyn BlockDevice>,
+        journal: Option<&Arc<dyn BlockDevice>>,
+        count: Counter<'_>,
+    ) -> Result<Summary> {
+        let summary = match journal {
+            None => mkfs::format(device, &self.options),
+            Some(journal) => mkfs::format_with_journal(device, journal, &self.options),
+        }?;
+        let filling = Filling {
+            times: self.times,
+            count,
+        };
+        fill(device, &self.origins, &filling)?;
+        Ok(summary)
+    }
+}
+
+/// Returns the options with a block size.
+fn with_blocks(settings: &Settings) -> Result<Options> {
+    let given = settings.options.block_bytes;
+    // The journal and the image have the same block size.
+    let journal = settings.journal.as_ref().map(|journal| journal.block_bytes);
+    let block_bytes = given.or(journal).unwrap_or(BLOCK_BYTES);
+    if !BLOCK_BYTES_ALL.contains(&block_bytes) {
+        bail!("blocks of {block_bytes} bytes: expected 1024, 2048 or 4096");
+    }
+    Ok(Options {
+        block_bytes: Some(block_bytes),
+        ..settings.options.clone()
+    })
+}
+
+/// Returns the space that trees need together.
+fn tally(origins: &[Origin], options: &Options) -> Result<Tally> {
+    let mut all = Tally::default();
+    for origin in origins {
+        let block_bytes = options.block_bytes.unwrap_or(BLOCK_BYTES);
+        all.add_all(&Tally::of(origin, block_bytes, options.allocation_bytes())?);
+    }
+    Ok(all)
+}
+
 /// Returns the number of inodes for a tree, if the options do not have it.
 ///
 /// # Errors
 /// Fails if there would be more than 2^32.
-pub fn inode_count(options: &Options, tally: &Tally) -> Result<u32> {
+fn inode_count(options: &Options, tally: &Tally) -> Result<u32> {
     if let Some(count) = options.inode_count {
         return Ok(count);
     }
@@ -41,8 +176,7 @@ pub fn inode_count(options: &Options, tally: &Tally) -> Result<u32> {
 }
 
 /// Returns the geometry of an image of this size in bytes.
-#[must_use]
-pub fn geometry(size_bytes: u64) -> block::Geometry {
+fn geometry(size_bytes: u64) -> block::Geometry {
     block::Geometry {
         size_bytes,
         sector_bytes: 512,
@@ -60,7 +194,7 @@ pub fn geometry(size_bytes: u64) -> block::Geometry {
 ///
 /// # Errors
 /// Fails if no size allows the options.
-pub fn size(options: &Options, tally: &Tally, slack_percent: u32) -> Result<u64> {
+fn size(options: &Options, tally: &Tally, slack_percent: u32) -> Result<u64> {
     let block_bytes = u64::from(options.block_bytes.unwrap_or(BLOCK_BYTES));
     // The tree was counted in clusters, where blocks are allocated by them.
     let in_unit = u64::from(options.allocation_bytes()) / block_bytes;

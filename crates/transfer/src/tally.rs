@@ -59,6 +59,13 @@ impl Tally {
         Ok(tally)
     }
 
+    /// Adds the space of another tree.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        self.inodes += other.inodes;
+        self.blocks += other.blocks;
+        self.bytes += other.bytes;
+    }
+
     fn add(&mut self, node: &Node, block_bytes: u64, cluster_bytes: u64) {
         if node.link_to.is_some() {
             return;

@@ -1,4 +1,4 @@
-//! `jext build`: makes an image from a directory or an archive in one step.
+//! `jext build`: makes an image from directories and archives in one step.
 //!
 //! The volume is sized for its contents, filled without its journal, and sealed as if it had never
 //! been mounted. With `SOURCE_DATE_EPOCH` the same tree gives the same bytes: UUID and hash seed
@@ -14,11 +14,11 @@ use anyhow::{Context, Result, bail};
 use block::text::Size;
 use block::{BlockDevice, OpenOptions};
 use clap::Args;
-use ext::mkfs::{self, JournalDevice, JournalOption, Options, Summary};
+use ext::mkfs::{self, JournalDevice, Summary};
 use indicatif::HumanBytes;
 use serde_json::json;
-use transfer::new_image::{self, BLOCK_BYTES, BLOCK_BYTES_ALL};
-use transfer::{Filling, Origin, Tally, Times, digest};
+use transfer::Counter;
+use transfer::new_image::{Plan, Settings, SizeRule};
 
 use super::format_arguments::{Format, FormatArguments, random_uuid};
 use crate::image::{Access, open_device};
@@ -27,7 +27,7 @@ use crate::new_file::NewFile;
 use crate::output;
 use crate::progress;
 
-/// Make an image of a directory or a tar archive (plain, gzip or zstd).
+/// Make an image of directories and tar archives (plain, gzip or zstd).
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -35,9 +35,10 @@ pub(crate) struct Arguments {
     /// Image to make; it must not exist yet.
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// A directory or an archive; `-` reads an archive from standard input.
-    #[arg(value_name = "FROM")]
-    from: PathBuf,
+    /// Directories and archives; `-` reads an archive from standard input. Later ones replace files
+    /// of earlier ones.
+    #[arg(value_name = "FROM", required = true)]
+    from: Vec<PathBuf>,
     /// Size of the image: 64M, 2G. The default is the size that the tree needs, plus the slack.
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
@@ -87,61 +88,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } = arguments.format.parse()?;
     let journal = journal_device.as_deref().map(Journal::open).transpose()?;
     let journal = journal.map(Arc::new);
-    let origin = origin::open(&arguments.from)?;
-    let block_bytes = match &journal {
-        // The journal and the image have the same block size.
-        Some(journal) => options.block_bytes.unwrap_or(journal.found.block_bytes),
-        None => options.block_bytes.unwrap_or(BLOCK_BYTES),
+    let settings = Settings {
+        options,
+        size: size_rule(arguments)?,
+        journal: journal.as_ref().map(|journal| journal.found),
+        now: rt::wall().seconds,
+        random_uuid: Some(random_uuid()),
     };
-    if !BLOCK_BYTES_ALL.contains(&block_bytes) {
-        bail!("-b {block_bytes}: blocks have 1024, 2048 or 4096 bytes");
-    }
-    let options = Options {
-        block_bytes: Some(block_bytes),
-        ..options
-    };
-    let tally = Tally::of(&origin, block_bytes, options.allocation_bytes())?;
-    let wanted = arguments.size.as_deref().map(|text| {
-        Size::parse(text)
-            .map(|size| size.bytes())
-            .map_err(|expected| anyhow::anyhow!("--size {text}: expected {expected}"))
-            .and_then(|bytes| match bytes {
-                0 => bail!("--size {text}: an image has 4096 bytes at least"),
-                bytes => Ok(bytes),
-            })
-    });
-    let seconds = options.seconds.unwrap_or_else(|| rt::wall().seconds);
-    let times = Times {
-        seconds,
-        clamps: options.seconds.is_some(),
-    };
-    let options = Options {
-        inode_count: Some(new_image::inode_count(&options, &tally)?),
-        seconds: Some(seconds),
-        journal: match &journal {
-            Some(journal) => JournalOption::External(journal.found.uuid),
-            None => options.journal,
-        },
-        ..options
-    };
-    let is_fixed = options.uuid.is_some() || times.clamps;
-    let uuid = match options.uuid {
-        Some(uuid) => uuid,
-        None if times.clamps => digest::uuid(std::slice::from_ref(&origin), &options, times)?,
-        None => random_uuid(),
-    };
-    let options = Options {
-        uuid: Some(uuid),
-        hash_seed: options.hash_seed.or(is_fixed.then_some(uuid)),
-        ..options
-    };
-    let bytes = match wanted.transpose()? {
-        Some(bytes) => bytes,
-        None => new_image::size(&options, &tally, arguments.slack)?,
-    };
-    // Before the file is made.
-    mkfs::preview(&new_image::geometry(bytes), &options)
-        .with_context(|| out.display().to_string())?;
+    let origins = arguments.from.iter().map(|path| origin::open(path));
+    let origins = origins.collect::<Result<_>>()?;
+    // Everything that can be refused is refused before the file is made.
+    let plan = Plan::new(origins, &settings).map_err(|error| match error.is::<ext::Error>() {
+        true => error.context(out.display().to_string()),
+        false => error,
+    })?;
+    let uuid = plan.options.uuid.unwrap_or_default();
     let new = NewFile::create(out)?;
     let forget = || {
         if let Some(journal) = &journal {
@@ -155,21 +116,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             let _ = journal.forget(uuid);
         }
     });
-    let bar = progress::bytes(tally.bytes);
+    let bar = progress::bytes(plan.tally.bytes);
     bar.set_message(out.display().to_string());
-    let count = |bytes| bar.inc(bytes);
-    let filling = Filling {
-        times,
-        count: &count,
-    };
-    let made = make(
-        &new,
-        arguments,
-        bytes,
-        &options,
-        journal.as_deref(),
-        (&origin, &filling),
-    );
+    let made = make(&new, out, &plan, journal.as_deref(), &|bytes| {
+        bar.inc(bytes);
+    });
     bar.finish_and_clear();
     let made = made.with_context(|| out.display().to_string());
     let made = made.and_then(|summary| {
@@ -181,7 +132,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if made.is_err() {
         forget();
     }
-    report(arguments, &made?, &tally, bytes)
+    report(arguments, &made?, &plan)
 }
 
 /// Fails if the output exists, unless it is a regular file and replacement is forced.
@@ -198,29 +149,36 @@ fn refuse_present(out: &Path, is_forced: bool) -> Result<()> {
     }
 }
 
-fn make(
-    new: &NewFile,
-    arguments: &Arguments,
-    bytes: u64,
-    options: &Options,
-    journal: Option<&Journal>,
-    (origin, filling): (&Origin, &Filling<'_>),
-) -> Result<Summary> {
-    let file = new.file().try_clone()?;
-    file.set_len(bytes)?;
-    let name = arguments.out.display().to_string();
-    let device = block::FileDevice::of_file(file.into(), &name, &OpenOptions::default())?;
-    let device: Arc<dyn BlockDevice> = Arc::new(device);
-    let summary = match journal {
-        None => mkfs::format(&device, options),
-        Some(journal) => mkfs::format_with_journal(&device, &journal.device, options),
+/// Returns the rule for the size of the image.
+fn size_rule(arguments: &Arguments) -> Result<SizeRule> {
+    let Some(text) = &arguments.size else {
+        return Ok(SizeRule::Slack(arguments.slack));
     };
-    let summary = summary?;
-    new_image::fill(&device, std::slice::from_ref(origin), filling)?;
-    Ok(summary)
+    match Size::parse(text).map(|size| size.bytes()) {
+        Err(expected) => bail!("--size {text}: expected {expected}"),
+        Ok(0) => bail!("--size {text}: an image has 4096 bytes at least"),
+        Ok(bytes) => Ok(SizeRule::Bytes(bytes)),
+    }
 }
 
-fn report(arguments: &Arguments, summary: &Summary, tally: &Tally, bytes: u64) -> Result<ExitCode> {
+fn make(
+    new: &NewFile,
+    out: &Path,
+    plan: &Plan,
+    journal: Option<&Journal>,
+    count: Counter<'_>,
+) -> Result<Summary> {
+    let file = new.file().try_clone()?;
+    file.set_len(plan.bytes)?;
+    let name = out.display().to_string();
+    let device = block::FileDevice::of_file(file.into(), &name, &OpenOptions::default())?;
+    let device: Arc<dyn BlockDevice> = Arc::new(device);
+    plan.make(&device, journal.map(|journal| &journal.device), count)
+}
+
+fn report(arguments: &Arguments, summary: &Summary, plan: &Plan) -> Result<ExitCode> {
+    let tally = &plan.tally;
+    let bytes = plan.bytes;
     let warnings = &summary.warnings;
     warnings.iter().for_each(|warning| output::warn(warning));
     let out = arguments.out.display();
