@@ -43,8 +43,8 @@ const PARCELS_WAITING: usize = 64;
 const JOB_BYTES_MAX: u64 = 4 << 20;
 
 /// Copies a part of a file to a device.
-struct Job<'n> {
-    file: ScannedFile<'n>,
+struct Job {
+    file: ScannedFile,
     /// Offset of the part in the file, in bytes.
     offset: u64,
     bytes: u64,
@@ -55,31 +55,31 @@ struct Job<'n> {
 
 /// Jobs for one thread.
 #[derive(Default)]
-struct Parcel<'n> {
-    jobs: Vec<Job<'n>>,
+struct Parcel {
+    jobs: Vec<Job>,
     /// Extents on the device, in whole blocks.
     extents: Vec<DeviceExtent>,
     bytes: u64,
 }
 
 /// Accepts jobs and passes them to the threads in parcels.
-pub(crate) struct Jobs<'q, 'n> {
-    queue: &'q Queue<'n>,
-    parcel: Parcel<'n>,
+pub(crate) struct Jobs<'q> {
+    queue: &'q Queue,
+    parcel: Parcel,
     /// Executes jobs on the sender's thread.
     writer: Writer<'q>,
 }
 
 /// Queue of parcels for the threads.
 #[derive(Default)]
-struct Queue<'n> {
-    state: Mutex<Waiting<'n>>,
+struct Queue {
+    state: Mutex<Waiting>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting<'n> {
-    parcels: VecDeque<Parcel<'n>>,
+struct Waiting {
+    parcels: VecDeque<Parcel>,
     /// True if no more parcels will arrive.
     is_ended: bool,
     /// The first error of any thread; after it no further job starts.
@@ -88,12 +88,12 @@ struct Waiting<'n> {
 
 /// Runs `send` while other threads execute the jobs that it sends, and returns when all are
 /// complete. Jobs copy data of files below `root` to `device`.
-pub(crate) fn with_writers<'n>(
+pub(crate) fn with_writers(
     root: &Path,
     device: &Arc<dyn BlockDevice>,
     block_bytes: u32,
     count: Option<Counter<'_>>,
-    send: impl FnOnce(&mut Jobs<'_, 'n>) -> Result<()>,
+    send: impl FnOnce(&mut Jobs<'_>) -> Result<()>,
 ) -> Result<()> {
     let (queue, turn) = (Queue::default(), Mutex::default());
     let writer = || Writer::new(root, device, block_bytes as usize, count, &turn);
@@ -116,8 +116,8 @@ pub(crate) fn with_writers<'n>(
     failed.map_or(sent, Err)
 }
 
-impl<'n> Queue<'n> {
-    fn lock(&self) -> MutexGuard<'_, Waiting<'n>> {
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -129,7 +129,7 @@ impl<'n> Queue<'n> {
         self.note(writer.write());
     }
 
-    fn next(&self) -> Option<Parcel<'n>> {
+    fn next(&self) -> Option<Parcel> {
         let mut waiting = self.lock();
         while waiting.failed.is_none() {
             let parcel = waiting.parcels.pop_front();
@@ -155,12 +155,12 @@ impl<'n> Queue<'n> {
     }
 }
 
-impl<'n> Jobs<'_, 'n> {
+impl Jobs<'_> {
     /// Sends the data of a file to the given extents, in file order. A long file becomes several
     /// jobs.
     pub(crate) fn send(
         &mut self,
-        file: ScannedFile<'n>,
+        file: &ScannedFile,
         bytes: u64,
         extents: &[DeviceExtent],
     ) -> Result<()> {
@@ -190,11 +190,11 @@ impl<'n> Jobs<'_, 'n> {
     }
 
     /// Adds a job for the extents that belong to no job of the parcel yet.
-    fn push(&mut self, file: ScannedFile<'n>, offset: u64, bytes: u64) -> Result<()> {
+    fn push(&mut self, file: &ScannedFile, offset: u64, bytes: u64) -> Result<()> {
         let parcel = &mut self.parcel;
         parcel.bytes += bytes;
         parcel.jobs.push(Job {
-            file,
+            file: file.clone(),
             offset,
             bytes,
             stretches_end: parcel.extents.len(),
@@ -268,19 +268,19 @@ impl<'d> Writer<'d> {
         self.root.join(OsStr::from_bytes(path))
     }
 
-    fn copy_all(&mut self, parcel: &Parcel<'_>) -> Result<()> {
+    fn copy_all(&mut self, parcel: &Parcel) -> Result<()> {
         let mut start = 0;
         for job in &parcel.jobs {
             let extents = &parcel.extents[start..job.stretches_end];
             let copied = self.copy(job, extents);
-            copied.with_context(|| self.at(job.file.path).display().to_string())?;
+            copied.with_context(|| self.at(&job.file.path).display().to_string())?;
             start = job.stretches_end;
         }
         Ok(())
     }
 
-    fn copy(&mut self, job: &Job<'_>, extents: &[DeviceExtent]) -> Result<()> {
-        let file = self.open(job.file)?;
+    fn copy(&mut self, job: &Job, extents: &[DeviceExtent]) -> Result<()> {
+        let file = self.open(&job.file)?;
         let (mut offset, end) = (job.offset, job.offset + job.bytes);
         for extent in extents {
             let mut done = 0;
@@ -300,8 +300,8 @@ impl<'d> Writer<'d> {
         Ok(())
     }
 
-    fn open(&mut self, file: ScannedFile<'_>) -> Result<OwnedFd> {
-        let (parent, _) = split_path(file.path);
+    fn open(&mut self, file: &ScannedFile) -> Result<OwnedFd> {
+        let (parent, _) = split_path(&file.path);
         let is_known = self
             .directory
             .as_ref()
@@ -412,10 +412,10 @@ mod tests {
                 };
                 let extents: Vec<_> = extents.iter().map(extent).collect();
                 let file = ScannedFile {
-                    path,
+                    path: (*path).into(),
                     identity: None,
                 };
-                jobs.send(file, *bytes, &extents)
+                jobs.send(&file, *bytes, &extents)
             })
         })
     }

@@ -1,7 +1,7 @@
 //! Reads a directory of the host, or a file. Names are in byte order.
 //!
 //! The tree is scanned once, when it is opened, so the tree that is counted is the tree that is
-//! built. While one thread makes nodes, others copy the data of files whose blocks are already
+//! built. It is kept in a temporary file. While one thread makes nodes, others copy the data of files whose blocks are already
 //! allocated; the layout does not depend on them.
 
 use std::ffi::OsStr;
@@ -19,12 +19,13 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 use super::file_data::{self, Jobs};
-use super::{CHUNK_BYTES, Filling, ImageSink, Item, Node, Scope, Sink, Source, host, scan};
+use super::scan::{self, Scanned};
+use super::{CHUNK_BYTES, Filling, ImageSink, Item, Node, Scope, Sink, Source, host};
 
 /// A directory of the host and everything below it, or a file, as of the time it was opened.
 pub struct DirectorySource {
     root: PathBuf,
-    nodes: Vec<Node>,
+    scanned: Scanned,
     follows_root: bool,
     is_exact: bool,
 }
@@ -37,29 +38,31 @@ impl DirectorySource {
     pub fn open(root: &Path, scope: Scope) -> Result<Self> {
         Ok(Self {
             root: root.to_owned(),
-            nodes: scan::scan(root, scope)?,
+            scanned: scan::scan(root, scope)?,
             follows_root: scope.follows_root,
             is_exact: scope.exact,
         })
     }
 
     /// Returns the nodes, each directory before its entries.
-    pub fn nodes(&self) -> &[Node] {
-        &self.nodes
+    pub fn nodes(&self) -> impl Iterator<Item = Result<Node>> {
+        self.scanned.nodes()
     }
 
     /// Calls `see` with each node and its data.
     pub(crate) fn read(&self, see: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
-        for node in &self.nodes {
-            let context = || self.at(node).display().to_string();
+        for node in self.nodes() {
+            let node = node?;
+            let (at, size) = (self.at(&node), node.size);
+            let context = || at.display().to_string();
             let has_data = node.is_regular_with_data() || !self.is_exact && node.is_regular();
             // Opened before the node is sent: a sink that overwrites a file truncates it then.
-            let file = has_data.then(|| self.open_data(node)).transpose();
+            let file = has_data.then(|| self.open_data(&node)).transpose();
             let file = file.with_context(context)?;
-            see(Item::Node(Box::new(node.clone())))?;
+            see(Item::Node(Box::new(node)))?;
             if let Some(file) = file {
                 let read = match self.is_exact {
-                    true => send_parts(&file, node.size, see),
+                    true => send_parts(&file, size, see),
                     false => send_to_end(&file, see),
                 };
                 read.with_context(context)?;
@@ -88,13 +91,32 @@ impl DirectorySource {
         })
     }
 
-    fn make<'n>(&'n self, sink: &mut ImageSink<'_>, jobs: &mut Jobs<'_, 'n>) -> Result<()> {
-        for node in &self.nodes {
+    /// Sends the nodes to a sink that only counts, with the parts of files that have holes.
+    ///
+    /// # Errors
+    /// Fails with the first error of the host or the sink.
+    pub(crate) fn count(&self, sink: &mut dyn Sink) -> Result<()> {
+        for node in self.nodes() {
+            let mut node = node?;
+            if node.is_regular_with_data() && node.held < node.size {
+                let file = self.open_data(&node);
+                let parts = file.and_then(|file| parts(&file, node.size));
+                let parts = parts.with_context(|| self.at(&node).display().to_string())?;
+                node.parts = Some(parts);
+            }
+            sink.take(Item::Node(Box::new(node)))?;
+        }
+        sink.end()
+    }
+
+    fn make(&self, sink: &mut ImageSink<'_>, jobs: &mut Jobs<'_>) -> Result<()> {
+        for node in self.nodes() {
+            let node = node?;
             if node.is_regular_with_data() {
-                let sent = self.make_file(node, sink, jobs);
-                sent.with_context(|| self.at(node).display().to_string())?;
+                let sent = self.make_file(&node, sink, jobs);
+                sent.with_context(|| self.at(&node).display().to_string())?;
             } else {
-                sink.node(node).with_context(|| node.text())?;
+                sink.node(&node).with_context(|| node.text())?;
             }
         }
         sink.end()
@@ -110,19 +132,14 @@ impl DirectorySource {
     fn open_data(&self, node: &Node) -> Result<File> {
         let file = match node.path.is_empty() {
             true => host::open_root(&self.root, self.follows_root, node.identity),
-            false => host::open_data(&self.root, node.into()),
+            false => host::open_data(&self.root, &node.into()),
         };
         file.map(File::from)
     }
 
     /// Makes a file with data. The data becomes a job unless the file has holes, or may lie within
     /// its inode.
-    fn make_file<'n>(
-        &self,
-        node: &'n Node,
-        sink: &mut ImageSink<'_>,
-        jobs: &mut Jobs<'_, 'n>,
-    ) -> Result<()> {
+    fn make_file(&self, node: &Node, sink: &mut ImageSink<'_>, jobs: &mut Jobs<'_>) -> Result<()> {
         let size = node.size;
         if sink.may_fit_inode(size) {
             let file = self.open_data(node)?;
@@ -137,7 +154,7 @@ impl DirectorySource {
                 return send_parts(&file, size, &mut |item| sink.take(item));
             }
         }
-        jobs.send(node.into(), size, &sink.laid_out(node)?)
+        jobs.send(&node.into(), size, &sink.laid_out(node)?)
     }
 }
 
@@ -156,8 +173,8 @@ impl Source for DirectorySource {
         if with_data {
             return self.read(send);
         }
-        let mut nodes = self.nodes.iter();
-        nodes.try_for_each(|node| send(Item::Node(Box::new(node.clone()))))
+        self.nodes()
+            .try_for_each(|node| send(Item::Node(Box::new(node?))))
     }
 }
 
@@ -210,6 +227,16 @@ fn send_parts(file: &File, size: u64, send: &mut dyn FnMut(Item) -> Result<()>) 
         bail!(file_data::TOO_SHORT);
     }
     Ok(())
+}
+
+/// Returns the parts of a file that are data, as offset and length.
+fn parts(file: &File, size: u64) -> Result<Vec<(u64, u64)>> {
+    let (mut parts, mut offset) = (Vec::new(), 0);
+    while let Some((start, end)) = next_data(file, offset, size)? {
+        parts.push((start, end - start));
+        offset = end;
+    }
+    Ok(parts)
 }
 
 /// Returns start and end of the first data at or after an offset, or none if only a hole follows.

@@ -5,6 +5,7 @@ use std::fs::{self, File, Permissions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use ext::volume::{DeviceNumber, FileKind};
@@ -131,17 +132,18 @@ impl AttributeReader {
 }
 
 /// A regular file that was scanned, below the root of its tree.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ScannedFile<'n> {
-    pub(crate) path: &'n [u8],
+#[derive(Debug, Clone)]
+pub(crate) struct ScannedFile {
+    /// Path, shared by the parts of a large file that are copied.
+    pub(crate) path: Arc<[u8]>,
     /// Device and inode number.
     pub(crate) identity: Option<(u64, u64)>,
 }
 
-impl<'n> From<&'n Node> for ScannedFile<'n> {
-    fn from(node: &'n Node) -> Self {
+impl From<&Node> for ScannedFile {
+    fn from(node: &Node) -> Self {
         Self {
-            path: &node.path,
+            path: node.path.as_slice().into(),
             identity: node.identity,
         }
     }
@@ -151,8 +153,8 @@ impl<'n> From<&'n Node> for ScannedFile<'n> {
 /// the open follows no symbolic link and does not block on a FIFO if the file or a directory on its
 /// path was replaced since. Another file in its place is refused: it would get the owner, the mode
 /// and the attributes of the scanned one.
-pub(crate) fn open_data(root: &Path, file: ScannedFile<'_>) -> Result<OwnedFd> {
-    let directory = open_below(root, split_path(file.path).0)?;
+pub(crate) fn open_data(root: &Path, file: &ScannedFile) -> Result<OwnedFd> {
+    let directory = open_below(root, split_path(&file.path).0)?;
     open_data_in(&directory, file)
 }
 
@@ -180,8 +182,8 @@ pub(crate) fn open_directory(root: &Path, path: &[u8]) -> Result<OwnedFd, Errno>
 }
 
 /// Opens a regular file in an open directory, as [`open_data`] does.
-pub(crate) fn open_data_in(directory: &OwnedFd, scanned: ScannedFile<'_>) -> Result<OwnedFd> {
-    let name = split_path(scanned.path).1;
+pub(crate) fn open_data_in(directory: &OwnedFd, scanned: &ScannedFile) -> Result<OwnedFd> {
+    let name = split_path(&scanned.path).1;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = retry_on_intr(|| rustix::fs::openat(directory, name, flags, Mode::empty()))?;
     as_scanned(file, scanned.identity)

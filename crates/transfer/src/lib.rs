@@ -38,6 +38,7 @@ pub mod new_image;
 mod packed;
 mod pax;
 mod scan;
+mod scratch;
 mod tally;
 mod tar_entries;
 mod to_archive;
@@ -293,10 +294,10 @@ impl Origin {
     /// Fails if the tree cannot be read.
     pub fn survey(&self, see: &mut dyn FnMut(&Node)) -> Result<()> {
         match self {
-            Self::Directory(directory) => {
-                directory.nodes().iter().for_each(see);
+            Self::Directory(directory) => directory.nodes().try_for_each(|node| {
+                see(&node?);
                 Ok(())
-            }
+            }),
             Self::Archive(archive) => archive.tell(false, &mut |item| {
                 if let Item::Node(node) = item {
                     see(&node);
@@ -331,6 +332,22 @@ impl Origin {
             Self::Directory(directory) => directory.fill(device, volume, filling),
             Self::Archive(_) => self.add_to(volume, filling),
         }
+    }
+
+    /// Allocates the blocks that the tree takes in a volume that is being made, without the data of
+    /// files, and closes the volume.
+    ///
+    /// # Errors
+    /// Fails as [`Self::fill`].
+    pub(crate) fn count(&self, volume: Volume, filling: &Filling<'_>) -> Result<()> {
+        let mut sink = ImageSink::counting(&volume, filling);
+        let counted = match self {
+            Self::Directory(directory) => directory.count(&mut sink),
+            Self::Archive(archive) => run(archive, &mut sink),
+        };
+        let closed = volume.close();
+        counted?;
+        Ok(closed?)
     }
 
     /// Copies the tree into a volume that is being made and may hold files already, which it

@@ -6,15 +6,19 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
-use ext::volume::{DeviceExtent, FileId, FileKind, NewInode, OpenFlags, Restored, SetMode};
+use ext::volume::{
+    DeviceExtent, FileId, FileKind, NewInode, OpenFlags, RangeChange, Restored, SetAttributes,
+    SetMode,
+};
 use ext::{Error, Volume};
 use layout::InodeNr;
 use layout::time::InodeTime;
 
 use super::{Counter, Item, Node, Sink, split_path};
 
-/// Maximum total bytes of cached directory paths.
-const REMEMBERED_BYTES_MAX: usize = 64 << 20;
+/// Maximum total bytes of cached directory paths, and what the map adds to each.
+const REMEMBERED_BYTES_MAX: usize = 24 << 20;
+const REMEMBERED_BYTES_MORE: usize = 80;
 
 /// A volume that is being filled.
 pub struct ImageSink<'v> {
@@ -29,6 +33,8 @@ pub struct ImageSink<'v> {
     /// Final attributes of directories, set when all their entries exist.
     unfinished: BTreeMap<InodeNr, Restored>,
     open: Option<Open>,
+    /// True if files get their blocks and no data.
+    is_counting: bool,
 }
 
 /// The time at which a volume is made.
@@ -81,6 +87,15 @@ impl<'v> ImageSink<'v> {
             last_directory: (Vec::new(), InodeNr::ROOT),
             unfinished: BTreeMap::new(),
             open: None,
+            is_counting: false,
+        }
+    }
+
+    /// Returns a sink that allocates blocks for files and drops their data.
+    pub(crate) fn counting(volume: &'v Volume, filling: &'v Filling<'_>) -> Self {
+        Self {
+            is_counting: true,
+            ..Self::new(volume, filling)
         }
     }
 
@@ -165,12 +180,13 @@ impl<'v> ImageSink<'v> {
     /// Caches a directory's inode number. The cache is bounded, because an archive may name very
     /// many long paths.
     fn remember(&mut self, path: &[u8], nr: InodeNr) {
-        if self.remembered_bytes + path.len() > REMEMBERED_BYTES_MAX {
+        let bytes = path.len() + REMEMBERED_BYTES_MORE;
+        if self.remembered_bytes + bytes > REMEMBERED_BYTES_MAX {
             self.directories = BTreeMap::from([(Vec::new(), InodeNr::ROOT)]);
             self.remembered_bytes = 0;
         }
         if self.directories.insert(path.to_vec(), nr).is_none() {
-            self.remembered_bytes += path.len();
+            self.remembered_bytes += bytes;
         }
     }
 
@@ -280,6 +296,10 @@ impl<'v> ImageSink<'v> {
         self.set_attributes(nr, node)?;
         let restored = self.restored(node);
         if node.kind == FileKind::Regular && node.size > 0 {
+            let has_holes = node.held < node.size && node.parts.is_none();
+            if self.is_counting && (!has_holes || self.may_fit_inode(node.size)) {
+                return self.allocate(nr, node, &restored);
+            }
             self.open = Some(Open {
                 text: node.text(),
                 file: volume.open_inode(nr, OpenFlags::READ_WRITE)?,
@@ -291,6 +311,30 @@ impl<'v> ImageSink<'v> {
             return Ok(());
         }
         Ok(volume.restore(nr, &restored)?)
+    }
+
+    /// Gives a file the blocks that its data would take.
+    fn allocate(&self, nr: InodeNr, node: &Node, restored: &Restored) -> Result<()> {
+        let (volume, size) = (self.volume, node.size);
+        let whole = [(0, size)];
+        let parts = node.parts.as_deref().unwrap_or(&whole);
+        if self.may_fit_inode(size) {
+            let file = volume.open_inode(nr, OpenFlags::READ_WRITE)?;
+            volume.write_all(file, 0, &vec![0; size as usize])?;
+            volume.release(file)?;
+        } else if parts == whole {
+            return Ok(volume.lay_out(nr, size, restored).map(drop)?);
+        } else {
+            for (offset, length) in parts.iter().filter(|(_, length)| *length > 0) {
+                volume.change_range(nr, *offset, *length, RangeChange::Allocate, false)?;
+            }
+            let change = SetAttributes {
+                size: Some(size),
+                ..SetAttributes::default()
+            };
+            volume.set_attributes(nr, &change)?;
+        }
+        Ok(volume.restore(nr, restored)?)
     }
 
     /// Restores an inode's times after a new link has changed them.
@@ -322,10 +366,22 @@ impl<'v> ImageSink<'v> {
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let Some(open) = &mut self.open else {
+            // The blocks are allocated already.
+            if self.is_counting {
+                return Ok(());
+            }
             bail!("data without a file");
         };
-        open.reached = offset + bytes.len() as u64;
-        (self.count)(bytes.len() as u64);
+        let length = bytes.len() as u64;
+        open.reached = offset + length;
+        if self.is_counting {
+            let change = RangeChange::Allocate;
+            let allocated = self
+                .volume
+                .change_range(open.nr, offset, length, change, false);
+            return allocated.with_context(|| open.text.clone());
+        }
+        (self.count)(length);
         let written = self.volume.write_all(open.file, offset, bytes);
         written.with_context(|| open.text.clone())
     }
@@ -339,9 +395,9 @@ impl<'v> ImageSink<'v> {
 
     fn finish(&self, open: &Open) -> Result<()> {
         if open.reached < open.size {
-            let change = ext::volume::SetAttributes {
+            let change = SetAttributes {
                 size: Some(open.size),
-                ..Default::default()
+                ..SetAttributes::default()
             };
             self.volume.set_attributes(open.nr, &change)?;
         }
