@@ -4,14 +4,21 @@
 //! been mounted. [`Plan::new`] reads the trees and decides everything; [`Plan::make`] writes the
 //! image to a device of that size.
 
+pub mod fit;
+
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use block::BlockDevice;
 use ext::mkfs::{self, JournalDevice, JournalOption, Options, Summary};
 use ext::options::{AccessTime, Memory};
+use ext::superblock::Superblock;
 use ext::{MountOptions, Volume};
 use layout::inode::EXTRA_SIZE;
+use layout::superblock;
+
+use fit::{Free, Used};
 
 use super::{Counter, Filling, Origin, Tally, Times, digest};
 
@@ -27,13 +34,16 @@ const INODES_MORE: u64 = 64;
 const SIZE_ROUNDS_MAX: u32 = 64;
 
 /// Rule for the size of an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum SizeRule {
     /// This number of bytes.
     Bytes(u64),
     /// The space that the trees need, and this percentage of it.
     Slack(u32),
+    /// Exactly the space that the trees take, which is counted before, and this free space. Without
+    /// free space there are no free inodes either, unless the options have their number.
+    Exact(Free),
 }
 
 /// Settings of a new image.
@@ -63,7 +73,12 @@ pub struct Plan {
     /// Times of the inodes.
     pub times: Times,
     origins: Vec<Origin>,
+    /// Number of blocks that the trees took when they were counted, and the free space.
+    exact: Option<(u64, Free)>,
 }
+
+/// Opens the device of an image of this number of bytes, without contents.
+pub type OpenDevice<'o> = &'o mut dyn FnMut(u64) -> Result<Arc<dyn BlockDevice>>;
 
 impl Plan {
     /// Counts the trees and completes the options. Later trees replace files of earlier ones.
@@ -92,14 +107,30 @@ impl Plan {
             None if times.clamps => Some(digest::uuid(&origins, &options, times)?),
             None => settings.random_uuid,
         };
-        let options = Options {
+        let mut options = Options {
             uuid,
             hash_seed: options.hash_seed.or(uuid.filter(|_| is_fixed)),
             ..options
         };
+        let mut exact = None;
         let bytes = match settings.size {
             SizeRule::Bytes(bytes) => bytes,
             SizeRule::Slack(percent) => size(&options, &tally, percent)?,
+            SizeRule::Exact(free) => {
+                // Directories split by hashes: the seed decides how many blocks they take.
+                let seed = options.hash_seed.or(uuid);
+                options.hash_seed = Some(seed.unwrap_or_else(random_seed));
+                let used = fit::count(&origins, &options, &tally, times)?;
+                let given = &settings.options;
+                let has_inodes = given.inode_count.is_some() || given.bytes_per_inode.is_some();
+                if free == Free::NONE && !has_inodes {
+                    options.inode_count = Some(used.inodes);
+                }
+                exact = Some((used.blocks, free));
+                let found = fit::smallest(&options, used.blocks, free)?;
+                options.block_count = Some(found.geometry.block_count);
+                size_of(&found)
+            }
         };
         mkfs::preview(&geometry(bytes), &options)?;
         Ok(Self {
@@ -108,6 +139,7 @@ impl Plan {
             tally,
             times,
             origins,
+            exact,
         })
     }
 
@@ -122,9 +154,58 @@ impl Plan {
         journal: Option<&Arc<dyn BlockDevice>>,
         count: Counter<'_>,
     ) -> Result<Summary> {
+        self.make_as(&self.options, device, journal, count)
+    }
+
+    /// Makes the image, and returns its description and its size in bytes. Other than
+    /// [`Self::make`], it corrects an exact size if the count was wrong: files of many extents may
+    /// take other numbers of blocks in a volume of another size.
+    ///
+    /// # Errors
+    /// Fails as [`Self::make`], or with the first error of `open`.
+    pub fn make_on(
+        &self,
+        open: OpenDevice<'_>,
+        journal: Option<&Arc<dyn BlockDevice>>,
+        count: Counter<'_>,
+    ) -> Result<(Summary, u64)> {
+        let Some((blocks, free)) = self.exact else {
+            let made = self.make(&open(self.bytes)?, journal, count);
+            return Ok((made?, self.bytes));
+        };
+        let mut made = None;
+        fit::search(&self.options, blocks, free, &mut |wanted| {
+            let device = open(size_of(wanted))?;
+            let options = Options {
+                block_count: Some(wanted.geometry.block_count),
+                ..self.options.clone()
+            };
+            match self.make_as(&options, &device, journal, count) {
+                Ok(summary) => {
+                    let used = used(&device, &summary)?;
+                    made = Some(summary);
+                    Ok(Some(used))
+                }
+                // The journal would have to forget the volume before another attempt.
+                Err(error) if fit::is_full(&error) && journal.is_none() => Ok(None),
+                Err(error) => Err(error),
+            }
+        })?;
+        let made = made.context("no image was made")?;
+        let bytes = size_of(&made);
+        Ok((made, bytes))
+    }
+
+    fn make_as(
+        &self,
+        options: &Options,
+        device: &Arc<dyn BlockDevice>,
+        journal: Option<&Arc<dyn BlockDevice>>,
+        count: Counter<'_>,
+    ) -> Result<Summary> {
         let summary = match journal {
-            None => mkfs::format(device, &self.options),
-            Some(journal) => mkfs::format_with_journal(device, journal, &self.options),
+            None => mkfs::format(device, options),
+            Some(journal) => mkfs::format_with_journal(device, journal, options),
         }?;
         let filling = Filling {
             times: self.times,
@@ -133,6 +214,29 @@ impl Plan {
         fill(device, &self.origins, &filling)?;
         Ok(summary)
     }
+}
+
+/// Returns the size of a volume in bytes.
+fn size_of(summary: &Summary) -> u64 {
+    summary.geometry.block_count * u64::from(summary.geometry.block_bytes)
+}
+
+fn random_seed() -> [u8; 16] {
+    let random = || u128::from(RandomState::new().hash_one(0));
+    (random() << 64 | random()).to_le_bytes()
+}
+
+/// Returns what the contents of a volume take besides what it had when it was empty.
+fn used(device: &Arc<dyn BlockDevice>, empty: &Summary) -> Result<Used> {
+    let bytes = device.read_block(superblock::OFFSET, superblock::SIZE as u32)?;
+    let found = Superblock::decode(&bytes, device.geometry().size_bytes)?;
+    let free_inodes = found.raw.free_inodes_count.get();
+    Ok(Used {
+        blocks: empty
+            .free_blocks
+            .saturating_sub(found.raw.free_blocks_count()),
+        inodes: empty.geometry.inode_count.saturating_sub(free_inodes),
+    })
 }
 
 /// Returns the options with a block size.
@@ -238,21 +342,26 @@ pub fn fill(
     filling: &Filling<'_>,
 ) -> Result<()> {
     for (number, origin) in origins.iter().enumerate() {
-        let options = MountOptions {
-            is_being_made: true,
-            privileged: true,
-            access_time: AccessTime::Never,
-            memory: Memory {
-                budget_bytes: MEMORY_BYTES,
-                ..Memory::default()
-            },
-            ..MountOptions::default()
-        };
-        let volume = Volume::open(Arc::clone(device), None, options)?;
+        let volume = open_new(device)?;
         match number {
             0 => origin.fill(device, volume, filling)?,
             _ => origin.add_to(volume, filling)?,
         }
     }
     Ok(mkfs::seal(device, filling.times.seconds)?)
+}
+
+/// Opens a volume that is being made.
+fn open_new(device: &Arc<dyn BlockDevice>) -> Result<Volume> {
+    let options = MountOptions {
+        is_being_made: true,
+        privileged: true,
+        access_time: AccessTime::Never,
+        memory: Memory {
+            budget_bytes: MEMORY_BYTES,
+            ..Memory::default()
+        },
+        ..MountOptions::default()
+    };
+    Ok(Volume::open(Arc::clone(device), None, options)?)
 }

@@ -22,8 +22,10 @@ mod compared_type;
 mod e2fsprogs_images;
 mod machine;
 mod memory;
+mod memory_build;
 mod mutants;
 mod output;
+mod peak;
 mod program;
 mod progress;
 mod scratch;
@@ -64,6 +66,8 @@ enum Command {
     E2fsprogsImages(e2fsprogs_images::Arguments),
     /// Measure the memory of copying a large file into an image and out of it.
     Memory(memory::Arguments),
+    /// Measure the memory of building images of millions of files.
+    MemoryBuild(memory_build::Arguments),
     /// Break rules of the engine, one at a time, and count the states until the explorer notices.
     Mutants(mutants::Arguments),
 }
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Command::CompareSync(arguments) => compare_sync::run(&arguments),
         Command::E2fsprogsImages(arguments) => e2fsprogs_images::run(&arguments),
         Command::Memory(arguments) => memory::run(&arguments),
+        Command::MemoryBuild(arguments) => memory_build::run(&arguments),
         Command::Mutants(arguments) => mutants::run(&arguments),
     };
     done.unwrap_or_else(|error| {

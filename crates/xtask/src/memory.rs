@@ -4,7 +4,6 @@
 //! image in a file. It reports the high-water mark of the resident memory of the whole program, and
 //! the duration. The file that comes out is compared with the one that went in.
 
-mod child;
 mod pattern;
 
 use std::path::{Path, PathBuf};
@@ -19,8 +18,8 @@ use serde_json::{Value, json};
 
 use crate::machine::Machine;
 use crate::output;
+use crate::peak::{self, Usage};
 use crate::program;
-use child::Usage;
 
 /// Space in the image for metadata and reserved blocks: one byte per this many of the file, and a
 /// constant in bytes.
@@ -198,7 +197,7 @@ fn measure(
     (files, size): (&Files, u64),
     (place, data): (Place, Data),
 ) -> Result<Row> {
-    let run = |words: &[&str]| child::run(program, words);
+    let run = |words: &[&str]| peak::run(program, words);
     for path in [&files.image, &files.log] {
         // Removes the files of the previous row, if there are any.
         let _ = std::fs::remove_file(path);

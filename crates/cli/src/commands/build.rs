@@ -5,20 +5,24 @@
 //! are then derived from the tree.
 
 pub(super) mod origin;
+mod shape;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use block::BlockDevice;
 use block::text::Size;
-use block::{BlockDevice, OpenOptions};
 use clap::Args;
+use envelope::Wrapped;
 use ext::mkfs::{self, JournalDevice, Summary};
 use indicatif::HumanBytes;
 use serde_json::json;
 use transfer::Counter;
 use transfer::new_image::{Plan, Settings, SizeRule};
+
+use shape::{Envelope, ShapeArguments};
 
 use super::format_arguments::{Format, FormatArguments, random_uuid};
 use crate::image::{Access, open_device};
@@ -45,6 +49,8 @@ pub(crate) struct Arguments {
     /// Free space to leave, in percent of the space that the tree needs.
     #[arg(long, value_name = "PERCENT", default_value_t = 10)]
     slack: u32,
+    #[command(flatten)]
+    shape: ShapeArguments,
     /// Replace an existing image.
     #[arg(short = 'F', long)]
     force: bool,
@@ -88,8 +94,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } = arguments.format.parse()?;
     let journal = journal_device.as_deref().map(Journal::open).transpose()?;
     let journal = journal.map(Arc::new);
+    if let Some(hashes) = arguments.shape.hashes() {
+        refuse_present(hashes, arguments.force)?;
+    }
+    let reserved = arguments.format.reserved_percent;
     let settings = Settings {
-        options,
+        options: arguments.shape.options(options, reserved),
         size: size_rule(arguments)?,
         journal: journal.as_ref().map(|journal| journal.found),
         now: rt::wall().seconds,
@@ -104,6 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     })?;
     let uuid = plan.options.uuid.unwrap_or_default();
     let new = NewFile::create(out)?;
+    let envelope = arguments.shape.envelope()?;
     let forget = || {
         if let Some(journal) = &journal {
             // The original error or signal is reported, not this one.
@@ -118,13 +129,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     });
     let bar = progress::bytes(plan.tally.bytes);
     bar.set_message(out.display().to_string());
-    let made = make(&new, out, &plan, journal.as_deref(), &|bytes| {
-        bar.inc(bytes);
-    });
+    let count = |bytes| bar.inc(bytes);
+    let made = make((&new, out, &envelope), &plan, journal.as_deref(), &count);
     bar.finish_and_clear();
     let made = made.with_context(|| out.display().to_string());
     let made = made.and_then(|summary| {
         refuse_present(out, arguments.force)?;
+        envelope.finish(arguments.force)?;
         new.finish(arguments.force)?;
         Ok(summary)
     });
@@ -151,6 +162,9 @@ fn refuse_present(out: &Path, is_forced: bool) -> Result<()> {
 
 /// Returns the rule for the size of the image.
 fn size_rule(arguments: &Arguments) -> Result<SizeRule> {
+    if let Some(free) = arguments.shape.free()? {
+        return Ok(SizeRule::Exact(free));
+    }
     let Some(text) = &arguments.size else {
         return Ok(SizeRule::Slack(arguments.slack));
     };
@@ -161,44 +175,61 @@ fn size_rule(arguments: &Arguments) -> Result<SizeRule> {
     }
 }
 
+/// An image that is complete but for its name.
+struct Made {
+    summary: Summary,
+    bytes: u64,
+    wrapped: Wrapped,
+}
+
 fn make(
-    new: &NewFile,
-    out: &Path,
+    (new, out, envelope): (&NewFile, &Path, &Envelope),
     plan: &Plan,
     journal: Option<&Journal>,
     count: Counter<'_>,
-) -> Result<Summary> {
-    let file = new.file().try_clone()?;
-    file.set_len(plan.bytes)?;
+) -> Result<Made> {
     let name = out.display().to_string();
-    let device = block::FileDevice::of_file(file.into(), &name, &OpenOptions::default())?;
-    let device: Arc<dyn BlockDevice> = Arc::new(device);
-    plan.make(&device, journal.map(|journal| &journal.device), count)
+    let mut open = |bytes| envelope.device(new.file(), &name, bytes);
+    let journal = journal.map(|journal| &journal.device);
+    let (summary, bytes) = plan.make_on(&mut open, journal, count)?;
+    let wrapped = envelope.wrap(new.file(), bytes, summary.uuid)?;
+    Ok(Made {
+        summary,
+        bytes,
+        wrapped,
+    })
 }
 
-fn report(arguments: &Arguments, summary: &Summary, plan: &Plan) -> Result<ExitCode> {
+fn report(arguments: &Arguments, made: &Made, plan: &Plan) -> Result<ExitCode> {
+    let Made {
+        summary,
+        bytes,
+        wrapped,
+    } = made;
     let tally = &plan.tally;
-    let bytes = plan.bytes;
     let warnings = &summary.warnings;
     warnings.iter().for_each(|warning| output::warn(warning));
     let out = arguments.out.display();
     let uuid = uuid::Uuid::from_bytes(summary.uuid).to_string();
     if arguments.json {
-        output::print_json(&json!({
+        let mut summary = json!({
             "image": out.to_string(),
             "bytes": bytes,
             "uuid": uuid,
             "inodes": tally.inodes,
             "data_bytes": tally.bytes,
             "features": summary.features.names(),
-        }))?;
+        });
+        shape::add_json(&mut summary, wrapped);
+        output::print_json(&summary)?;
     } else if !arguments.quiet {
         output::print(&format!(
-            "{out}: {} of {} files, {} of data, {}\n",
-            HumanBytes(bytes),
+            "{out}: {} of {} files, {} of data, {}\n{}",
+            HumanBytes(*bytes),
             tally.inodes,
             HumanBytes(tally.bytes),
-            uuid
+            uuid,
+            shape::text(wrapped)
         ))?;
     }
     Ok(ExitCode::SUCCESS)

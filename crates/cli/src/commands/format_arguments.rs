@@ -40,7 +40,7 @@ pub(crate) struct FormatArguments {
     blocks_per_group: Option<u32>,
     /// Percentage of blocks reserved for privileged users.
     #[arg(short = 'm', value_name = "PERCENT")]
-    reserved_percent: Option<f64>,
+    pub(super) reserved_percent: Option<f64>,
     /// Label, at most 16 bytes.
     #[arg(short = 'L', value_name = "LABEL")]
     pub(super) label: Option<String>,

@@ -16,13 +16,14 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Memory and time of a process.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Usage {
-    pub(super) peak_bytes: u64,
-    pub(super) seconds: f64,
+pub(crate) struct Usage {
+    /// High-water mark of the resident memory.
+    pub(crate) peak_bytes: u64,
+    pub(crate) seconds: f64,
 }
 
 /// Runs the program with these arguments. Fails if the program fails.
-pub(super) fn run(program: &Path, arguments: &[&str]) -> Result<Usage> {
+pub(crate) fn run(program: &Path, arguments: &[&str]) -> Result<Usage> {
     let started = Instant::now();
     let mut child = Command::new(program)
         .args(arguments)
