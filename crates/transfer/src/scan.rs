@@ -22,8 +22,8 @@ use rustix::path::Arg;
 
 use super::host::{self, AttributeReader};
 use super::{Node, Scope, worker_count};
-use scanned::{Listings, NONE};
 pub(crate) use scanned::Scanned;
+use scanned::{Listings, NONE};
 
 /// Buffer size for the names that one system call returns, in bytes.
 const NAMES_BYTES: usize = 32 << 10;

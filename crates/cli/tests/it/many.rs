@@ -19,6 +19,8 @@ fn header(kind: EntryType) -> Header {
     let mut header = Header::new_ustar();
     header.set_entry_type(kind);
     header.set_mode(0o755);
+    header.set_uid(0);
+    header.set_gid(0);
     header.set_mtime(1_500_000_000);
     header.set_size(0);
     header
@@ -76,9 +78,7 @@ fn many_files_do_not_take_more_memory() {
     assert!(peak < PEAK_BYTES_MAX, "an archive: {peak}");
     folder.check("one.img");
     folder.good("export one.img tree");
-    for rule in ["--slack 10", "--fit"] {
-        let peak = peak_bytes(&folder, &format!("build -q -F {rule} two.img tree"));
-        assert!(peak < PEAK_BYTES_MAX, "a directory, {rule}: {peak}");
-        folder.check("two.img");
-    }
+    let peak = peak_bytes(&folder, "build -q -F --fit two.img tree");
+    assert!(peak < PEAK_BYTES_MAX, "a directory: {peak}");
+    folder.check("two.img");
 }

@@ -151,7 +151,12 @@ fn an_archive_fits_as_its_directory_does() {
         build(&folder, &format!("-q -F --fit {shape} two.img tree.tar"));
         folder.check("two.img");
         let sizes = ["one.img", "two.img"].map(|name| folder.read(name).len());
-        assert_eq!(sizes[0], sizes[1], "{shape}");
+        // The parts of a sparse file are other extents.
+        assert!(sizes[0].abs_diff(sizes[1]) <= 4096, "{shape}: {sizes:?}");
+        assert!(
+            number(&folder.path().join("two.img"), "Free blocks:") <= 1,
+            "{shape}"
+        );
     }
 }
 
@@ -236,7 +241,7 @@ fn free_space_is_what_was_asked_for() {
 #[test]
 fn a_target_chooses_the_features() {
     let folder = prepared();
-    for target in ["debian-8", "debian-13"] {
+    for target in ["debian-12", "debian-13", "grub-2.06"] {
         let built = build_json(&folder, &format!("-F --fit --for {target} disk.img tree"));
         let made = folder.json(&format!("info --json disk.img"));
         let info = folder.path().join("empty.img");

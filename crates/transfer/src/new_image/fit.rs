@@ -192,6 +192,7 @@ fn judge(
             })
         }
         Err(ext::Error::Invalid(why)) => Ok(Judged::Invalid(why)),
+        Err(ext::Error::NoSpace) => Ok(Judged::Invalid("the first files have no place")),
         Err(error) => Err(error.into()),
     }
 }
@@ -293,6 +294,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The inode tables take more space than the tree.
+    #[test]
+    fn many_empty_files_have_a_size() {
+        let options = Options {
+            inode_count: Some(60_000),
+            ..options(FileSystemType::Ext4, 4096)
+        };
+        let found = smallest(&options, 1000, Free::NONE).expect("a size");
+        assert_eq!(found.free_blocks, 1000);
     }
 
     #[test]

@@ -84,6 +84,8 @@ fn header(kind: EntryType, mode: u32, contents: &[u8]) -> Header {
     let mut header = Header::new_ustar();
     header.set_entry_type(kind);
     header.set_mode(mode);
+    header.set_uid(0);
+    header.set_gid(0);
     header.set_size(contents.len() as u64);
     header.set_mtime(1_700_000_000);
     header
