@@ -1,6 +1,7 @@
 //! Recovers an image, reads all of it, closes it and has it checked.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use block::BlockDevice;
@@ -42,16 +43,17 @@ pub struct Sound {
 impl Sound {
     /// Checks a closed volume unless it is known, and adds the sectors that the check reads.
     fn check(&mut self, closed: &Disks, reads: &mut [Reads; 2]) -> Result<(), Broken> {
-        let hash = closed.hash();
-        if !self.known.contains_key(&hash) {
-            let devices = closed.devices();
-            check(&*devices.home_device(), devices.log_device().as_deref())?;
-            self.known.insert(hash, devices.reads());
-        }
-        let of_check = &self.known[&hash];
+        let of_check = match self.known.entry(closed.hash()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let devices = closed.devices();
+                check(&*devices.home_device(), devices.log_device().as_deref())?;
+                place.insert(devices.reads())
+            }
+        };
         reads
             .iter_mut()
-            .zip(of_check)
+            .zip(of_check.iter())
             .for_each(|(all, read)| all.add(read));
         Ok(())
     }
