@@ -5,7 +5,9 @@ use anyhow::Result;
 use ext::mkfs::Options;
 use ext::volume::FileKind;
 
-use super::{Item, Node, Origin, Times};
+use super::edits::Edits;
+use super::origin::Origin;
+use super::{Item, Node, Times};
 
 /// An odd 128-bit multiplier with evenly spread bits, from the generator PCG-XSL-RR.
 const MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
@@ -69,35 +71,68 @@ impl Digest {
     }
 }
 
-/// Returns the UUID of an image of these trees.
-///
-/// # Errors
-/// Fails if a tree cannot be read.
-pub fn uuid(origins: &[Origin], options: &Options, times: Times) -> Result<[u8; 16]> {
+/// A digest of a tree: its nodes and their data, in order.
+pub(crate) struct TreeDigest {
+    digest: Digest,
+    times: Times,
+    /// End of the last data.
+    reached: u64,
+}
+
+impl TreeDigest {
+    pub(crate) fn new(times: Times) -> Self {
+        Self {
+            digest: Digest::new(),
+            times,
+            reached: 0,
+        }
+    }
+
+    /// Adds a node.
+    pub(crate) fn node(&mut self, node: &Node) {
+        self.reached = 0;
+        add_node(&mut self.digest, node, self.times);
+    }
+
+    /// Adds data of the last node.
+    pub(crate) fn data(&mut self, offset: u64, bytes: &[u8]) {
+        // The end of a hole, or the start of a file's data.
+        if offset != self.reached || offset == 0 {
+            self.digest.field(&offset.to_le_bytes());
+        }
+        self.digest.add(bytes);
+        self.reached = offset + bytes.len() as u64;
+    }
+
+    /// Returns the digest.
+    pub(crate) fn end(self) -> u128 {
+        self.digest.end()
+    }
+}
+
+/// Returns the digest of a plain tree.
+pub(crate) fn of(origin: &Origin, times: Times) -> Result<u128> {
+    let mut digest = TreeDigest::new(times);
+    origin.read(&mut |item| {
+        match item {
+            Item::Node(node) => digest.node(&node),
+            Item::Data { offset, bytes } => digest.data(offset, &bytes),
+        }
+        Ok(())
+    })?;
+    Ok(digest.end())
+}
+
+/// Returns the UUID of an image of trees with these digests.
+pub(crate) fn uuid(trees: &[u128], options: &Options, edits: &Edits) -> [u8; 16] {
     let mut digest = Digest::new();
     digest.field(format!("{options:?}").as_bytes());
-    let mut reached = 0;
-    for origin in origins {
-        origin.read(&mut |item| {
-            match item {
-                Item::Node(node) => {
-                    reached = 0;
-                    add_node(&mut digest, &node, times);
-                }
-                Item::Data { offset, bytes } => {
-                    // The end of a hole, or the start of a file's data.
-                    if offset != reached || offset == 0 {
-                        digest.field(&offset.to_le_bytes());
-                    }
-                    digest.add(&bytes);
-                    reached = offset + bytes.len() as u64;
-                }
-            }
-            Ok(())
-        })?;
+    digest.field(format!("{edits:?}").as_bytes());
+    for tree in trees {
+        digest.add(&tree.to_le_bytes());
     }
     let builder = uuid::Builder::from_random_bytes(digest.end().to_le_bytes());
-    Ok(*builder.as_uuid().as_bytes())
+    *builder.as_uuid().as_bytes()
 }
 
 /// Adds the attributes of a node that an image keeps.

@@ -3,55 +3,48 @@
 //! bsdtar and star write them.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, Result, bail};
 use ext::volume::{DeviceNumber, FileKind};
-use flate2::bufread::GzDecoder;
 use layout::time::InodeTime;
 use tar::{EntryType, Header};
 
+use super::decompressed::{self, Decompressed};
 use super::entered::PATH_BYTES_MAX;
+use super::section::Section;
 use super::tar_entries::{Entries, Entry};
-use super::{CHUNK_BYTES, Error, Item, Node, Recognise, Source};
+use super::{CHUNK_BYTES, Error, Item, Node, Recognise, Source, Visitor};
 
-const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
-const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 /// Entry type of the archive's label.
 const LABEL: u8 = b'V';
 
-/// Path that stands for standard input.
-pub(crate) const STANDARD_INPUT: &str = "-";
-
 /// A tar archive as a source.
+#[derive(Debug)]
 pub struct ArchiveSource {
-    path: PathBuf,
-    /// Copy of standard input in an unlinked file, because the archive is read twice.
-    spool: Option<File>,
+    /// Path of the archive, for messages.
+    name: String,
+    contents: Section,
 }
 
 impl ArchiveSource {
-    /// Opens an archive; `-` is standard input. `recognise` names a file that is no archive.
+    /// Returns an archive. `recognise` names a file that is no archive.
     ///
     /// # Errors
     /// Fails if the file is not an archive, has no entries, or cannot be read.
-    pub fn open(path: &Path, recognise: Recognise<'_>) -> Result<Self> {
-        let spool = (path == Path::new(STANDARD_INPUT)).then(spool);
-        let source = Self {
-            path: path.to_owned(),
-            spool: spool.transpose().context("standard input")?,
-        };
-        let first = source.entries()?.0.next_entry();
+    pub(crate) fn open(name: String, contents: Section, recognise: Recognise<'_>) -> Result<Self> {
+        let source = Self::of(name, contents);
+        let (mut entries, _) = source.entries().with_context(|| source.name.clone())?;
+        let first = entries.next_entry();
         match &first {
             Ok(Some(_)) => Ok(source),
             // A file system with an empty first block would otherwise look like an archive without
             // entries.
             Ok(None) | Err(_) => {
-                let file = source.file().ok();
-                let why = file.and_then(|file| not_an_archive(&file).or_else(|| recognise(&file)));
-                let context = path.display().to_string();
+                let file = &source.contents.file;
+                let why = not_an_archive(file).or_else(|| recognise(file));
+                let context = source.name.clone();
                 match (why, &first) {
                     (Some(why), _) => bail!("{context}: {why}"),
                     (None, Ok(_)) => Err(Error::EmptyArchive).context(context),
@@ -63,99 +56,80 @@ impl ArchiveSource {
         }
     }
 
-    /// Opens the archive's file at offset 0.
-    fn file(&self) -> Result<File> {
-        let file = match &self.spool {
-            None => File::open(&self.path),
-            Some(spool) => spool.try_clone().and_then(|mut file| {
-                file.rewind()?;
-                Ok(file)
-            }),
-        };
-        file.with_context(|| self.path.display().to_string())
+    /// Returns an archive that may be empty.
+    pub(crate) fn of(name: String, contents: Section) -> Self {
+        Self { name, contents }
+    }
+
+    /// Returns the path of the archive, for messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the archive's bytes.
+    pub(crate) fn contents(&self) -> &Section {
+        &self.contents
     }
 
     /// Returns a reader of the entries from the start, and true if the archive is compressed.
-    fn entries(&self) -> Result<(Entries<Box<dyn Read>>, bool)> {
-        let file = self.file()?;
-        let mut file = BufReader::with_capacity(CHUNK_BYTES, file);
-        let first = file.fill_buf()?;
-        let (reader, is_packed): (Box<dyn Read>, bool) = if first.starts_with(&GZIP_MAGIC) {
-            (Box::new(GzipReader(Some(GzDecoder::new(file)))), true)
-        } else if first.starts_with(&ZSTD_MAGIC) {
-            let decoder = zstd::stream::read::Decoder::with_buffer(file)?;
-            (Box::new(decoder), true)
-        } else {
-            (Box::new(file), false)
-        };
-        Ok((Entries::new(reader), is_packed))
+    fn entries(&self) -> Result<(Entries<Box<dyn Read + Send>>, bool)> {
+        let contents = Decompressed::of(self.contents.reader())?;
+        Ok((Entries::new(contents.reader), contents.is_packed))
     }
-}
 
-/// Decompressed contents of a gzip file, member after member. Trailing bytes after the last member,
-/// such as the zeroes on a tape, are ignored, as by gzip.
-struct GzipReader<R>(Option<GzDecoder<R>>);
-
-impl<R: BufRead> Read for GzipReader<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while let Some(member) = &mut self.0 {
-            let count = member.read(into)?;
-            if count > 0 || into.is_empty() {
-                return Ok(count);
-            }
-            let has_more = member.get_mut().fill_buf()?.first() == Some(&GZIP_MAGIC[0]);
-            let rest = self.0.take().map(GzDecoder::into_inner);
-            self.0 = rest.filter(|_| has_more).map(GzDecoder::new);
-        }
-        Ok(0)
-    }
-}
-
-/// Returns the reason that a file is not an archive, if its first bytes show one.
-fn not_an_archive(file: &File) -> Option<String> {
-    let mut first = [0; 4];
-    let found = file.read_at(&mut first, 0).ok()?;
-    if found == 0 {
-        return Some("is empty, and no archive".to_owned());
-    }
-    if first.starts_with(&GZIP_MAGIC) || first == ZSTD_MAGIC {
-        return Some("is packed, but what is packed is no tar archive".to_owned());
-    }
-    None
-}
-
-/// Copies standard input to a file that is deleted when it is closed.
-fn spool() -> Result<File> {
-    let path = std::env::temp_dir().join(format!("jext-input-{}", std::process::id()));
-    let context = || path.display().to_string();
-    let mut options = File::options();
-    let file = options.read(true).write(true).create_new(true).mode(0o600);
-    let mut file = file.open(&path).with_context(context)?;
-    std::fs::remove_file(&path).with_context(context)?;
-    io::copy(&mut io::stdin().lock(), &mut file).with_context(context)?;
-    Ok(file)
-}
-
-impl Source for ArchiveSource {
-    fn tell(&self, with_data: bool, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
-        let (mut entries, is_packed) = self.entries()?;
-        let archive = || self.path.display().to_string();
+    /// Shows all entries.
+    pub(crate) fn visit(&self, visitor: &mut dyn Visitor) -> Result<()> {
+        let archive = || self.name.clone();
+        let (mut entries, is_packed) = self.entries().with_context(archive)?;
         while let Some(entry) = entries.next_entry().with_context(archive)? {
-            let name = String::from_utf8_lossy(&entry.path).into_owned();
-            let context = || format!("{}: {name}", self.path.display());
+            let context = || format!("{}: {}", self.name, String::from_utf8_lossy(&entry.path));
             let Some(node) = node(&entry).with_context(context)? else {
                 continue;
             };
             let has_data = node.kind == FileKind::Regular && node.link_to.is_none();
-            send(Item::Node(Box::new(node)))?;
-            if has_data && with_data {
-                send_data(&mut entries, &entry, send).with_context(context)?;
+            let is_wanted = visitor.node(node).with_context(context)?;
+            if has_data && is_wanted {
+                send_data(&mut entries, &entry, visitor).with_context(context)?;
             }
         }
         match is_packed {
             true => entries.finish().with_context(archive),
             false => Ok(()),
         }
+    }
+}
+
+/// Returns the reason that a file is not an archive, if its first bytes show one.
+fn not_an_archive(file: &File) -> Option<String> {
+    if file.read_at(&mut [0], 0).ok()? == 0 {
+        return Some("is empty, and no archive".to_owned());
+    }
+    if decompressed::is_packed(file) {
+        return Some("is packed, but what is packed is no tar archive".to_owned());
+    }
+    None
+}
+
+impl Source for ArchiveSource {
+    fn tell(&self, with_data: bool, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
+        self.visit(&mut Teller { with_data, send })
+    }
+}
+
+/// Sends entries as items.
+pub(crate) struct Teller<'s> {
+    pub(crate) with_data: bool,
+    pub(crate) send: &'s mut dyn FnMut(Item) -> Result<()>,
+}
+
+impl Visitor for Teller<'_> {
+    fn node(&mut self, node: Node) -> Result<bool> {
+        (self.send)(Item::Node(Box::new(node)))?;
+        Ok(self.with_data)
+    }
+
+    fn data(&mut self, offset: u64, bytes: Vec<u8>) -> Result<()> {
+        (self.send)(Item::Data { offset, bytes })
     }
 }
 
@@ -187,6 +161,10 @@ fn node(entry: &Entry) -> Result<Option<Node>> {
         node.target.clone_from(&entry.target);
     } else if kind == FileKind::Regular {
         (node.size, node.held) = (entry.size, entry.stored.min(entry.size));
+        // A file with holes holds less than its size, even if the list of its parts is long.
+        if entry.parts.as_deref() != Some(&[(0, entry.size)]) {
+            node.held = node.held.min(entry.size.saturating_sub(1));
+        }
     }
     Ok(Some(node))
 }
@@ -232,7 +210,7 @@ fn kind(entry_type: EntryType) -> Result<Option<(FileKind, bool)>> {
 }
 
 /// Returns a path within the tree. Fails if the path leads out of it.
-fn inner_path(path: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn inner_path(path: &[u8]) -> Result<Vec<u8>> {
     let names = path.split(|byte| *byte == b'/');
     let names: Vec<&[u8]> = names
         .filter(|name| !name.is_empty() && *name != b".")
@@ -246,11 +224,11 @@ fn inner_path(path: &[u8]) -> Result<Vec<u8>> {
     Ok(names.join(&b'/'))
 }
 
-/// Sends the data of a file: all of it, or the parts that a sparse file has.
+/// Shows the data of a file: all of it, or the parts that a sparse file has.
 fn send_data(
-    entries: &mut Entries<Box<dyn Read>>,
+    entries: &mut Entries<Box<dyn Read + Send>>,
     entry: &Entry,
-    send: &mut dyn FnMut(Item) -> Result<()>,
+    visitor: &mut dyn Visitor,
 ) -> Result<()> {
     let parts = match &entry.parts {
         Some(parts) => parts.clone(),
@@ -261,7 +239,7 @@ fn send_data(
         while offset < end {
             let bytes = entries.read((end - offset).min(CHUNK_BYTES as u64) as usize)?;
             let length = bytes.len() as u64;
-            send(Item::Data { offset, bytes })?;
+            visitor.data(offset, bytes)?;
             offset += length;
         }
     }

@@ -20,7 +20,7 @@ use rustix::io::Errno;
 
 use super::file_data::{self, Jobs};
 use super::scan::{self, Scanned};
-use super::{CHUNK_BYTES, Filling, ImageSink, Item, Node, Scope, Sink, Source, host};
+use super::{CHUNK_BYTES, Filling, ImageSink, Item, Node, Scope, Sink, Source, Visitor, host};
 
 /// A directory of the host and everything below it, or a file, as of the time it was opened.
 pub struct DirectorySource {
@@ -49,6 +49,11 @@ impl DirectorySource {
         self.scanned.nodes()
     }
 
+    /// Returns the path of the tree.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Calls `see` with each node and its data.
     pub(crate) fn read(&self, see: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
         for node in self.nodes() {
@@ -67,6 +72,25 @@ impl DirectorySource {
                 };
                 read.with_context(context)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Shows each node, and the data that is wanted.
+    pub(crate) fn visit(&self, visitor: &mut dyn Visitor) -> Result<()> {
+        for node in self.nodes() {
+            let node = node?;
+            let context = || self.at(&node).display().to_string();
+            let is_wanted = visitor.node(node.clone()).with_context(context)?;
+            if !is_wanted || !node.is_regular_with_data() {
+                continue;
+            }
+            let file = self.open_data(&node).with_context(context)?;
+            let sent = send_parts(&file, node.size, &mut |item| match item {
+                Item::Data { offset, bytes } => visitor.data(offset, bytes),
+                Item::Node(_) => Ok(()),
+            });
+            sent.with_context(context)?;
         }
         Ok(())
     }

@@ -4,12 +4,15 @@
 //! A *source* sends a tree as a stream of [`Item`]s, and a *sink* creates them. Each runs on its
 //! own thread, so that reads and writes overlap. A directory of the host that becomes an image is
 //! more than a stream: its tree is known before the image is built, and the data of its files
-//! bypasses the sink.
+//! bypasses the sink. Several trees that become one image, and the layers of a container image, are
+//! merged first (`merge`), so that only what is left of them is made.
 //!
 //! | | source | sink |
 //! |---|---|---|
 //! | a directory or file of the host | `from_directory` | `to_directory` |
 //! | a tar archive, plain, gzip or zstd | `from_archive` | `to_archive` |
+//! | a container image: OCI, `docker save` | `from_container` | |
+//! | a dump file of composefs | `from_dump` | |
 //! | an image | `from_image` | `to_image` |
 //!
 //! # Rules
@@ -26,19 +29,27 @@
 )]
 
 mod acl_text;
-pub mod digest;
+mod decompressed;
+mod digest;
+pub mod edits;
 pub mod entered;
 mod error;
 mod file_data;
 mod from_archive;
+mod from_container;
 mod from_directory;
+mod from_dump;
 mod from_image;
 pub mod host;
+mod merge;
 pub mod new_image;
+mod origin;
 mod packed;
 mod pax;
+mod placed;
 mod scan;
 mod scratch;
+mod section;
 mod tally;
 mod tar_entries;
 mod to_archive;
@@ -46,20 +57,19 @@ mod to_directory;
 mod to_image;
 
 use std::fs::File;
-use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use anyhow::{Result, anyhow};
-use block::BlockDevice;
-use ext::Volume;
 use ext::volume::{DeviceNumber, FileKind};
 use layout::time::InodeTime;
 
 pub use error::Error;
 pub use from_archive::ArchiveSource;
+pub use from_container::{ContainerSource, Platform};
 pub use from_directory::DirectorySource;
+pub use from_dump::DumpSource;
 pub use from_image::{ImageSource, node_of};
+pub use origin::Origin;
 pub use packed::{Compression, write_archive};
 pub use tally::Tally;
 pub use to_archive::ArchiveSink;
@@ -171,6 +181,15 @@ pub trait Source: Send {
     fn tell(&self, with_data: bool, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()>;
 }
 
+/// Receives the entries of a tree one by one, and decides whose data is read.
+pub(crate) trait Visitor {
+    /// Takes a node; returns true if its data is wanted.
+    fn node(&mut self, node: Node) -> Result<bool>;
+
+    /// Takes data of the previous node.
+    fn data(&mut self, offset: u64, bytes: Vec<u8>) -> Result<()>;
+}
+
 /// A destination of a tree.
 pub trait Sink {
     /// Creates an item.
@@ -265,106 +284,6 @@ fn tell_in_batches(source: &dyn Source, sender: &SyncSender<Vec<Item>>) -> Resul
         ))
     })?;
     send(batch)
-}
-
-/// A tree that an image can be made from.
-pub enum Origin {
-    /// A directory of the host.
-    Directory(DirectorySource),
-    /// A tar archive.
-    Archive(ArchiveSource),
-}
-
-impl Origin {
-    /// Opens a directory or an archive; `-` is an archive from standard input. `recognise` names a
-    /// file that is neither.
-    ///
-    /// # Errors
-    /// Fails if the path is neither, or cannot be read.
-    pub fn open(path: &Path, recognise: Recognise<'_>) -> Result<Self> {
-        if path != Path::new(from_archive::STANDARD_INPUT) && path.is_dir() {
-            return DirectorySource::open(path, Scope::WHOLE).map(Self::Directory);
-        }
-        ArchiveSource::open(path, recognise).map(Self::Archive)
-    }
-
-    /// Calls `see` with each node.
-    ///
-    /// # Errors
-    /// Fails if the tree cannot be read.
-    pub fn survey(&self, see: &mut dyn FnMut(&Node)) -> Result<()> {
-        match self {
-            Self::Directory(directory) => directory.nodes().try_for_each(|node| {
-                see(&node?);
-                Ok(())
-            }),
-            Self::Archive(archive) => archive.tell(false, &mut |item| {
-                if let Item::Node(node) = item {
-                    see(&node);
-                }
-                Ok(())
-            }),
-        }
-    }
-
-    /// Calls `see` with each node and its data.
-    ///
-    /// # Errors
-    /// Fails with the first error of reading the tree or of `see`.
-    pub fn read(&self, see: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
-        match self {
-            Self::Directory(directory) => directory.read(see),
-            Self::Archive(archive) => archive.tell(true, see),
-        }
-    }
-
-    /// Copies the tree into a volume that is being made on a device, and closes the volume.
-    ///
-    /// # Errors
-    /// Fails with the first error of reading the tree or of the volume.
-    pub fn fill(
-        &self,
-        device: &Arc<dyn BlockDevice>,
-        volume: Volume,
-        filling: &Filling<'_>,
-    ) -> Result<()> {
-        match self {
-            Self::Directory(directory) => directory.fill(device, volume, filling),
-            Self::Archive(_) => self.add_to(volume, filling),
-        }
-    }
-
-    /// Allocates the blocks that the tree takes in a volume that is being made, without the data of
-    /// files, and closes the volume.
-    ///
-    /// # Errors
-    /// Fails as [`Self::fill`].
-    pub(crate) fn count(&self, volume: Volume, filling: &Filling<'_>) -> Result<()> {
-        let mut sink = ImageSink::counting(&volume, filling);
-        let counted = match self {
-            Self::Directory(directory) => directory.count(&mut sink),
-            Self::Archive(archive) => run(archive, &mut sink),
-        };
-        let closed = volume.close();
-        counted?;
-        Ok(closed?)
-    }
-
-    /// Copies the tree into a volume that is being made and may hold files already, which it
-    /// replaces, and closes the volume.
-    ///
-    /// # Errors
-    /// Fails as [`Self::fill`].
-    pub fn add_to(&self, volume: Volume, filling: &Filling<'_>) -> Result<()> {
-        let mut sink = ImageSink::new(&volume, filling);
-        let filled = match self {
-            Self::Directory(directory) => run(directory, &mut sink),
-            Self::Archive(archive) => run(archive, &mut sink),
-        };
-        let closed = volume.close();
-        filled?;
-        Ok(closed?)
-    }
 }
 
 /// Returns the number of threads for parallel work.

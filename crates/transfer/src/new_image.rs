@@ -17,10 +17,14 @@ use ext::superblock::Superblock;
 use ext::{MountOptions, Volume};
 use layout::inode::EXTRA_SIZE;
 use layout::superblock;
+use layout::time::InodeTime;
 
 use fit::{Free, Used};
 
-use super::{Counter, Filling, Origin, Tally, Times, digest};
+use super::edits::Edits;
+use super::merge::{self, Merge, MergedSource};
+use super::tally::{Tally, Units};
+use super::{Counter, Filling, ImageSink, Origin, Times, digest, run};
 
 /// Default block size in bytes.
 const BLOCK_BYTES: u32 = 4096;
@@ -58,6 +62,8 @@ pub struct Settings {
     pub journal: Option<JournalDevice>,
     /// Seconds since 1970, for times if the options have none.
     pub now: i64,
+    /// Changes of the trees.
+    pub edits: Edits,
     /// UUID if the options have none and none is derived; by default mkfs draws one.
     pub random_uuid: Option<[u8; 16]>,
 }
@@ -72,7 +78,7 @@ pub struct Plan {
     pub tally: Tally,
     /// Times of the inodes.
     pub times: Times,
-    origins: Vec<Origin>,
+    trees: Trees,
     /// Number of blocks that the trees took when they were counted, and the free space.
     exact: Option<(u64, Free)>,
 }
@@ -87,11 +93,18 @@ impl Plan {
     /// Fails if a tree cannot be read, or no image can have the options and this size.
     pub fn new(origins: Vec<Origin>, settings: &Settings) -> Result<Self> {
         let options = with_blocks(settings)?;
-        let tally = tally(&origins, &options)?;
         let times = Times {
             seconds: options.seconds.unwrap_or(settings.now),
             clamps: options.seconds.is_some(),
         };
+        let units = Units {
+            block_bytes: options.block_bytes.unwrap_or(BLOCK_BYTES).into(),
+            cluster_bytes: options.allocation_bytes().into(),
+        };
+        // The UUID is derived from the trees.
+        let digested = (times.clamps && options.uuid.is_none()).then_some(times);
+        let edits = settings.edits.clone();
+        let (trees, tally, digests) = Trees::survey(origins, edits, units, digested)?;
         let options = Options {
             inode_count: Some(inode_count(&options, &tally)?),
             seconds: Some(times.seconds),
@@ -102,10 +115,9 @@ impl Plan {
             ..options
         };
         let is_fixed = options.uuid.is_some() || times.clamps;
-        let uuid = match options.uuid {
-            Some(uuid) => Some(uuid),
-            None if times.clamps => Some(digest::uuid(&origins, &options, times)?),
-            None => settings.random_uuid,
+        let uuid = match digested {
+            Some(_) => Some(digest::uuid(&digests, &options, &trees.edits)),
+            None => options.uuid.or(settings.random_uuid),
         };
         let mut options = Options {
             uuid,
@@ -120,7 +132,7 @@ impl Plan {
                 // Directories split by hashes: the seed decides how many blocks they take.
                 let seed = options.hash_seed.or(uuid);
                 options.hash_seed = Some(seed.unwrap_or_else(random_seed));
-                let used = fit::count(&origins, &options, &tally, times)?;
+                let used = fit::count(&trees, &options, &tally, times)?;
                 let given = &settings.options;
                 let has_inodes = given.inode_count.is_some() || given.bytes_per_inode.is_some();
                 if free == Free::NONE && !has_inodes {
@@ -138,7 +150,7 @@ impl Plan {
             bytes,
             tally,
             times,
-            origins,
+            trees,
             exact,
         })
     }
@@ -207,13 +219,119 @@ impl Plan {
             None => mkfs::format(device, options),
             Some(journal) => mkfs::format_with_journal(device, journal, options),
         }?;
-        let filling = Filling {
-            times: self.times,
-            count,
-        };
-        fill(device, &self.origins, &filling)?;
+        self.trees.fill(device, self.times, count)?;
         Ok(summary)
     }
+}
+
+/// Trees that become one, and their edits.
+struct Trees {
+    origins: Vec<Origin>,
+    edits: Edits,
+    /// Unless there is only one tree, which can be copied as it is.
+    merge: Option<Merge>,
+}
+
+impl Trees {
+    /// Reads the trees. Returns also the space that they need, and with `times` their digests.
+    fn survey(
+        origins: Vec<Origin>,
+        edits: Edits,
+        units: Units,
+        times: Option<Times>,
+    ) -> Result<(Self, Tally, Vec<u128>)> {
+        let (merge, tally, digests) = match &origins[..] {
+            [only] if only.is_plain() => {
+                let tally = Tally::of(only, &edits, units)?;
+                let digest = times.map(|times| digest::of(only, times)).transpose()?;
+                (None, tally, digest.into_iter().collect())
+            }
+            all => {
+                let survey = merge::survey(all, &edits, units, times)?;
+                (Some(survey.merge), survey.tally, survey.digests)
+            }
+        };
+        let trees = Self {
+            origins,
+            edits,
+            merge,
+        };
+        Ok((trees, tally, digests))
+    }
+
+    /// Fills a newly made volume and seals it.
+    fn fill(&self, device: &Arc<dyn BlockDevice>, times: Times, count: Counter<'_>) -> Result<()> {
+        let filling = Filling {
+            times,
+            edits: &self.edits,
+            count,
+        };
+        let volume = open_new(device)?;
+        if let (None, [Origin::Directory(directory)]) = (&self.merge, &self.origins[..]) {
+            directory.fill(device, volume, &filling)?;
+        } else {
+            let mut sink = ImageSink::with_device(&volume, device, &filling);
+            let filled = self.send(times, &mut sink);
+            let closed = volume.close();
+            filled?;
+            closed?;
+        }
+        Ok(mkfs::seal(device, times.seconds)?)
+    }
+
+    /// Allocates the blocks that the trees take in a newly made volume, without the data of files.
+    fn count(&self, device: &Arc<dyn BlockDevice>, times: Times) -> Result<()> {
+        let filling = Filling {
+            times,
+            edits: &self.edits,
+            count: &|_| {},
+        };
+        let volume = open_new(device)?;
+        let mut sink = ImageSink::counting(&volume, &filling);
+        let counted = match (&self.merge, &self.origins[..]) {
+            (None, [Origin::Directory(directory)]) => directory.count(&mut sink),
+            _ => self.send(times, &mut sink),
+        };
+        let closed = volume.close();
+        counted?;
+        Ok(closed?)
+    }
+
+    /// Sends what is left of the trees.
+    fn send(&self, times: Times, sink: &mut ImageSink<'_>) -> Result<()> {
+        match (&self.merge, &self.origins[..]) {
+            (None, [Origin::Directory(directory)]) => run(&**directory, sink),
+            (None, [Origin::Archive(archive)]) => run(archive, sink),
+            (None, _) => Ok(()),
+            (Some(merge), origins) => {
+                let source = MergedSource {
+                    merge,
+                    origins,
+                    made: InodeTime::new(times.seconds, 0),
+                };
+                run(&source, sink)
+            }
+        }
+    }
+}
+
+/// Fills a newly made volume with a tree, and seals it.
+///
+/// # Errors
+/// Fails with the first error of reading the tree or of the volume.
+pub fn fill(
+    device: &Arc<dyn BlockDevice>,
+    origin: Origin,
+    times: Times,
+    count: Counter<'_>,
+) -> Result<()> {
+    let bytes = u64::from(BLOCK_BYTES);
+    let units = Units {
+        block_bytes: bytes,
+        cluster_bytes: bytes,
+    };
+    let (trees, _, _) = Trees::survey(vec![origin], Edits::default(), units, None)?;
+    trees.fill(device, times, count)
 }
 
 /// Returns the size of a volume in bytes.
@@ -252,16 +370,6 @@ fn with_blocks(settings: &Settings) -> Result<Options> {
         block_bytes: Some(block_bytes),
         ..settings.options.clone()
     })
-}
-
-/// Returns the space that trees need together.
-fn tally(origins: &[Origin], options: &Options) -> Result<Tally> {
-    let mut all = Tally::default();
-    for origin in origins {
-        let block_bytes = options.block_bytes.unwrap_or(BLOCK_BYTES);
-        all.add_all(&Tally::of(origin, block_bytes, options.allocation_bytes())?);
-    }
-    Ok(all)
 }
 
 /// Returns the number of inodes for a tree, if the options do not have it.
@@ -329,26 +437,6 @@ fn size(options: &Options, tally: &Tally, slack_percent: u32) -> Result<u64> {
         Some(why) => bail!("no size can be found that holds the tree: {why}"),
         None => bail!("no size can be found that holds the tree; give one"),
     }
-}
-
-/// Fills a newly made volume with trees, one after another, and seals it. A later tree replaces
-/// files of an earlier one.
-///
-/// # Errors
-/// Fails with the first error of reading a tree or of the volume.
-pub fn fill(
-    device: &Arc<dyn BlockDevice>,
-    origins: &[Origin],
-    filling: &Filling<'_>,
-) -> Result<()> {
-    for (number, origin) in origins.iter().enumerate() {
-        let volume = open_new(device)?;
-        match number {
-            0 => origin.fill(device, volume, filling)?,
-            _ => origin.add_to(volume, filling)?,
-        }
-    }
-    Ok(mkfs::seal(device, filling.times.seconds)?)
 }
 
 /// Opens a volume that is being made.

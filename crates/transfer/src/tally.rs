@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use ext::volume::FileKind;
 use layout::directory::EntryHeader;
 use layout::inode::{DIRECT_BLOCKS, FAST_SYMLINK_MAX, POINTER_SIZE};
 
-use super::{Node, Origin, split_path};
+use super::edits::Edits;
+use super::origin::Origin;
+use super::split_path;
 
 /// Reciprocal of the minimum fill of an indexed directory's blocks: a full block is split in half.
 const FILLED_PART: u64 = 2;
@@ -26,12 +28,17 @@ pub struct Tally {
     pub bytes: u64,
 }
 
+/// The units in which space is counted, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Units {
+    pub(crate) block_bytes: u64,
+    /// Unit of allocation: a block, or a cluster of blocks.
+    pub(crate) cluster_bytes: u64,
+}
+
 impl Tally {
-    /// Counts a tree, in blocks of this size, or in the clusters by which blocks are allocated.
-    ///
-    /// # Errors
-    /// Fails if the tree cannot be read.
-    pub fn of(origin: &Origin, block_bytes: u32, cluster_bytes: u32) -> Result<Self> {
+    /// Counts a tree after its edits.
+    pub(crate) fn of(origin: &Origin, edits: &Edits, units: Units) -> Result<Self> {
         let mut tally = Self::default();
         // Keyed by a hash, because the paths of an archive may be long and many.
         let mut names = BTreeMap::<u64, u64>::new();
@@ -43,58 +50,91 @@ impl Tally {
                 let (parent, bytes) = std::mem::replace(&mut last, (parent.to_vec(), 0));
                 *names.entry(hash(&parent)).or_default() += bytes;
             }
-            last.1 += ((size_of::<EntryHeader>() + name.len()).next_multiple_of(4)) as u64;
-            tally.add(node, u64::from(block_bytes), u64::from(cluster_bytes));
+            last.1 += entry_bytes(name.len());
+            if node.link_to.is_none() {
+                let node = edits.edited(node).with_context(|| node.text())?;
+                tally.add_all(&units.file(node.kind, node.held, node.target.len()));
+                tally.add_all(&units.attributes(&node.attributes));
+            }
+            Ok(())
         })?;
         *names.entry(hash(&last.0)).or_default() += last.1;
         for bytes in names.into_values() {
-            // The first block also holds `.` and `..`; two more blocks allow for the index.
-            let room = u64::from(cluster_bytes) - 24;
-            let blocks = match bytes.div_ceil(room) {
-                0 | 1 => 1,
-                full => 2 + full * FILLED_PART,
-            };
-            tally.blocks += with_map(blocks, u64::from(cluster_bytes)) - 1;
+            tally.blocks += units.more_for_names(bytes);
         }
         Ok(tally)
     }
 
-    /// Adds the space of another tree.
+    /// Adds other space.
     pub(crate) fn add_all(&mut self, other: &Self) {
         self.inodes += other.inodes;
         self.blocks += other.blocks;
         self.bytes += other.bytes;
     }
+}
 
-    fn add(&mut self, node: &Node, block_bytes: u64, cluster_bytes: u64) {
-        if node.link_to.is_some() {
-            return;
+/// Returns the bytes of a directory entry.
+pub(crate) fn entry_bytes(name_bytes: usize) -> u64 {
+    (size_of::<EntryHeader>() + name_bytes).next_multiple_of(4) as u64
+}
+
+impl Units {
+    /// Returns the space of a file without its attributes. A directory has one block at least.
+    pub(crate) fn file(self, kind: FileKind, held: u64, target_bytes: usize) -> Tally {
+        let (blocks, bytes) = match kind {
+            FileKind::Regular => (self.with_map(held.div_ceil(self.cluster_bytes)), held),
+            FileKind::Directory => (1, 0),
+            FileKind::Symlink => (u64::from(target_bytes > FAST_SYMLINK_MAX), 0),
+            _ => (0, 0),
+        };
+        Tally {
+            inodes: 1,
+            blocks,
+            bytes,
         }
-        self.inodes += 1;
-        let attributes = node.attributes.iter();
-        let attribute_bytes: usize = attributes
+    }
+
+    /// Returns the space of a file's attributes.
+    pub(crate) fn attributes(self, attributes: &[(Vec<u8>, Vec<u8>)]) -> Tally {
+        let mut tally = Tally::default();
+        let sizes = attributes.iter();
+        let bytes: usize = sizes
             .map(|(name, value)| name.len() + value.len() + 16)
             .sum();
-        self.blocks += u64::from(attribute_bytes > ATTRIBUTES_IN_INODE_MAX);
-        if attribute_bytes as u64 > block_bytes - ATTRIBUTES_IN_INODE_MAX as u64 {
+        tally.blocks += u64::from(bytes > ATTRIBUTES_IN_INODE_MAX);
+        if bytes as u64 > self.block_bytes - ATTRIBUTES_IN_INODE_MAX as u64 {
             // With `ea_inode` each of the values may take an inode; without it they do not fit.
-            let attributes = node.attributes.iter();
-            let values = attributes.map(|(_, value)| value.len() as u64);
-            self.inodes += node.attributes.len() as u64;
-            self.blocks += values
-                .map(|bytes| with_map(bytes.div_ceil(cluster_bytes), cluster_bytes))
+            let values = attributes.iter().map(|(_, value)| value.len() as u64);
+            tally.inodes += attributes.len() as u64;
+            tally.blocks += values
+                .map(|bytes| self.with_map(bytes.div_ceil(self.cluster_bytes)))
                 .sum::<u64>();
         }
-        self.blocks += match node.kind {
-            FileKind::Regular => {
-                self.bytes += node.held;
-                with_map(node.held.div_ceil(cluster_bytes), cluster_bytes)
-            }
-            // Each directory has at least one block; the rest is known when all names are.
-            FileKind::Directory => 1,
-            FileKind::Symlink => u64::from(node.target.len() > FAST_SYMLINK_MAX),
-            _ => 0,
+        tally
+    }
+
+    /// Returns the blocks that a directory needs for entries of so many bytes, besides its first.
+    pub(crate) fn more_for_names(self, bytes: u64) -> u64 {
+        // The first block also holds `.` and `..`; two more blocks allow for the index.
+        let blocks = match bytes.div_ceil(self.cluster_bytes - 24) {
+            0 | 1 => 1,
+            full => 2 + full * FILLED_PART,
         };
+        self.with_map(blocks) - 1
+    }
+
+    /// Returns the number of blocks for data and its indirect blocks.
+    fn with_map(self, data: u64) -> u64 {
+        let pointers = self.cluster_bytes / POINTER_SIZE as u64;
+        let mut blocks = data;
+        let mut level = data.saturating_sub(DIRECT_BLOCKS as u64);
+        // One more block per level, because the first block of each tree is not full.
+        while level > 0 {
+            level = level.div_ceil(pointers);
+            blocks += level + 1;
+            level -= 1;
+        }
+        blocks
     }
 }
 
@@ -102,20 +142,6 @@ fn hash(path: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     path.hash(&mut hasher);
     hasher.finish()
-}
-
-/// Returns the number of blocks for data and its indirect blocks.
-fn with_map(data: u64, block_bytes: u64) -> u64 {
-    let pointers = block_bytes / POINTER_SIZE as u64;
-    let mut blocks = data;
-    let mut level = data.saturating_sub(DIRECT_BLOCKS as u64);
-    // One more block per level, because the first block of each tree is not full.
-    while level > 0 {
-        level = level.div_ceil(pointers);
-        blocks += level + 1;
-        level -= 1;
-    }
-    blocks
 }
 
 #[cfg(test)]
@@ -133,7 +159,11 @@ mod tests {
             (12 + 256 + 65_536, 12 + 256 + 65_536 + 1 + 257),
             (12 + 256 + 65_537, 12 + 256 + 65_537 + 1 + 257 + 3),
         ] {
-            let counted = with_map(data, 1024);
+            let units = Units {
+                block_bytes: 1024,
+                cluster_bytes: 1024,
+            };
+            let counted = units.with_map(data);
             assert!(
                 (at_least..=at_least + 8).contains(&counted),
                 "{data}: {counted}, not {at_least}"

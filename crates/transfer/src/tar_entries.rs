@@ -18,6 +18,7 @@ use anyhow::{Context, Result, bail};
 use layout::time::InodeTime;
 use tar::{EntryType, Header};
 
+use super::section::SectionReader;
 use super::{acl_text, pax};
 
 /// Size of a tar block in bytes.
@@ -56,6 +57,24 @@ pub(crate) struct Entries<R> {
     left: u64,
 }
 
+/// A reader that knows its position and can change it.
+pub(crate) trait Positioned {
+    /// Returns the offset of the next byte.
+    fn position(&self) -> u64;
+    /// Skips bytes.
+    fn advance(&mut self, bytes: u64);
+}
+
+impl Positioned for SectionReader {
+    fn position(&self) -> u64 {
+        self.position
+    }
+
+    fn advance(&mut self, bytes: u64) {
+        self.position = self.position.saturating_add(bytes);
+    }
+}
+
 /// Contents of the extended headers before an entry.
 #[derive(Default)]
 struct Lines {
@@ -92,6 +111,22 @@ impl<R: Read> Entries<R> {
     pub(super) fn finish(&mut self) -> Result<()> {
         std::io::copy(&mut self.reader, &mut std::io::sink())?;
         Ok(())
+    }
+
+    /// Returns the offset of the unread bytes of the current entry.
+    pub(crate) fn position(&self) -> u64
+    where
+        R: Positioned,
+    {
+        self.reader.position()
+    }
+
+    /// Skips the unread bytes of the current entry without reading them.
+    pub(crate) fn skip(&mut self)
+    where
+        R: Positioned,
+    {
+        self.reader.advance(std::mem::take(&mut self.left));
     }
 
     /// Reads exactly `count` bytes of the current entry.

@@ -4,8 +4,10 @@
 //! derived from the numbers, and all times except mtime are the time at which the volume is made.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use block::BlockDevice;
 use ext::volume::{
     DeviceExtent, FileId, FileKind, NewInode, OpenFlags, RangeChange, Restored, SetAttributes,
     SetMode,
@@ -14,6 +16,8 @@ use ext::{Error, Volume};
 use layout::InodeNr;
 use layout::time::InodeTime;
 
+use super::edits::Edits;
+use super::placed::PlacedData;
 use super::{Counter, Item, Node, Sink, split_path};
 
 /// Maximum total bytes of cached directory paths, and what the map adds to each.
@@ -25,6 +29,9 @@ pub struct ImageSink<'v> {
     volume: &'v Volume,
     times: Times,
     count: Counter<'v>,
+    edits: &'v Edits,
+    /// The way of data past the volume, if there is one.
+    placed: Option<PlacedData>,
     directories: BTreeMap<Vec<u8>, InodeNr>,
     /// Bytes of the cached paths.
     remembered_bytes: usize,
@@ -61,6 +68,8 @@ impl Times {
 pub struct Filling<'b> {
     /// Times of the inodes.
     pub times: Times,
+    /// Changes of the tree.
+    pub edits: &'b Edits,
     /// Called with the number of bytes of data.
     pub count: Counter<'b>,
 }
@@ -68,7 +77,8 @@ pub struct Filling<'b> {
 /// The file whose data is arriving.
 struct Open {
     text: String,
-    file: FileId,
+    /// The open file, or none if its blocks are allocated already.
+    file: Option<FileId>,
     nr: InodeNr,
     size: u64,
     reached: u64,
@@ -82,6 +92,8 @@ impl<'v> ImageSink<'v> {
             volume,
             times: filling.times,
             count: filling.count,
+            edits: filling.edits,
+            placed: None,
             directories: BTreeMap::from([(Vec::new(), InodeNr::ROOT)]),
             remembered_bytes: 0,
             last_directory: (Vec::new(), InodeNr::ROOT),
@@ -99,10 +111,25 @@ impl<'v> ImageSink<'v> {
         }
     }
 
+    /// Returns a sink that fills a volume from its root, and writes the data of files to the
+    /// volume's device itself where it can.
+    pub fn with_device(
+        volume: &'v Volume,
+        device: &Arc<dyn BlockDevice>,
+        filling: &'v Filling<'_>,
+    ) -> Self {
+        let block_bytes = volume.superblock().geometry.block_bytes;
+        Self {
+            placed: Some(PlacedData::new(device, block_bytes)),
+            ..Self::new(volume, filling)
+        }
+    }
+
     /// Creates a node; its data follows.
     pub(crate) fn node(&mut self, node: &Node) -> Result<()> {
         self.finish_file()?;
-        self.make(node)
+        let node = self.edits.edited(node)?;
+        self.make(&node)
     }
 
     /// Returns true if contents of this size may lie within their inode (`inline_data`).
@@ -115,11 +142,12 @@ impl<'v> ImageSink<'v> {
     /// the device itself.
     pub(crate) fn laid_out(&mut self, node: &Node) -> Result<Vec<DeviceExtent>> {
         self.finish_file()?;
+        let node = self.edits.edited(node)?;
         let (parent, name) = split_path(&node.path);
         let parent = self.directory(parent)?;
         let nr = self.volume.create(parent, name, &NewInode::default())?;
-        self.set_attributes(nr, node)?;
-        let restored = self.restored(node);
+        self.set_attributes(nr, &node)?;
+        let restored = self.restored(&node);
         Ok(self.volume.lay_out(nr, node.size, &restored)?)
     }
 
@@ -172,6 +200,7 @@ impl<'v> ImageSink<'v> {
             None => {
                 let mut node = Node::plain_directory(path.to_vec());
                 node.mtime = InodeTime::new(self.times.seconds, 0);
+                let node = self.edits.edited(&node)?;
                 self.make_directory_in(parent, &node)
             }
         }
@@ -223,12 +252,12 @@ impl<'v> ImageSink<'v> {
         Ok(nr)
     }
 
-    fn existing_directory(&self, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
+    fn existing_directory(&mut self, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
         let nr = self.volume.lookup(parent, name)?;
         if self.volume.attributes(nr)?.kind == FileKind::Directory {
             return Ok(nr);
         }
-        self.volume.unlink(parent, name)?;
+        self.remove(parent, name)?;
         Ok(self
             .volume
             .make_directory(parent, name, &NewInode::default())?)
@@ -267,10 +296,16 @@ impl<'v> ImageSink<'v> {
 
     /// Removes a directory entry, and drops a removed directory from the cache.
     fn remove(&mut self, parent: InodeNr, path: &[u8]) -> Result<()> {
+        self.write_placed()?;
         let (_, name) = split_path(path);
         let nr = self.volume.lookup(parent, name)?;
-        if self.volume.attributes(nr)?.kind != FileKind::Directory {
-            return Ok(self.volume.unlink(parent, name)?);
+        let found = self.volume.attributes(nr)?;
+        if found.kind != FileKind::Directory {
+            self.volume.unlink(parent, name)?;
+            return match found.links {
+                0 | 1 => Ok(()),
+                _ => self.take_back_time(nr),
+            };
         }
         self.volume.remove_directory(parent, name)?;
         self.directories.remove(path);
@@ -296,13 +331,22 @@ impl<'v> ImageSink<'v> {
         self.set_attributes(nr, node)?;
         let restored = self.restored(node);
         if node.kind == FileKind::Regular && node.size > 0 {
-            let has_holes = node.held < node.size && node.parts.is_none();
-            if self.is_counting && (!has_holes || self.may_fit_inode(node.size)) {
+            let has_holes = node.held < node.size;
+            let is_in_parts = has_holes && node.parts.is_none();
+            if self.is_counting && (!is_in_parts || self.may_fit_inode(node.size)) {
                 return self.allocate(nr, node, &restored);
             }
+            let is_placed = !has_holes && !self.may_fit_inode(node.size);
+            let file = match &mut self.placed {
+                Some(placed) if is_placed => {
+                    placed.start(volume.lay_out(nr, node.size, &restored)?);
+                    None
+                }
+                _ => Some(volume.open_inode(nr, OpenFlags::READ_WRITE)?),
+            };
             self.open = Some(Open {
                 text: node.text(),
-                file: volume.open_inode(nr, OpenFlags::READ_WRITE)?,
+                file,
                 nr,
                 size: node.size,
                 reached: 0,
@@ -373,6 +417,7 @@ impl<'v> ImageSink<'v> {
             bail!("data without a file");
         };
         let length = bytes.len() as u64;
+        let gap = offset != open.reached;
         open.reached = offset + length;
         if self.is_counting {
             let change = RangeChange::Allocate;
@@ -382,7 +427,11 @@ impl<'v> ImageSink<'v> {
             return allocated.with_context(|| open.text.clone());
         }
         (self.count)(length);
-        let written = self.volume.write_all(open.file, offset, bytes);
+        let written = match (open.file, &mut self.placed) {
+            (Some(file), _) => Ok(self.volume.write_all(file, offset, bytes)?),
+            (None, Some(placed)) if !gap => placed.add(bytes),
+            (None, _) => bail!("{}: a file without holes has a gap", open.text),
+        };
         written.with_context(|| open.text.clone())
     }
 
@@ -394,6 +443,12 @@ impl<'v> ImageSink<'v> {
     }
 
     fn finish(&self, open: &Open) -> Result<()> {
+        let Some(file) = open.file else {
+            if open.reached < open.size {
+                bail!("has {} bytes, not {}", open.reached, open.size);
+            }
+            return Ok(());
+        };
         if open.reached < open.size {
             let change = SetAttributes {
                 size: Some(open.size),
@@ -401,8 +456,23 @@ impl<'v> ImageSink<'v> {
             };
             self.volume.set_attributes(open.nr, &change)?;
         }
-        self.volume.release(open.file)?;
+        self.volume.release(file)?;
         Ok(self.volume.restore(open.nr, &open.restored)?)
+    }
+
+    /// Writes collected data, before its blocks may get another file's.
+    fn write_placed(&mut self) -> Result<()> {
+        self.placed.as_mut().map_or(Ok(()), PlacedData::write)
+    }
+
+    /// Labels the root, if the source has not described it.
+    fn finish_root(&self) -> Result<()> {
+        if self.edits.contexts.is_none() || self.unfinished.contains_key(&InodeNr::ROOT) {
+            return Ok(());
+        }
+        let mut root = Node::plain_directory(Vec::new());
+        self.edits.edit_attributes(&mut root);
+        self.set_attributes(InodeNr::ROOT, &root)
     }
 }
 
@@ -416,6 +486,8 @@ impl Sink for ImageSink<'_> {
 
     fn end(&mut self) -> Result<()> {
         self.finish_file()?;
+        self.write_placed()?;
+        self.finish_root()?;
         for (nr, restored) in std::mem::take(&mut self.unfinished) {
             self.volume.restore(nr, &restored)?;
         }

@@ -140,22 +140,44 @@ def build(
     size: int | str | None = None,
     slack: int = 10,
     force: bool = False,
+    platform: str | None = None,
+    owner: tuple[int, int] | None = None,
+    owner_map: str | None = None,
+    file_contexts: HostPath | None = None,
+    xattrs: str | None = None,
+    dumpfile: HostPath | None = None,
+    basedir: HostPath | None = None,
     **options: Unpack[FormatOptions],
 ) -> Summary:
-    """Makes an image of directories and tar archives (plain, gzip or zstd).
+    """Makes an image of directories, tar archives (plain, gzip or zstd) and container images.
 
     The image appears when it is complete. With `created` or SOURCE_DATE_EPOCH the same sources give
-    the same bytes, unless one replaces a file of another: the time of that stays in a freed inode.
+    the same bytes.
 
     - `out`: path of the image, which must not exist, unless `force`.
-    - `sources`: a directory or an archive, or several of them: later ones replace files of earlier
-      ones. Owners, modes, times, links and extended attributes are kept.
+    - `sources`: a directory, an archive or a container image (an image layout of OCI, as a
+      directory or an archive, or an archive of `docker save`), or several of them: later ones
+      replace files of earlier ones. Owners, modes, times, links and extended attributes are kept.
     - `size`: size of the image; by default what the sources need, and `slack` percent.
+    - `platform`: the platform of container images for several, such as "linux/amd64".
+    - `owner`: user and group of all files; or `owner_map`: ranges such as "u:0:100000:65536".
+    - `file_contexts`: file with SELinux labels.
+    - `xattrs`: extended attributes to keep, such as "user.*,^user.secret"; all by default.
+    - `dumpfile`: dump file of composefs, the last source; contents lie below `basedir`.
     - `options`: see `FormatOptions`.
     """
     paths = [sources] if isinstance(sources, (str, bytes, os.PathLike)) else list(sources)
-    if not paths:
+    if not paths and dumpfile is None:
         raise ValueError("build: there is no source")
+    choices = {
+        "platform": platform,
+        "owner": owner,
+        "owner_map": owner_map,
+        "file_contexts": file_contexts,
+        "xattrs": xattrs,
+        "dumpfile": dumpfile,
+        "basedir": basedir,
+    }
     checked = _checked("build", type, options)
     target = os.fsdecode(out)
     if os.path.lexists(target) and not force:
@@ -165,7 +187,7 @@ def build(
     try:
         os.fchmod(descriptor, 0o666 & ~_umask())
         os.close(descriptor)
-        made = _native.build(unfinished, paths, size, slack, checked)
+        made = _native.build(unfinished, paths, size, slack, checked, choices)
         if force:
             os.replace(unfinished, target)
         else:

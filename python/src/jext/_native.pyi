@@ -106,6 +106,7 @@ def build(
     size: int | str | None,
     slack: int,
     options: dict[str, Any],
+    choices: dict[str, Any],
 ) -> dict[str, Any]: ...
 def check(
     image: Image, offset: int, size: int | None, journal: Image | None, now: int | None

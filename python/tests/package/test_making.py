@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import os
 import pathlib
 import subprocess
@@ -158,6 +160,44 @@ def test_the_same_sources_give_the_same_bytes(
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
     with pytest.raises(ValueError, match="SOURCE_DATE_EPOCH=yesterday"):
         jext.build(tmp_path / "third.img", tree)
+
+
+def test_container_images(tmp_path: pathlib.Path) -> None:
+    blobs = tmp_path / "layout/blobs/sha256"
+    blobs.mkdir(parents=True)
+
+    def blob(data: bytes) -> dict[str, object]:
+        digest = hashlib.sha256(data).hexdigest()
+        (blobs / digest).write_bytes(data)
+        return {"mediaType": "application/x", "digest": f"sha256:{digest}", "size": len(data)}
+
+    def layer(*files: tuple[str, bytes]) -> dict[str, object]:
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+            for name, data in files:
+                entry = tarfile.TarInfo(name)
+                entry.size, entry.uid = len(data), 5
+                tar.addfile(entry, io.BytesIO(data))
+        return blob(archive.getvalue())
+
+    layers = [layer(("etc/motd", b"old"), ("etc/gone", b"")), layer(("etc/.wh.gone", b""))]
+    config = blob(json.dumps({"os": "linux", "architecture": "amd64"}).encode())
+    manifest = blob(json.dumps({"config": config, "layers": layers}).encode())
+    index = {"schemaVersion": 2, "manifests": [manifest]}
+    (tmp_path / "layout/index.json").write_text(json.dumps(index))
+    (tmp_path / "layout/oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
+    path = tmp_path / "disk.img"
+    jext.build(path, tmp_path / "layout", platform="linux/amd64", owner_map="u:5:6:1,u:0:0:1")
+    clean(path)
+    with jext.open(path, read_only=True) as volume:
+        assert volume.listdir("/etc") == ["motd"]
+        assert volume.stat("/etc/motd").st_uid == 6
+    for wrong in ({"platform": "linux/arm64"}, {"owner_map": "u:0:0:1"}, {"xattrs": ""}):
+        with pytest.raises(OSError):
+            jext.build(tmp_path / "wrong.img", tmp_path / "layout", **wrong)
+    (blobs / str(layers[0]["digest"])[7:]).write_bytes(b"damaged")
+    with pytest.raises(OSError, match="as its descriptor says"):
+        jext.build(tmp_path / "wrong.img", tmp_path / "layout")
 
 
 def test_wrong_sources_leave_nothing(tmp_path: pathlib.Path, tree: pathlib.Path) -> None:

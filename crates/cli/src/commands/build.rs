@@ -1,4 +1,4 @@
-//! `jext build`: makes an image from directories and archives in one step.
+//! `jext build`: makes an image from directories, archives and container images in one step.
 //!
 //! The volume is sized for its contents, filled without its journal, and sealed as if it had never
 //! been mounted. With `SOURCE_DATE_EPOCH` the same tree gives the same bytes: UUID and hash seed
@@ -6,6 +6,7 @@
 
 pub(super) mod origin;
 mod shape;
+mod sources;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,8 +23,8 @@ use serde_json::json;
 use transfer::Counter;
 use transfer::new_image::{Plan, Settings, SizeRule};
 
-use shape::{Envelope, ShapeArguments};
-
+use self::shape::{Envelope, ShapeArguments};
+use self::sources::SourceArguments;
 use super::format_arguments::{Format, FormatArguments, random_uuid};
 use crate::image::{Access, open_device};
 use crate::interrupt;
@@ -31,7 +32,7 @@ use crate::new_file::NewFile;
 use crate::output;
 use crate::progress;
 
-/// Make an image of directories and tar archives (plain, gzip or zstd).
+/// Make an image of directories, tar archives and container images.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -39,10 +40,8 @@ pub(crate) struct Arguments {
     /// Image to make; it must not exist yet.
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Directories and archives; `-` reads an archive from standard input. Later ones replace files
-    /// of earlier ones.
-    #[arg(value_name = "FROM", required = true)]
-    from: Vec<PathBuf>,
+    #[command(flatten)]
+    sources: SourceArguments,
     /// Size of the image: 64M, 2G. The default is the size that the tree needs, plus the slack.
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
@@ -103,10 +102,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         size: size_rule(arguments)?,
         journal: journal.as_ref().map(|journal| journal.found),
         now: rt::wall().seconds,
+        edits: arguments.sources.edits()?,
         random_uuid: Some(random_uuid()),
     };
-    let origins = arguments.from.iter().map(|path| origin::open(path));
-    let origins = origins.collect::<Result<_>>()?;
+    let origins = arguments.sources.origins()?;
     // Everything that can be refused is refused before the file is made.
     let plan = Plan::new(origins, &settings).map_err(|error| match error.is::<ext::Error>() {
         true => error.context(out.display().to_string()),

@@ -11,7 +11,7 @@ use clap::Args;
 use ext::mkfs::{self, Options, Summary};
 use layout::feature::Features;
 use serde_json::json;
-use transfer::{Filling, Times, new_image};
+use transfer::{Times, new_image};
 use uuid::Uuid;
 
 use super::format_arguments::{Format, FormatArguments, JOURNAL_DEV, pairs};
@@ -97,7 +97,8 @@ fn make(
     if !arguments.force {
         refuse_used(&arguments.device, device)?;
     }
-    let origin = arguments.from.as_deref().map(super::build::origin::open);
+    let from = arguments.from.as_deref();
+    let origin = from.map(|path| super::build::origin::open(path, None));
     let origin = origin.transpose()?;
     let seconds = options.seconds.unwrap_or_else(|| rt::wall().seconds);
     let times = Times {
@@ -115,12 +116,7 @@ fn make(
     let summary = summary.with_context(|| arguments.device.clone())?;
     if let Some(origin) = origin {
         let bar = progress::bytes(0);
-        let count = |bytes| bar.inc(bytes);
-        let filling = Filling {
-            times,
-            count: &count,
-        };
-        let filled = new_image::fill(device, std::slice::from_ref(&origin), &filling);
+        let filled = new_image::fill(device, origin, times, &|bytes| bar.inc(bytes));
         bar.finish_and_clear();
         filled.with_context(|| arguments.device.clone())?;
     }

@@ -12,6 +12,7 @@ mod bench;
 mod building;
 mod cages;
 mod checking;
+mod containers;
 mod copying;
 mod crashes;
 mod exporting;

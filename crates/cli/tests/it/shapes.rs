@@ -243,7 +243,7 @@ fn a_target_chooses_the_features() {
     let folder = prepared();
     for target in ["debian-12", "debian-13", "grub-2.06"] {
         let built = build_json(&folder, &format!("-F --fit --for {target} disk.img tree"));
-        let made = folder.json(&format!("info --json disk.img"));
+        let made = folder.json("info --json disk.img");
         let info = folder.path().join("empty.img");
         let _ = fs::remove_file(&info);
         folder.good(&format!("mkfs -q --for {target} -b 4096 empty.img 64M"));

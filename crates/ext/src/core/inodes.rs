@@ -11,6 +11,7 @@ use std::sync::Arc;
 use jbd2::Buffer;
 use layout::inode::FAST_SYMLINK_MAX;
 use layout::inode_flags::InodeFlags;
+use layout::time::InodeTime;
 use layout::{BlockNr, InodeNr};
 
 use super::Core;
@@ -42,6 +43,28 @@ impl Core {
     pub(crate) fn made_generation(&self, nr: InodeNr) -> Option<u32> {
         let is_being_made = self.options.is_being_made;
         is_being_made.then(|| nr.get().wrapping_mul(0x9E37_79B9))
+    }
+
+    /// Returns the time of a volume that is being made and was never mounted: that at which it was
+    /// formatted, so that the same tree gives the same bytes. None on other volumes.
+    pub(crate) fn made_time(&self) -> Option<InodeTime> {
+        let raw = &self.superblock.raw;
+        let is_new = self.options.is_being_made && raw.mount_time.get() == 0;
+        let high = i64::from(raw.creation_time_high) << 32;
+        is_new.then(|| InodeTime::new(i64::from(raw.creation_time.get()) | high, 0))
+    }
+
+    /// Gives an inode that is deleted its deletion time. On a volume that is being made its other
+    /// times, too, no longer depend on the clock.
+    pub(crate) fn note_deletion(&self, state: &mut InodeState) {
+        let made = self.made_time();
+        if let Some(made) = made {
+            (state.atime, state.mtime, state.ctime) = (made, made, made);
+            state.crtime = state.crtime.map(|_| made);
+        }
+        let seconds = made.map_or_else(|| rt::wall().seconds, |made| made.seconds);
+        // 0 would mean that the inode is not deleted.
+        state.dtime = u32::try_from(seconds).unwrap_or(u32::MAX).max(1);
     }
 
     /// Inserts a new inode into the cache.

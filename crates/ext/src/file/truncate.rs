@@ -361,7 +361,7 @@ fn delete_within(
     orphan::remove(core, handle, inode.nr, state)?;
     state.forget_map(handle);
     state.size = 0;
-    state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX).max(1);
+    core.note_deletion(state);
     state.store(core, handle, inode.nr, true)?;
     core.release_share(handle, inode.nr)?;
     // From here on a new inode may get the number and must not find this one in the cache.

@@ -340,7 +340,7 @@ fn give_up(
     FileMap::of(state).free_first(core, handle, inode, state)?;
     state.forget_map(handle);
     state.claims(handle).links = 0;
-    state.dtime = u32::try_from(rt::wall().seconds).unwrap_or(u32::MAX);
+    core.note_deletion(state);
     Ok(())
 }
 

@@ -18,8 +18,8 @@ use anyhow::{Result, bail};
 use block::{BlockDevice, FileDevice, OpenOptions};
 use ext::mkfs::{self, Options, Summary};
 
-use super::{BLOCK_BYTES, geometry, open_new, size, used};
-use crate::{Filling, Origin, Tally, Times, scratch};
+use super::{BLOCK_BYTES, Trees, geometry, size, used};
+use crate::{Tally, Times, scratch};
 
 /// Maximum number of steps to the size of an image.
 const STEPS_MAX: u32 = 10_000;
@@ -76,16 +76,11 @@ const COUNTING_SLACK_FACTOR: u32 = 16;
 ///
 /// # Errors
 /// Fails with the first error of reading a tree, or of the file.
-pub(super) fn count(
-    origins: &[Origin],
-    options: &Options,
-    tally: &Tally,
-    times: Times,
-) -> Result<Used> {
+pub(super) fn count(trees: &Trees, options: &Options, tally: &Tally, times: Times) -> Result<Used> {
     let mut slack = COUNTING_SLACK;
     loop {
         let bytes = size(options, tally, slack)?;
-        match count_in(bytes, origins, options, times) {
+        match count_in(bytes, trees, options, times) {
             Err(error) if is_full(&error) && slack == COUNTING_SLACK => {
                 slack *= COUNTING_SLACK_FACTOR;
             }
@@ -94,19 +89,13 @@ pub(super) fn count(
     }
 }
 
-fn count_in(bytes: u64, origins: &[Origin], options: &Options, times: Times) -> Result<Used> {
+fn count_in(bytes: u64, trees: &Trees, options: &Options, times: Times) -> Result<Used> {
     let file = scratch::file()?;
     file.set_len(bytes)?;
     let device = FileDevice::of_file(file.into(), "counted image", &OpenOptions::default())?;
     let device: Arc<dyn BlockDevice> = Arc::new(device);
     let empty = mkfs::format(&device, options)?;
-    let filling = Filling {
-        times,
-        count: &|_| {},
-    };
-    for origin in origins {
-        origin.count(open_new(&device)?, &filling)?;
-    }
+    trees.count(&device, times)?;
     used(&device, &empty)
 }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use block::{BlockDevice, FileDevice, OpenOptions};
-use transfer::Origin;
+use transfer::{Origin, Platform};
 
 use crate::foreign;
 
-/// Opens a directory or an archive.
-pub(crate) fn open(path: &Path) -> Result<Origin> {
-    Origin::open(path, &|file| recognise(file, path))
+/// Opens a directory, an archive or a container image.
+pub(crate) fn open(path: &Path, platform: Option<&Platform>) -> Result<Origin> {
+    Origin::open(path, platform, &|file| recognise(file, path))
 }
 
 /// Returns the contents of a file that is not an archive, with advice.
