@@ -1,4 +1,4 @@
-//! What surrounds an image in its file: a partition table, and a dm-verity hash tree.
+//! The surroundings of an image in its file: a partition table, and a dm-verity hash tree.
 //!
 //! ```text
 //!                | MBR, GPT | image | hash tree | GPT copy |

@@ -7,7 +7,8 @@
 //!
 //! A digest is that of the salt and a block. Level 0 has the digests of the data blocks, each other
 //! level those of the blocks of the level below it; the rest of a level's last block is zero. The
-//! root hash is the digest of the only block of the last level, or of the data if that is one block.
+//! root hash is the digest of the only block of the last level, or of the data if that is one
+//! block.
 //!
 //! The data is read once, and each level once for the next. A hash block depends only on the blocks
 //! below it, so several threads compute a level; each holds one hash block and a piece of data.

@@ -21,7 +21,7 @@ pub enum Tree {
     Separate,
 }
 
-/// What surrounds an image.
+/// The surroundings of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wrapping {
     /// A dm-verity hash tree.

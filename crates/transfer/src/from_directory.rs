@@ -1,8 +1,8 @@
 //! Reads a directory of the host, or a file. Names are in byte order.
 //!
 //! The tree is scanned once, when it is opened, so the tree that is counted is the tree that is
-//! built. It is kept in a temporary file. While one thread makes nodes, others copy the data of files whose blocks are already
-//! allocated; the layout does not depend on them.
+//! built. It is kept in a temporary file. While one thread makes nodes, others copy the data of
+//! files whose blocks are already allocated; the layout does not depend on them.
 
 use std::ffi::OsStr;
 use std::fs::File;

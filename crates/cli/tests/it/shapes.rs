@@ -110,7 +110,7 @@ fn the_smallest_image_holds_the_tree_and_nothing_else() {
         let free = number(&image, "Free blocks:");
         let per_group = number(&image, "Blocks per group:");
         let rest = (bytes / block - number(&image, "First block:")) % per_group;
-        // What is free is a cluster, or in a last group that is as short as one may be.
+        // Free is a cluster at most, or the space of a last group that is as short as one may be.
         let table = number(&image, "Inode blocks per group:");
         let is_short = rest <= LAST_GROUP_BLOCKS + table + 70;
         assert!(

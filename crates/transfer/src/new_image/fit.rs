@@ -58,7 +58,7 @@ impl Free {
     }
 }
 
-/// What a tree took of a volume.
+/// Blocks and inodes that a tree took of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Used {
     /// Number of blocks, besides those of the empty volume.
@@ -72,7 +72,8 @@ pub struct Used {
 const COUNTING_SLACK: u32 = 25;
 const COUNTING_SLACK_FACTOR: u32 = 16;
 
-/// Makes trees without the data of files in a volume in an unnamed file, and returns what they take.
+/// Makes trees without the data of files in a volume in an unnamed file, and returns what they
+/// take.
 ///
 /// # Errors
 /// Fails with the first error of reading a tree, or of the file.

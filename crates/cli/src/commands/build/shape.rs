@@ -113,7 +113,7 @@ impl Envelope {
         bytes: u64,
     ) -> Result<Arc<dyn BlockDevice>> {
         let start = self.wrapping.image_offset();
-        // What an earlier attempt has left is cut off.
+        // The contents of an earlier attempt are cut off.
         file.set_len(0)?;
         file.set_len(start + bytes)?;
         let file = file.try_clone()?;
