@@ -197,8 +197,9 @@ mod tests {
                 let Some(own) = parts.find(|part| part.starts_with("jext ")) else {
                     continue;
                 };
-                let parsed = Cli::try_parse_from(words(own));
-                assert!(parsed.is_ok(), "{name}: {line}: {}", parsed.unwrap_err());
+                if let Err(error) = Cli::try_parse_from(words(own)) {
+                    panic!("{name}: {line}: {error}");
+                }
             }
         }
     }
