@@ -774,8 +774,8 @@ int jext_chown(struct jext_volume *volume,
                uint32_t flags);
 
 /**
- * Sets the time of access to the first of `times`, and that of modification to the second. If it is
- * NULL, both become the current time. `flags` is 0 or JEXT_NOFOLLOW.
+ * Sets the time of access to the first of `times`, and that of modification to the second. If it
+ * is NULL, both become the current time. `flags` is 0 or JEXT_NOFOLLOW.
  */
 int jext_utimens(struct jext_volume *volume,
                  const char *path,
@@ -832,8 +832,8 @@ int jext_removexattr(struct jext_volume *volume,
                      uint32_t flags);
 
 /**
- * Opens a regular file. `flags` has JEXT_READ, JEXT_WRITE or both, and any of the others. `mode` is
- * the permissions of a new file.
+ * Opens a regular file. `flags` has JEXT_READ, JEXT_WRITE or both, and any of the others. `mode`
+ * is the permissions of a new file.
  */
 int jext_file_open(struct jext_volume *volume,
                    const char *path,
@@ -854,8 +854,8 @@ int jext_file_close(struct jext_file *file);
 int jext_file_read(struct jext_file *file, void *buffer, size_t count, size_t *done);
 
 /**
- * Reads up to `count` bytes at an offset. `done` becomes their number: fewer only at the end of the
- * file. The position stays.
+ * Reads up to `count` bytes at an offset. `done` becomes their number: fewer only at the end of
+ * the file. The position stays.
  */
 int jext_file_pread(struct jext_file *file,
                     void *buffer,
@@ -872,7 +872,8 @@ int jext_file_write(struct jext_file *file, const void *data, size_t count, size
 
 /**
  * Writes `count` bytes at an offset, or at the end with JEXT_APPEND. All are written unless the
- * call fails; `done`, which may be NULL, becomes the number of those that were. The position stays.
+ * call fails; `done`, which may be NULL, becomes the number of those that were. The position
+ * stays.
  */
 int jext_file_pwrite(struct jext_file *file,
                      const void *data,

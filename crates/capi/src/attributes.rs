@@ -187,8 +187,8 @@ pub unsafe extern "C" fn jext_chown(
     call(|| unsafe { set(volume, path, flags, &change) })
 }
 
-/// Sets the time of access to the first of `times`, and that of modification to the second. If it is
-/// NULL, both become the current time. `flags` is 0 or JEXT_NOFOLLOW.
+/// Sets the time of access to the first of `times`, and that of modification to the second. If it
+/// is NULL, both become the current time. `flags` is 0 or JEXT_NOFOLLOW.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn jext_utimens(
     volume: *mut Volume,

@@ -86,8 +86,8 @@ impl File {
     }
 }
 
-/// Opens a regular file. `flags` has JEXT_READ, JEXT_WRITE or both, and any of the others. `mode` is
-/// the permissions of a new file.
+/// Opens a regular file. `flags` has JEXT_READ, JEXT_WRITE or both, and any of the others. `mode`
+/// is the permissions of a new file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn jext_file_open(
     volume: *mut Volume,
@@ -162,8 +162,8 @@ pub unsafe extern "C" fn jext_file_read(
     })
 }
 
-/// Reads up to `count` bytes at an offset. `done` becomes their number: fewer only at the end of the
-/// file. The position stays.
+/// Reads up to `count` bytes at an offset. `done` becomes their number: fewer only at the end of
+/// the file. The position stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn jext_file_pread(
     file: *mut File,
@@ -226,7 +226,8 @@ pub unsafe extern "C" fn jext_file_write(
 }
 
 /// Writes `count` bytes at an offset, or at the end with JEXT_APPEND. All are written unless the
-/// call fails; `done`, which may be NULL, becomes the number of those that were. The position stays.
+/// call fails; `done`, which may be NULL, becomes the number of those that were. The position
+/// stays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn jext_file_pwrite(
     file: *mut File,

@@ -56,8 +56,10 @@ pub(crate) fn run(program: &Path, arguments: &[&str], folder: &Path) -> String {
         found.unwrap_or_else(|| panic!("valgrind is needed: run scripts/install-test-tools"));
     let output: Output = Command::new(found)
         .args(["--quiet", "--error-exitcode=99", "--leak-check=full"])
-        .args(["--show-leak-kinds=definite,indirect,possible"])
-        .args(["--errors-for-leak-kinds=definite,indirect,possible"])
+        .arg(format!(
+            "--suppressions={}",
+            here("tests/valgrind.supp").display()
+        ))
         .arg(program)
         .args(arguments)
         .current_dir(folder)
