@@ -76,8 +76,8 @@ fn contexts(path: &Path) -> Result<FileContexts> {
     Ok(contexts)
 }
 
-/// Makes an image of directories, archives and container images in an empty file; later sources replace files of
-/// earlier ones.
+/// Makes an image of directories, archives and container images in an empty file; later sources
+/// replace files of earlier ones.
 #[pyfunction]
 pub(crate) fn build<'py>(
     py: Python<'py>,

@@ -1,9 +1,9 @@
 //! Reads a dump file of composefs as a source: a tree as text, a line for each file.
 //!
 //! The fields of a line are `PATH SIZE MODE NLINK UID GID RDEV MTIME PAYLOAD CONTENT DIGEST`, and
-//! then `NAME=VALUE` for each extended attribute; `-` stands for none. The contents of a file are in
-//! its line, or in the file PAYLOAD below a directory of the host. A mode that starts with `@` marks
-//! a further name of the file PAYLOAD.
+//! then `NAME=VALUE` for each extended attribute; `-` stands for none. The contents of a file are
+//! in its line, or in the file PAYLOAD below a directory of the host. A mode that starts with `@`
+//! marks a further name of the file PAYLOAD.
 //!
 //! The file is read line by line, as often as it is needed: it may describe millions of files.
 //!

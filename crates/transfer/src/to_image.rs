@@ -465,14 +465,26 @@ impl<'v> ImageSink<'v> {
         self.placed.as_mut().map_or(Ok(()), PlacedData::write)
     }
 
-    /// Labels the root, if the source has not described it.
+    /// Gives the root its label and its times, if the source has not described it.
     fn finish_root(&self) -> Result<()> {
-        if self.edits.contexts.is_none() || self.unfinished.contains_key(&InodeNr::ROOT) {
+        if self.unfinished.contains_key(&InodeNr::ROOT) {
             return Ok(());
         }
-        let mut root = Node::plain_directory(Vec::new());
-        self.edits.edit_attributes(&mut root);
-        self.set_attributes(InodeNr::ROOT, &root)
+        if self.edits.contexts.is_some() {
+            let mut root = Node::plain_directory(Vec::new());
+            self.edits.edit_attributes(&mut root);
+            self.set_attributes(InodeNr::ROOT, &root)?;
+        }
+        let found = self.volume.attributes(InodeNr::ROOT)?;
+        let made = InodeTime::new(self.times.seconds, 0);
+        let restored = Restored {
+            permissions: found.permissions,
+            uid: found.uid,
+            gid: found.gid,
+            mtime: made,
+            other_times: made,
+        };
+        Ok(self.volume.restore(InodeNr::ROOT, &restored)?)
     }
 }
 

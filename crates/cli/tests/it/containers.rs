@@ -41,7 +41,7 @@ echo through > second/through; chmod 700 second/usr; setfattr -n user.new -v 1 s
 touch -d '2005-01-01 UTC' second/usr second/data
 pack -C second -cf second.tar data .wh.gone opaque swapfile swapdir usr
 echo new > second/lib/new/file
-pack -C second -rf second.tar lib/new/file; add second.tar
+pack -C second -rf second.tar lib/new; add second.tar
 
 # A hard link to a file of a lower layer, which is then replaced.
 mkdir -p third/usr/bin third/data
@@ -100,7 +100,7 @@ fn an_image_has_what_umoci_unpacks() {
     let build = |image: &str, from: &str, input: Option<&str>| {
         let line = format!("build -q {image} {from}");
         let mut command = folder.command(&line);
-        command.env("SOURCE_DATE_EPOCH", "1700000000");
+        command.env("SOURCE_DATE_EPOCH", "2000000000");
         if let Some(input) = input {
             command.write_stdin(folder.read(input));
         }
@@ -113,7 +113,7 @@ fn an_image_has_what_umoci_unpacks() {
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(jext)
         .args(["build", "-q", "layout.img", "layout"])
-        .env("SOURCE_DATE_EPOCH", "1700000000")
+        .env("SOURCE_DATE_EPOCH", "2000000000")
         .current_dir(folder.path())
         .output()
         .unwrap();
@@ -147,7 +147,7 @@ fn an_image_is_chosen_and_verified() {
            umoci raw add-layer --image layout:$tag $tag.tar
          done
          cp -r layout damaged; cp -r layout short
-         skopeo copy -q oci:layout:one docker-archive:one.tar:example/x:one
+         skopeo copy -q oci:layout:one docker-archive:saved.tar:example/x:one
          blob() { python3 - \"$1\" <<'EOF'
 import json, sys
 at = lambda digest: f'layout/blobs/sha256/{digest.split(\":\")[1]}'
@@ -182,8 +182,8 @@ EOF
     assert!(error.contains("its digest is sha256:"), "{error}");
     let error = folder.bad("build x.img short:one");
     assert!(error.contains("as its descriptor says"), "{error}");
-    folder.good("build -q --platform linux/amd64 y.img one.tar");
-    let error = folder.bad("build --platform linux/s390x x.img one.tar");
+    folder.good("build -q --platform linux/amd64 y.img saved.tar");
+    let error = folder.bad("build --platform linux/s390x x.img saved.tar");
     assert!(
         error.contains("the image is for linux/amd64, not for linux/s390x"),
         "{error}"
@@ -221,7 +221,7 @@ fn sources_lie_on_top_of_each_other() {
     let build = |image: &str, from: &str| {
         let line = format!("build -q {image} {from}");
         let mut command = folder.command(&line);
-        let output = command.env("SOURCE_DATE_EPOCH", "1700000000").output();
+        let output = command.env("SOURCE_DATE_EPOCH", "2000000000").output();
         let output = output.unwrap();
         assert!(output.status.success(), "{from}: {}", tool::said(&output));
     };
