@@ -56,7 +56,7 @@ fn a_failed_page_is_written_again_during_a_commit() {
     );
 }
 
-/// Where contents lie in their inode, a punched range is zeroed though no block is freed.
+/// A range within an inode is zeroed when it is punched, though no block is freed.
 #[test]
 fn a_hole_within_an_inode_is_punched() {
     check(
