@@ -48,6 +48,16 @@ impl Edits {
         Ok(Cow::Owned(edited))
     }
 
+    /// Edits a directory that no source describes. It belongs to root, in the image if root has no
+    /// place there.
+    pub(crate) fn edit_undescribed(&self, node: &mut Node) {
+        let (uid, gid) = (node.uid, node.gid);
+        if self.owners.apply(node).is_err() {
+            (node.uid, node.gid) = (uid, gid);
+        }
+        self.edit_attributes(node);
+    }
+
     /// Removes and adds extended attributes.
     pub(crate) fn edit_attributes(&self, node: &mut Node) {
         let attributes = &mut node.attributes;

@@ -17,6 +17,8 @@ use super::section::Section;
 use super::tar_entries::{Entries, Entry};
 use super::{CHUNK_BYTES, Error, Item, Node, Recognise, Source, Visitor};
 
+/// Maximum length of the target of a symbolic link in bytes.
+const TARGET_BYTES_MAX: usize = 4095;
 /// Entry type of the archive's label.
 const LABEL: u8 = b'V';
 
@@ -158,6 +160,12 @@ fn node(entry: &Entry) -> Result<Option<Node>> {
     if is_link {
         node.link_to = Some(inner_path(&entry.target)?);
     } else if kind == FileKind::Symlink {
+        if entry.target.len() > TARGET_BYTES_MAX {
+            let length = entry.target.len();
+            bail!(
+                "the target of a symbolic link has {length} bytes, not {TARGET_BYTES_MAX} at most"
+            );
+        }
         node.target.clone_from(&entry.target);
     } else if kind == FileKind::Regular {
         (node.size, node.held) = (entry.size, entry.stored.min(entry.size));

@@ -16,13 +16,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use ext::volume::{DeviceNumber, FileKind};
+use layout::time::InodeTime;
 
 use super::host::{self, ScannedFile};
 use super::section::{Section, SectionReader};
-use super::{CHUNK_BYTES, Item, Node, Source, Visitor, file_data, pax};
+use super::{CHUNK_BYTES, Item, Node, Source, Visitor, file_data};
 
 /// Maximum bytes of a line.
 const LINE_BYTES_MAX: u64 = 16 << 20;
+/// Maximum size of a file in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 48;
 /// The bits of a mode that are the kind of a file.
 const KIND_MASK: u32 = 0o170_000;
 
@@ -170,7 +173,9 @@ fn parse(line: &[u8]) -> Result<(Node, Contents)> {
     let _digest = fields.next();
     let attributes = fields.filter(|word| !word.is_empty()).map(attribute);
     let mut attributes = attributes.collect::<Result<Vec<_>>>()?;
-    attributes.sort_unstable();
+    // Of several values of a name the last one counts.
+    attributes.reverse();
+    attributes.sort_by(|one, other| one.0.cmp(&other.0));
     attributes.dedup_by(|one, other| one.0 == other.0);
     let mut node = Node::plain_directory(path);
     if mode.starts_with(b"@") {
@@ -188,7 +193,7 @@ fn parse(line: &[u8]) -> Result<(Node, Contents)> {
     node.gid = number(gid)
         .and_then(|id| Ok(u32::try_from(id)?))
         .context("its group")?;
-    node.mtime = text(mtime).and_then(pax::time).context("its time")?;
+    node.mtime = text(mtime).and_then(time).context("its time")?;
     node.attributes = attributes;
     let mut contents = Contents::None;
     match node.kind {
@@ -198,6 +203,9 @@ fn parse(line: &[u8]) -> Result<(Node, Contents)> {
         FileKind::Symlink => node.target = payload.context("a symbolic link without a payload")?,
         FileKind::Regular => {
             node.size = number(size).context("its size")?;
+            if node.size > FILE_BYTES_MAX {
+                bail!("its size: {} bytes are more than a file has", node.size);
+            }
             contents = match (content, payload) {
                 (Some(bytes), _) if bytes.len() as u64 != node.size => {
                     bail!("its contents have {} bytes, not {}", bytes.len(), node.size)
@@ -289,6 +297,14 @@ fn unescaped(field: &[u8]) -> Result<Vec<u8>> {
     Ok(plain)
 }
 
+/// Returns a time: seconds, and a whole number of nanoseconds behind the dot.
+fn time(text: &str) -> Result<InodeTime> {
+    let (seconds, nanos) = text.split_once('.').unwrap_or((text, "0"));
+    let nanos = nanos.parse().ok().filter(|nanos| *nanos < 1_000_000_000);
+    let nanos = nanos.context("more than 999999999 nanoseconds")?;
+    Ok(InodeTime::new(seconds.parse()?, nanos))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,7 +318,7 @@ mod tests {
             (node.size, node.permissions, node.uid, node.gid),
             (6, 0o644, 7, 8)
         );
-        assert_eq!((node.mtime.seconds, node.mtime.nanos), (-2, 500_000_000));
+        assert_eq!((node.mtime.seconds, node.mtime.nanos), (-1, 5));
         assert!(matches!(contents, Contents::Inline(bytes) if bytes == b"he\nlo\\"));
         assert_eq!(node.attributes[1], (b"user.x=y".to_vec(), b"\0z".to_vec()));
         let (node, _) = parse(b"/l 0 @120777 1 0 0 0 0.0 /a/b - -").expect("a link");

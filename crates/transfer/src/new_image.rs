@@ -135,11 +135,12 @@ impl Plan {
                 let used = fit::count(&trees, &options, &tally, times)?;
                 let given = &settings.options;
                 let has_inodes = given.inode_count.is_some() || given.bytes_per_inode.is_some();
-                if free == Free::NONE && !has_inodes {
-                    options.inode_count = Some(used.inodes);
-                }
                 exact = Some((used.blocks, free));
-                let found = fit::smallest(&options, used.blocks, free)?;
+                let found = if free == Free::NONE && !has_inodes {
+                    fit::smallest_of(&mut options, used)?
+                } else {
+                    fit::smallest(&options, used.blocks, free)?
+                };
                 options.block_count = Some(found.geometry.block_count);
                 size_of(&found)
             }

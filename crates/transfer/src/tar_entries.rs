@@ -308,7 +308,9 @@ impl Entry {
                 _ => {}
             }
         }
-        self.attributes.sort_unstable();
+        // Of several values of a name the last one counts.
+        self.attributes.reverse();
+        self.attributes.sort_by(|one, other| one.0.cmp(&other.0));
         self.attributes.dedup_by(|one, other| one.0 == other.0);
         self.size = sparse.size.unwrap_or(self.size);
         if sparse.size.is_some() && !sparse.is_listed {

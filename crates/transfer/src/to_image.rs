@@ -465,22 +465,21 @@ impl<'v> ImageSink<'v> {
         self.placed.as_mut().map_or(Ok(()), PlacedData::write)
     }
 
-    /// Gives the root its label and its times, if the source has not described it.
+    /// Gives the root its owner, its label and its times, if the source has not described it.
     fn finish_root(&self) -> Result<()> {
         if self.unfinished.contains_key(&InodeNr::ROOT) {
             return Ok(());
         }
-        if self.edits.contexts.is_some() {
-            let mut root = Node::plain_directory(Vec::new());
-            self.edits.edit_attributes(&mut root);
-            self.set_attributes(InodeNr::ROOT, &root)?;
-        }
         let found = self.volume.attributes(InodeNr::ROOT)?;
+        let mut root = Node::plain_directory(Vec::new());
+        (root.uid, root.gid) = (found.uid, found.gid);
+        self.edits.edit_undescribed(&mut root);
+        self.set_attributes(InodeNr::ROOT, &root)?;
         let made = InodeTime::new(self.times.seconds, 0);
         let restored = Restored {
             permissions: found.permissions,
-            uid: found.uid,
-            gid: found.gid,
+            uid: root.uid,
+            gid: root.gid,
             mtime: made,
             other_times: made,
         };

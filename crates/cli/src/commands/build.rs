@@ -8,6 +8,7 @@ pub(super) mod origin;
 mod shape;
 mod sources;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -95,6 +96,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let journal = journal.map(Arc::new);
     if let Some(hashes) = arguments.shape.hashes() {
         refuse_present(hashes, arguments.force)?;
+        if place(hashes) == place(out) {
+            bail!("--verity={}: is the image itself", hashes.display());
+        }
     }
     let reserved = arguments.format.reserved_percent;
     let settings = Settings {
@@ -143,6 +147,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         forget();
     }
     report(arguments, &made?, &plan)
+}
+
+/// Returns the directory and the name of a file, which need not exist.
+fn place(path: &Path) -> (Option<PathBuf>, Option<&OsStr>) {
+    let directory = path
+        .parent()
+        .map(|parent| match parent.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => parent,
+        });
+    let directory = directory.and_then(|directory| directory.canonicalize().ok());
+    (directory, path.file_name())
 }
 
 /// Fails if the output exists, unless it is a regular file and replacement is forced.

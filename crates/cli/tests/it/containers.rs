@@ -260,6 +260,26 @@ fn sources_lie_on_top_of_each_other() {
     }
 }
 
+/// Inodes are deleted on the way, at a time that e2fsck could take for the number of an orphan.
+#[test]
+fn the_first_second_is_a_time() {
+    let folder = Folder::new();
+    run(
+        &folder,
+        "echo 1 >a; ln a b; tar cf x.tar a b; rm a b; echo 2 >a; ln a b; tar rf x.tar a b; rm a b; echo 3 >b; tar rf x.tar b",
+    );
+    for seconds in ["0", "5", "5000"] {
+        let output = folder
+            .command("build -F -q -N 10000 out.img x.tar")
+            .env("SOURCE_DATE_EPOCH", seconds)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", tool::said(&output));
+        folder.check("out.img");
+        folder.good("fsck out.img");
+    }
+}
+
 #[test]
 fn files_are_changed_on_their_way() {
     let folder = Folder::new();

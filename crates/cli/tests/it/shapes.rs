@@ -334,3 +334,32 @@ fn a_disk_has_the_image_in_its_partition() {
         &format!("-q -F -U {UUID} --partition gpt disk.img tree"),
     );
 }
+
+/// mkfs rounds the inodes of a group down: to a multiple of 8, of which a block has 4, 2 or 1.
+#[test]
+fn a_few_files_fit() {
+    for options in ["-t ext2 -b 1024", "-b 1024", "-I 1024", "-b 2048 -I 512"] {
+        for count in [0, 1, 5, 6, 9, 14, 17] {
+            let folder = Folder::new();
+            fs::create_dir(folder.path().join("tree")).unwrap();
+            for number in 0..count {
+                folder.write(&format!("tree/f{number}"), b"text");
+            }
+            folder.good(&format!("build -q --fit {options} disk.img tree"));
+            folder.check("disk.img");
+            let size = fs::metadata(folder.path().join("disk.img")).unwrap().len();
+            assert!(size < 1 << 20, "{options}, {count} files: {size}");
+        }
+    }
+}
+
+#[test]
+fn the_hash_tree_is_not_the_image() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path().join("tree")).unwrap();
+    for hashes in ["disk.img", "./disk.img"] {
+        let error = folder.bad(&format!("build --verity={hashes} disk.img tree"));
+        assert!(error.contains("is the image itself"), "{error}");
+        assert!(!folder.path().join("disk.img").exists());
+    }
+}

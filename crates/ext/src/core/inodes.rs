@@ -63,8 +63,10 @@ impl Core {
             state.crtime = state.crtime.map(|_| made);
         }
         let seconds = made.map_or_else(|| rt::wall().seconds, |made| made.seconds);
-        // 0 would mean that the inode is not deleted.
-        state.dtime = u32::try_from(seconds).unwrap_or(u32::MAX).max(1);
+        // 0 would mean that the inode is not deleted, and e2fsck takes a small number for that of
+        // the next orphan.
+        let least = made.map_or(1, |_| self.geometry().inode_count.saturating_add(1));
+        state.dtime = u32::try_from(seconds.max(0)).unwrap_or(u32::MAX).max(least);
     }
 
     /// Inserts a new inode into the cache.

@@ -137,16 +137,18 @@ impl Spec {
         match regex.contains('{') {
             true => drop(spec.compile().map_err(|error| short(regex, &error))?),
             false => {
-                let mut parser = regex_syntax::ParserBuilder::new();
-                let mut parser = parser.unicode(false).utf8(false).build();
-                drop(parser.parse(regex).map_err(|error| short(regex, &error))?);
+                for text in [*regex, anchored(regex).as_str()] {
+                    let mut parser = regex_syntax::ParserBuilder::new();
+                    let mut parser = parser.unicode(false).utf8(false).build();
+                    drop(parser.parse(text).map_err(|error| short(regex, &error))?);
+                }
             }
         }
         Ok(spec)
     }
 
     fn compile(&self) -> Result<Regex, regex::Error> {
-        let mut regex = RegexBuilder::new(&format!(r"\A(?:{})\z", self.regex));
+        let mut regex = RegexBuilder::new(&anchored(&self.regex));
         regex.unicode(false).dot_matches_new_line(true).build()
     }
 
@@ -161,6 +163,11 @@ impl Spec {
         let compiled = self.compiled.get_or_init(|| self.compile().ok());
         compiled.as_ref().is_some_and(|regex| regex.is_match(path))
     }
+}
+
+/// Returns an expression that matches whole paths only.
+fn anchored(regex: &str) -> String {
+    format!(r"\A(?:{regex})\z")
 }
 
 /// Returns an error with the last line of a message that quotes the regular expression on several.

@@ -86,6 +86,11 @@ impl Members {
             let path = inner_path(&entry.path).unwrap_or_default();
             let path = String::from_utf8_lossy(&path).into_owned();
             if !is_known_entry(&entry) {
+                // Whatever else lies beside an image layout, it is one.
+                if files.contains_key(LAYOUT_NAME) && files.contains_key(INDEX_NAME) {
+                    entries.skip();
+                    continue;
+                }
                 return Ok(None);
             }
             let member = match entry.header.entry_type() {
@@ -145,8 +150,8 @@ fn is_known(path: &str) -> bool {
     let words: Vec<&str> = path.split('/').collect();
     let is_digest = |word: &str| is_hex(word.strip_prefix("sha256:").unwrap_or(word));
     match words[..] {
-        [""] | ["blobs"] | ["blobs", "sha256"] => true,
-        ["blobs", "sha256", digest] => is_hex(digest),
+        [""] | ["blobs"] | ["blobs", "sha256" | "sha512"] => true,
+        ["blobs", "sha256" | "sha512", digest] => is_hex(digest),
         [layer, "VERSION" | "json" | "layer.tar"] => is_digest(layer),
         [name] => {
             let endings = [".json", ".tar", ".tar.gz"].iter();

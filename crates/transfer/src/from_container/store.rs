@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use rustix::fs::OFlags;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
@@ -51,7 +53,14 @@ impl Store {
             Self::Directory(root) => {
                 let path = root.join(path);
                 let name = path.display().to_string();
-                let file = File::open(path).with_context(|| name.clone())?;
+                // A FIFO would be waited for.
+                let mut options = File::options();
+                let options = options
+                    .read(true)
+                    .custom_flags(OFlags::NONBLOCK.bits() as i32);
+                let file = options.open(path).with_context(|| name.clone())?;
+                let is_file = file.metadata().is_ok_and(|found| found.is_file());
+                ensure!(is_file, "{name}: is not a regular file");
                 Ok((name, Section::of(file)))
             }
             Self::Archive(members) => {

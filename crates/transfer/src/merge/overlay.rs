@@ -154,6 +154,7 @@ impl Overlay {
             if !self.names[at as usize].is_present || self.names[at as usize].inode != inode {
                 self.replace(at, inode)?;
             }
+            self.touch(at);
             return Ok(());
         }
         let old = self.names[at as usize].inode;
@@ -196,7 +197,9 @@ impl Overlay {
     /// Removes a name that lower layers have. What the current layer has there stays.
     pub(super) fn white_out(&mut self, path: &[u8]) -> Result<()> {
         let (parent, name) = split_path(path);
-        let parent = self.directory(parent)?;
+        let Some(parent) = self.walk(parent, false)? else {
+            return Ok(());
+        };
         match self.child(parent, name) {
             Some(at) if self.names[at as usize].layer == self.layer => self.hide_below(at),
             Some(at) => self.remove(at),
@@ -207,8 +210,9 @@ impl Overlay {
 
     /// Removes everything that lower layers have in a directory.
     pub(super) fn make_opaque(&mut self, path: &[u8]) -> Result<()> {
-        let at = self.directory(path)?;
-        self.hide_below(at);
+        if let Some(at) = self.walk(path, false)? {
+            self.hide_below(at);
+        }
         Ok(())
     }
 
@@ -278,13 +282,22 @@ impl Overlay {
         self.names[at as usize].layer = self.layer;
     }
 
-    /// Returns the directory at a path, and makes what is missing on the way.
+    /// Returns the directory at a path. The current layer has it, with what was missing on the way.
     fn directory(&mut self, path: &[u8]) -> Result<u32> {
         if let Some((known, at)) = &self.last
             && known == path
         {
             return Ok(*at);
         }
+        let at = self.walk(path, true)?;
+        let at = at.context("its directory is not there")?;
+        self.last = Some((path.to_vec(), at));
+        Ok(at)
+    }
+
+    /// Returns the directory at a path, if it is there or if it `makes` what is missing. A mere
+    /// lookup changes nothing.
+    fn walk(&mut self, path: &[u8], makes: bool) -> Result<Option<u32>> {
         let (mut at, mut links) = (ROOT, 0);
         // Paths that are still to be walked, each from an offset.
         let mut waiting = vec![(path.to_vec(), 0)];
@@ -317,6 +330,7 @@ impl Overlay {
                     waiting.push((target, 0));
                     continue;
                 }
+                _ if !makes => return Ok(None),
                 _ => {
                     let child = self.name_in(at, &name)?;
                     let inode = self.new_inode(Inode::directory())?;
@@ -324,19 +338,20 @@ impl Overlay {
                     at = child;
                 }
             }
-            self.touch(at);
+            if makes {
+                self.touch(at);
+            }
         }
-        self.last = Some((path.to_vec(), at));
-        Ok(at)
+        Ok(Some(at))
     }
 
     /// Returns the name at a path, if it is there. The last name may be that of a symbolic link.
     fn find(&mut self, path: &[u8]) -> Result<Option<u32>> {
         let (parent, name) = split_path(path);
-        let parent = self.directory(parent)?;
-        Ok(match name {
-            [] => Some(ROOT),
-            _ => self.child(parent, name),
+        Ok(match (name, self.walk(parent, false)?) {
+            ([], _) => Some(ROOT),
+            (_, Some(parent)) => self.child(parent, name),
+            (_, None) => None,
         })
     }
 
@@ -527,3 +542,6 @@ impl Merged {
         Ok(texts.join(&b'/'))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,6 +31,9 @@ const STEP_MAX: u64 = 1 << 20;
 /// Largest number of blocks beyond the double of a number that is none of a volume. The largest
 /// journal needs a volume of twice its length.
 const INVALID_BLOCKS_MAX: u64 = 1 << 26;
+/// Unit of the inodes of a group, and the smallest number of inodes that is asked for.
+const INODES_STEP: u32 = 8;
+const INODES_MIN: u32 = 16;
 /// Largest number of blocks of a volume.
 const BLOCKS_MAX: u64 = 1 << 48;
 
@@ -143,6 +146,24 @@ pub(super) fn smallest(options: &Options, blocks: u64, free: Free) -> Result<Sum
     bail!("no size can be found that holds the tree and the free space");
 }
 
+/// Returns the description of the smallest volume that has the blocks and inodes of a tree, and
+/// sets the number of inodes. mkfs rounds the inodes of a group down to a multiple of 8.
+///
+/// # Errors
+/// Fails if there is none.
+pub(super) fn smallest_of(options: &mut Options, used: Used) -> Result<Summary> {
+    let mut inodes = used.inodes.max(INODES_MIN).next_multiple_of(INODES_STEP);
+    loop {
+        options.inode_count = Some(inodes);
+        let found = smallest(options, used.blocks, Free::NONE)?;
+        if found.geometry.inode_count >= used.inodes {
+            return Ok(found);
+        }
+        let missing = used.inodes - found.geometry.inode_count;
+        inodes = inodes.saturating_add(missing.next_multiple_of(INODES_STEP));
+    }
+}
+
 type Judge<'j> = &'j dyn Fn(u64) -> Result<Judged>;
 
 /// Returns the smallest number of blocks of a volume above `count`, which is none.
@@ -238,7 +259,7 @@ pub(super) fn search(
 
 /// Returns true if an error says that a volume is full.
 pub(super) fn is_full(error: &anyhow::Error) -> bool {
-    let is_full = |error: &ext::Error| matches!(error, ext::Error::NoSpace);
+    let is_full = |error: &ext::Error| matches!(error, ext::Error::NoSpace | ext::Error::NoInodes);
     error
         .chain()
         .any(|cause| cause.downcast_ref::<ext::Error>().is_some_and(is_full))
