@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use block::{BlockDevice, Request};
+use block::{BlockDevice, DeviceError, Request};
 use ext::volume::DeviceExtent;
 use layout::{Block, SectorNr};
 
@@ -90,6 +90,28 @@ impl PlacedData {
         if requests.is_empty() {
             return Ok(());
         }
-        Ok(self.device.submit(requests).wait_all()?)
+        let written = self.device.submit(requests.clone()).wait_all();
+        Ok(written.or_else(|_| self.write_one_by_one(requests))?)
+    }
+
+    /// Writes blocks again, each alone: of a request that was written in part the device does not
+    /// say that it is full.
+    fn write_one_by_one(&self, requests: Vec<Request>) -> Result<(), DeviceError> {
+        for request in requests {
+            let Request::Write {
+                sector, payload, ..
+            } = request
+            else {
+                continue;
+            };
+            let mut offset = sector.byte_offset();
+            for block in payload {
+                let length = block.len() as u64;
+                self.device
+                    .write_blocks(offset, [block].into_iter().collect())?;
+                offset += length;
+            }
+        }
+        Ok(())
     }
 }

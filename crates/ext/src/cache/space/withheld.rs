@@ -13,12 +13,15 @@ pub(crate) struct Withheld {
     /// Held by a trim while it runs. // [trim]
     trim: Mutex<()>,
     /// Number of parts that have begun. // [withheld] leaf
-    begun: Mutex<u64>,
+    begun: Mutex<Begun>,
     /// Number of parts that have ended; written with `begun` locked.
     ended: AtomicU64,
     /// Notified when a part ends.
     is_back: Condvar,
 }
+
+#[derive(Default)]
+struct Begun(u64);
 
 /// A running trim.
 pub(crate) struct Trim<'w> {
@@ -47,7 +50,7 @@ impl Withheld {
     /// until the current one is back.
     pub(crate) fn wait_since(&self, ended: u64) -> bool {
         let mut begun = self.begun.lock();
-        let current = *begun;
+        let current = begun.0;
         while self.ended() < current {
             self.is_back.wait(&mut begun);
         }
@@ -58,7 +61,7 @@ impl Withheld {
 impl Trim<'_> {
     /// Begins a part, before its clusters are withheld.
     pub(crate) fn part(&self) -> Part<'_> {
-        *self.withheld.begun.lock() += 1;
+        self.withheld.begun.lock().0 += 1;
         Part(self.withheld)
     }
 }
