@@ -192,9 +192,13 @@ def test_container_images(tmp_path: pathlib.Path) -> None:
     with jext.open(path, read_only=True) as volume:
         assert volume.listdir("/etc") == ["motd"]
         assert volume.stat("/etc/motd").st_uid == 6
-    for wrong in ({"platform": "linux/arm64"}, {"owner_map": "u:0:0:1"}, {"xattrs": ""}):
-        with pytest.raises(OSError):
-            jext.build(tmp_path / "wrong.img", tmp_path / "layout", **wrong)
+    image, layout = tmp_path / "wrong.img", tmp_path / "layout"
+    with pytest.raises(OSError):
+        jext.build(image, layout, platform="linux/arm64")
+    with pytest.raises(OSError):
+        jext.build(image, layout, owner_map="u:0:0:1")
+    with pytest.raises(OSError):
+        jext.build(image, layout, xattrs="")
     (blobs / str(layers[0]["digest"])[7:]).write_bytes(b"damaged")
     with pytest.raises(OSError, match="as its descriptor says"):
         jext.build(tmp_path / "wrong.img", tmp_path / "layout")
