@@ -200,7 +200,7 @@ impl<'v> ImageSink<'v> {
             None => {
                 let mut node = Node::plain_directory(path.to_vec());
                 node.mtime = InodeTime::new(self.times.seconds, 0);
-                let node = self.edits.edited(&node)?;
+                self.edits.edit_undescribed(&mut node);
                 self.make_directory_in(parent, &node)
             }
         }

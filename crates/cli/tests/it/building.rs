@@ -147,23 +147,18 @@ fn build_from_input(folder: &Folder, archive: &str) {
     );
 }
 
+/// Sets the times of the tree: what is older than the image keeps them.
+pub(crate) fn make_old(folder: &Folder) {
+    let tree = folder.path().join("tree");
+    let tree = tree.to_str().unwrap();
+    let touch = ["-exec", "touch", "-h", "-d", "@1500000000", "{}", "+"];
+    tool::run_well("find", &[&[tree], &touch[..]].concat());
+}
+
 fn prepared() -> Folder {
     let folder = Folder::new();
     make_tree(&folder.path().join("tree"));
-    // What is older than the image keeps its times.
-    tool::run_well(
-        "find",
-        &[
-            folder.path().join("tree").to_str().unwrap(),
-            "-exec",
-            "touch",
-            "-h",
-            "-d",
-            "@1500000000",
-            "{}",
-            "+",
-        ],
-    );
+    make_old(&folder);
     folder
 }
 

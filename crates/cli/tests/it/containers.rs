@@ -280,6 +280,20 @@ fn the_first_second_is_a_time() {
     }
 }
 
+/// A directory without an entry belongs to user 0, which may have no place in the map.
+#[test]
+fn a_directory_without_an_entry_is_in_no_range() {
+    let folder = Folder::new();
+    let owned = "--owner 100000 --group 100000";
+    run(
+        &folder,
+        &format!("mkdir d; echo 1 >d/a; tar {owned} -cf x.tar d/a"),
+    );
+    folder.good("build -q --owner-map 100000:0:65536 out.img x.tar");
+    folder.check("out.img");
+    assert!(folder.good("stat out.img:/d/a").contains("uid 0, gid 0"));
+}
+
 #[test]
 fn files_are_changed_on_their_way() {
     let folder = Folder::new();

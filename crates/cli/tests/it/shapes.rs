@@ -6,7 +6,7 @@ use std::path::Path;
 
 use testkit::{Mount, Random, privilege, tool};
 
-use crate::building::{make_tree, marks, tree};
+use crate::building::{make_old, make_tree, marks, tree};
 use crate::support::Folder;
 
 const UUID: &str = "6e0aa8d8-4a3e-4b9c-9a8e-3f5c0ffee000";
@@ -63,18 +63,7 @@ fn prepared() -> Folder {
         let length = (file * file * 7 % 40_000) as usize;
         folder.write(&format!("tree/large/more-{file}"), &random.bytes(length));
     }
-    let paths = folder.path().join("tree");
-    let arguments = [
-        paths.to_str().unwrap(),
-        "-exec",
-        "touch",
-        "-h",
-        "-d",
-        "@1500000000",
-        "{}",
-        "+",
-    ];
-    tool::run_well("find", &arguments);
+    make_old(&folder);
     folder
 }
 
