@@ -9,6 +9,7 @@ use core::str::FromStr;
 
 use block::Replay;
 use layout::SectorNr;
+use rt::split_mix::mix_pair;
 
 use crate::disks::Disks;
 use crate::image::{Hashed, Image, hash_sector};
@@ -96,6 +97,12 @@ impl<'r, M: Hashed> Moment<'r, M> {
             }
         };
         self.units.iter().map(choose).collect()
+    }
+
+    /// Returns the hash of the moment itself: of the durable contents and of all versions.
+    pub fn own_hash(&self) -> u64 {
+        let versions = self.units.iter().flat_map(|unit| &unit.hashes);
+        versions.fold(self.base_hash, |hash, version| mix_pair(hash, *version))
     }
 
     /// Returns the hash of the state that a selection leaves.

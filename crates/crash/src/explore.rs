@@ -14,6 +14,7 @@
 mod age;
 mod damage;
 mod failures;
+mod familiar;
 mod nested;
 pub(crate) mod select;
 pub mod silent;
@@ -26,6 +27,7 @@ use std::time::Duration;
 
 use block::Replay;
 use block::trace::Event;
+use rt::split_mix::mix_pair;
 
 use crate::cut::{Cut, Moment, Selection};
 use crate::disks::Disks;
@@ -46,6 +48,7 @@ use crate::unjournaled;
 use crate::world::{Shared, world};
 use age::DataAge;
 use failures::Failures;
+pub(crate) use familiar::Familiar;
 
 /// Limits of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,16 +106,28 @@ impl Limits {
 /// Explores a recording. Returns the counts, and the first violation. Without a journal only the
 /// closed volume is checked.
 pub fn explore(recording: Rc<Recording>, limits: Limits) -> (Tally, Option<Found>) {
+    explore_with(recording, limits, &Familiar::default())
+}
+
+/// Explores a recording, as [`explore`]: images that recordings of the same beginning left before
+/// are only compared.
+pub(crate) fn explore_with(
+    recording: Rc<Recording>,
+    limits: Limits,
+    familiar: &Familiar,
+) -> (Tally, Option<Found>) {
     if !recording.workload.setting.cell.has_journal() {
         return unjournaled::explore(recording);
     }
+    familiar.begin(&recording);
+    let familiar = familiar.clone();
     let current: Shared<Vec<Cut>> = Shared::new();
     let inside = current.clone();
     let mutant = recording.workload.setting.mutant;
     let config = world(Schedule::Fair, RECOVERED_AT, mutant);
     let again = Rc::clone(&recording);
     let run = sim::run(config, move || {
-        let mut explorer = match Explorer::new(&again, limits, inside) {
+        let mut explorer = match Explorer::new(&again, limits, inside, familiar) {
             Ok(explorer) => explorer,
             Err(broken) => {
                 let cuts = Vec::new();
@@ -160,6 +175,7 @@ pub(crate) struct Explorer<'r> {
     /// The failures so far.
     failures: Failures,
     known: BTreeMap<u64, Known>,
+    familiar: Familiar,
     sound: Sound,
     /// Images of which a block will be changed silently, each in a separate world.
     to_be_damaged: Vec<(Cut, Disks)>,
@@ -174,6 +190,7 @@ impl<'r> Explorer<'r> {
         recording: &'r Recording,
         limits: Limits,
         current: Shared<Vec<Cut>>,
+        familiar: Familiar,
     ) -> Result<Self, Broken> {
         let lanes = 0..recording.workload.lanes.len();
         let histories: Option<Vec<History>> =
@@ -199,6 +216,7 @@ impl<'r> Explorer<'r> {
             held: Held::of(recording),
             failures: Failures::new(recording),
             known: BTreeMap::new(),
+            familiar,
             sound: Sound::default(),
             to_be_damaged: Vec::new(),
             current,
@@ -300,7 +318,8 @@ impl<'r> Explorer<'r> {
             read.iter()
                 .any(|checked| checked.reads[device].contains(sector))
         };
-        let seed = self.limits.seed ^ self.recording.hash ^ event as u64;
+        // Equal moments of several recordings have the same parts.
+        let seed = mix_pair(self.limits.seed, moment.own_hash());
         for selection in select::parts(moment, &self.limits, seed, &is_read) {
             self.try_image(moment, event, &selection)?;
         }
@@ -330,6 +349,13 @@ impl<'r> Explorer<'r> {
             return Ok(checked);
         }
         let cut = moment.cut(event, selection);
+        if let Some(checked) = self.familiar.get(hash) {
+            self.tally.equal += 1;
+            self.compare(&checked)
+                .map_err(|broken| found(broken, vec![cut]))?;
+            self.know(hash, &checked);
+            return Ok(checked);
+        }
         let disks = moment.disks(selection, &self.recording.initial);
         debug_assert_eq!(hash, disks.hash(), "the hash is that of the image");
         self.current.set(vec![cut.clone()]);
@@ -373,16 +399,21 @@ impl<'r> Explorer<'r> {
             self.interrupt(&disks, &checked.recovered, hash, vec![cut])?;
         }
         let checked = Rc::new(checked);
-        let known = Known {
-            checked: Rc::clone(&checked),
-            compared_with: self.bounds_version,
-        };
-        self.known.insert(hash, known);
+        self.know(hash, &checked);
+        self.familiar.add(hash, &checked);
         Ok(checked)
     }
 
+    fn know(&mut self, hash: u64, checked: &Rc<Checked>) {
+        let known = Known {
+            checked: Rc::clone(checked),
+            compared_with: self.bounds_version,
+        };
+        self.known.insert(hash, known);
+    }
+
     fn is_chosen(&self, hash: u64, one_in: u64, purpose: u64) -> bool {
-        let mixed = rt::split_mix::mix_pair(self.limits.seed.wrapping_add(purpose), hash);
+        let mixed = mix_pair(self.limits.seed.wrapping_add(purpose), hash);
         one_in > 0 && mixed.is_multiple_of(one_in)
     }
 

@@ -122,19 +122,24 @@ impl Kind {
 const ALLOCATED_ONE_IN: u64 = 4;
 /// Of random worlds on ext4, one in this number allocates blocks when data is written.
 const AT_ONCE_ONE_IN: u64 = 3;
+/// Number of short sequences in a family: those of some orbits, most of which begin with the same
+/// operation.
+const FAMILY: u64 = 64;
 /// Number of faults of a random sequence to try.
 const FAULTS: usize = 12;
 
 /// Numbered workloads.
 ///
-/// Consecutive numbers are a round: one workload in each cell. A shard has every so many rounds, so
-/// that it sees all cells, and renumbers its workloads from 0.
+/// Consecutive numbers are a round: one workload in each cell. In a single cell, consecutive short
+/// sequences are a family: they leave many equal images, and are explored together. All other
+/// rounds are families of their own. A shard has every so many families, and renumbers its
+/// workloads from 0.
 pub struct Generator {
     kind: Kind,
     cells: Vec<Cell>,
     seed: u64,
     orbits: Arc<Orbits>,
-    // Invariant: the first round of the shard, and the number of shards; first < count.
+    // Invariant: the first family of the shard, and the number of shards; first < count.
     shard: (u64, u64),
 }
 
@@ -182,7 +187,12 @@ impl Generator {
     pub fn count(&self) -> Option<u64> {
         let rounds = self.rounds()?;
         let (first, count) = self.shard;
-        Some(rounds.saturating_sub(first).div_ceil(count) * self.cells.len() as u64)
+        let families = rounds.div_ceil(self.family());
+        let own = families.saturating_sub(first).div_ceil(count);
+        let has_last = own > 0 && (families - 1) % count == first;
+        let missing = families * self.family() - rounds;
+        let own_rounds = own * self.family() - if has_last { missing } else { 0 };
+        Some(own_rounds * self.cells.len() as u64)
     }
 
     /// Returns the number of rounds of all shards; none if it is unlimited.
@@ -195,6 +205,20 @@ impl Generator {
             }
             _ => None,
         }
+    }
+
+    /// Returns the number of rounds in a family.
+    fn family(&self) -> u64 {
+        match self.kind {
+            Kind::Exhaustive { .. } if self.cells.len() == 1 && self.rounds().is_some() => FAMILY,
+            _ => 1,
+        }
+    }
+
+    /// Returns the number of workloads of the shard's families, but for the last one, which may
+    /// have fewer.
+    pub(crate) fn workloads_of_family(&self) -> u64 {
+        self.family() * self.cells.len() as u64
     }
 
     /// Returns the kind of workloads.
@@ -214,29 +238,32 @@ impl Generator {
 
     /// Returns a workload by its number in the shard, and its cell's index among the cells.
     pub fn workload(&self, number: u64) -> (usize, Workload) {
-        let (cell, mut workload) = self.any_workload(self.number_of_all(number));
+        let (round, cell) = self.place(number);
+        let mut workload = self.any_workload(round, cell);
         workload.setting = workload.setting.fitting();
         (cell, workload)
     }
 
-    /// Returns the number of a workload of the shard among those of all shards.
-    fn number_of_all(&self, number: u64) -> u64 {
+    /// Returns the round of a workload of the shard, and its cell.
+    fn place(&self, number: u64) -> (u64, usize) {
         let cells = self.cells.len() as u64;
+        let (own_round, cell) = (number / cells, number % cells);
+        let (family, within) = (own_round / self.family(), own_round % self.family());
         let (first, count) = self.shard;
-        (number / cells * count + first) * cells + number % cells
+        let round = (family * count + first) * self.family() + within;
+        (round, cell as usize)
     }
 
-    fn any_workload(&self, number: u64) -> (usize, Workload) {
+    fn any_workload(&self, round: u64, cell: usize) -> Workload {
         let cells = self.cells.len() as u64;
-        let cell = (number % cells) as usize;
+        let number = round * cells + cell as u64;
         // Each cell has different random workloads: equal ones would reduce the coverage.
         let seed = mix_pair(self.seed, number);
         let mut workload = match self.kind {
             Kind::Exhaustive { length } | Kind::EachFault { length }
                 if length <= exhaustive::COMPLETE_MAX =>
             {
-                self.orbits
-                    .workload(number / cells, Setting::new(self.cells[cell]))
+                self.orbits.workload(round, Setting::new(self.cells[cell]))
             }
             Kind::Exhaustive { .. } | Kind::EachFault { .. } => {
                 let setting = Setting::new(self.cells[cell]);
@@ -264,7 +291,7 @@ impl Generator {
         if is_random && is_at_once {
             workload.setting.is_delayed = false;
         }
-        (cell, workload)
+        workload
     }
 }
 
@@ -275,48 +302,49 @@ mod tests {
 
     const SEED: u64 = 5;
 
-    fn generator(kind: Kind) -> Generator {
-        let cells = CELLS.into_iter().chain([NO_JOURNAL]).collect();
-        Generator::new(kind, cells, SEED)
-    }
-
     /// The workloads of all shards are those of the whole generator, each once.
-    fn check(kind: Kind, shards: u32, wanted: Option<u64>) {
+    fn check(kind: Kind, cells: &[Cell], shards: u32, wanted: Option<u64>) {
+        let generator = |kind| Generator::new(kind, cells.to_vec(), SEED);
         let whole = generator(kind);
         let count = whole.count().or(wanted).expect("a count");
-        let mut numbers = Vec::new();
+        let mut expected: Vec<_> = (0..count).map(|number| whole.place(number)).collect();
+        let mut places = Vec::new();
         for number in 1..=shards {
             let shard = generator(kind).shard(number, shards);
             let own = match shard.count() {
                 Some(count) => count,
                 None => (0..)
-                    .take_while(|own| shard.number_of_all(*own) < count)
+                    .take_while(|own| expected.contains(&shard.place(*own)))
                     .count() as u64,
             };
             for own in 0..own {
-                let number = shard.number_of_all(own);
-                if number.is_multiple_of(97) {
-                    let (own, expected) = (shard.workload(own), whole.workload(number));
-                    assert_eq!(own, expected, "{kind}, {number}");
+                places.push(shard.place(own));
+                if own.is_multiple_of(97) {
+                    let (cell, workload) = shard.workload(own);
+                    let (round, _) = shard.place(own);
+                    let mut same = whole.any_workload(round, cell);
+                    same.setting = same.setting.fitting();
+                    assert_eq!(workload, same, "{kind}, {own}");
                 }
-                numbers.push(number);
             }
         }
-        numbers.sort_unstable();
-        assert!(
-            numbers.iter().copied().eq(0..count),
-            "{kind}, {shards} shards"
-        );
+        expected.sort_unstable();
+        places.sort_unstable();
+        assert_eq!(places, expected, "{kind}, {shards} shards");
     }
 
     #[test]
     fn every_workload_is_in_one_shard() {
+        let all: Vec<Cell> = CELLS.into_iter().chain([NO_JOURNAL]).collect();
         for shards in [1, 2, 7, 8, 1000] {
-            check(Kind::Exhaustive { length: 1 }, shards, None);
-            check(Kind::EachFault { length: 1 }, shards, None);
-            for kind in [Kind::Exhaustive { length: 3 }, Kind::Stress, Kind::Tight] {
-                check(kind, shards, Some(700));
+            for cells in [&all[..], &all[..1]] {
+                check(Kind::Exhaustive { length: 1 }, cells, shards, None);
+                check(Kind::EachFault { length: 1 }, cells, shards, None);
+                for kind in [Kind::Exhaustive { length: 3 }, Kind::Stress, Kind::Tight] {
+                    check(kind, cells, shards, Some(700));
+                }
             }
         }
+        check(Kind::Exhaustive { length: 2 }, &all[..1], 7, None);
     }
 }

@@ -1,7 +1,9 @@
 //! Sessions: many workloads, on several threads, until all are explored or time is up.
 //!
-//! Threads take workloads by number and share nothing else: each has separate disks.
+//! Threads take workloads by number, a family at a time, and share nothing else: each has separate
+//! disks.
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -78,6 +80,8 @@ struct Shared {
     next: u64,
     report: Report,
     is_over: bool,
+    /// True if a thread has stopped before it explored all that it took.
+    has_left_some: bool,
     told: Instant,
 }
 
@@ -92,6 +96,7 @@ impl Session {
                 ..Report::default()
             },
             is_over: false,
+            has_left_some: false,
             told: start,
         });
         std::thread::scope(|scope| {
@@ -99,12 +104,12 @@ impl Session {
                 scope.spawn(|| self.work(&shared, start, progress));
             }
         });
-        let mut report = shared
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
-            .report;
-        report.elapsed = start.elapsed();
-        report
+        let shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Report {
+            elapsed: start.elapsed(),
+            is_complete: shared.report.is_complete && !shared.has_left_some,
+            ..shared.report
+        }
     }
 
     fn work(
@@ -115,14 +120,22 @@ impl Session {
     ) {
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut volumes = Volumes::default();
+        let mut taken = 0..0;
         loop {
             let number = {
                 let mut shared = lock();
-                if self.is_over(&mut shared, start) {
+                if taken.is_empty() {
+                    if self.is_over(&mut shared, start) {
+                        return;
+                    }
+                    taken = self.take(&mut shared);
+                    volumes.begin_family();
+                } else if self.is_stopped(&shared, start) {
+                    shared.has_left_some = true;
                     return;
                 }
-                shared.next += 1;
-                shared.next - 1
+                taken.start += 1;
+                taken.start - 1
             };
             let (cell, workload) = self.generator.workload(number);
             let kind = self.generator.kind();
@@ -160,16 +173,32 @@ impl Session {
             shared.report.is_complete = true;
             return true;
         }
+        self.is_stopped(shared, start)
+            || self
+                .stop
+                .workloads
+                .is_some_and(|count| shared.next >= count)
+    }
+
+    /// Takes workloads that have not been taken.
+    fn take(&self, shared: &mut Shared) -> Range<u64> {
+        let first = shared.next;
+        let ends = [self.generator.count(), self.stop.workloads];
+        let end = ends
+            .into_iter()
+            .flatten()
+            .fold(first + self.generator.workloads_of_family(), u64::min);
+        shared.next = end;
+        first..end
+    }
+
+    fn is_stopped(&self, shared: &Shared, start: Instant) -> bool {
         let total = || shared.report.total();
         shared.is_over
             || self
                 .stop
                 .after
                 .is_some_and(|after| start.elapsed() >= after)
-            || self
-                .stop
-                .workloads
-                .is_some_and(|count| shared.next >= count)
             || self
                 .stop
                 .states

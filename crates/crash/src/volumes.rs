@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::disks::Disks;
-use crate::explore::{Limits, explore};
+use crate::explore::{Familiar, Limits, explore_with};
 use crate::findings::{Found, Tally};
 use crate::op::Op;
 use crate::recording::Recording;
@@ -21,16 +21,22 @@ const PREPARED_MAX: usize = 4096;
 pub(crate) struct Volumes {
     empty: BTreeMap<String, Disks>,
     prepared: BTreeMap<(String, Vec<Vec<Op>>), Disks>,
+    familiar: Familiar,
 }
 
 impl Volumes {
+    /// Begins workloads whose counts do not depend on those before.
+    pub(crate) fn begin_family(&mut self) {
+        self.familiar = Familiar::default();
+    }
+
     pub(crate) fn explore(
         &mut self,
         workload: &Workload,
         limits: Limits,
     ) -> (Tally, Option<Found>) {
         match self.record(workload) {
-            Ok(recording) => explore(Rc::new(recording), limits),
+            Ok(recording) => explore_with(Rc::new(recording), limits, &self.familiar),
             Err(error) => (Tally::default(), Some(Found::run(&error))),
         }
     }
