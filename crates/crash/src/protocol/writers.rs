@@ -4,15 +4,17 @@
 //! that the operation may belong to. Data of an operation that was in progress while a transaction
 //! was closed may belong to it or to the next one; the contents after a crash are still checked. A
 //! truncated sector belongs to the truncation. Sectors without a tag (zeroes beyond the end of a
-//! file) belong to the only client on the volume, or have no owner.
+//! file) belong to the only client on the volume, or have no owner. Data within an inode is
+//! journaled; its block belongs to the operation that moves it out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::mode::OrderedScope;
 use layout::{Block, Tid};
 
 use crate::history::History;
-use crate::image::SECTOR_BYTES;
+use crate::image::{BLOCK_BYTES, SECTOR_BYTES};
+use crate::mode::{OrderedScope, Structures};
+use crate::model::{Kind, NodeId, Tree};
 use crate::op::Op;
 use crate::recording::{Done, Recording};
 use crate::tag::{NOBODY, Tag, number_of, place_of};
@@ -25,6 +27,9 @@ pub(super) struct Writers {
     /// Sectors that were overwritten in place in a mode that does not order that: the write, and
     /// the sector's index in its file.
     in_place: BTreeSet<(u32, u32)>,
+    /// Writes of files that lay within their inodes, and the operation after which a file was too
+    /// large for that; none if it always fits.
+    within_inodes: BTreeMap<u32, Option<usize>>,
     /// True if data belongs to the transaction that allocated its block, which is not known.
     is_delayed: bool,
     /// True if operations run one at a time, and nothing runs in the background.
@@ -41,6 +46,10 @@ impl Writers {
             in_place: match setting.ordered {
                 OrderedScope::All => BTreeSet::new(),
                 OrderedScope::Allocated => in_place(recording),
+            },
+            within_inodes: match setting.cell.structures {
+                Structures::Inline => within_inodes(recording),
+                _ => BTreeMap::new(),
             },
             is_delayed: setting.is_delayed,
             is_quiet: setting.lanes == 1 && setting.writer_ms == 0 && setting.commit_ms == 0,
@@ -63,11 +72,21 @@ impl Writers {
             if self.in_place.contains(&(tag.write, tag.sector)) {
                 return false;
             }
+            let number = match self.within_inodes.get(&tag.write) {
+                Some(Some(moved)) => *moved,
+                Some(None) => return false,
+                None => number,
+            };
             return self.done(lane, number).map_or(self.is_quiet, is_due);
         }
         // Several truncations to the same size cannot be distinguished: only data of the last one
         // is late.
         let cut = self.cuts(lane, number, &tag, bytes).last();
+        let cut = match self.within_inodes.get(&tag.write) {
+            Some(Some(moved)) => cut.map(|cut| cut.max(*moved)),
+            Some(None) => return false,
+            None => cut,
+        };
         let done = cut.and_then(|cut| self.done(lane, cut));
         done.map_or(self.is_quiet, is_due)
     }
@@ -114,6 +133,33 @@ fn in_place(recording: &Recording) -> BTreeSet<(u32, u32)> {
                     found.insert((write, index));
                 }
             }
+        }
+    }
+    found
+}
+
+/// Returns the writes whose data may lie within inodes, with the operations that make the files too
+/// large for that: an inode has the size of a block.
+fn within_inodes(recording: &Recording) -> BTreeMap<u32, Option<usize>> {
+    let is_large = |state: &Tree, id: NodeId| match state.get(id).map(|node| &node.kind) {
+        Some(Kind::File { size, .. }) => *size >= BLOCK_BYTES as u64,
+        _ => false,
+    };
+    let lanes = 0..recording.workload.lanes.len();
+    let histories = lanes.filter_map(|lane| History::of(recording, lane));
+    let mut found = BTreeMap::new();
+    for history in histories {
+        let (before, after) = (&history.states[..], &history.states[1..]);
+        for number in 0..history.ops.len() {
+            let write = number_of(history.lane, number);
+            let Some(id) = after[number].holder(write) else {
+                continue;
+            };
+            if before[..number + 2].iter().any(|state| is_large(state, id)) {
+                continue;
+            }
+            let moved = (number + 1..history.ops.len()).find(|later| is_large(&after[*later], id));
+            found.insert(write, moved);
         }
     }
     found

@@ -502,3 +502,15 @@ fn a_move_within_a_file_that_was_not_written() {
          append(d00/f1,2);append(d00/f1,2);insert(d00/f1,2,8):13-kept",
     );
 }
+
+/// What moves out of an inode is written while the transaction that has it within the inode is
+/// committed: it belongs to the next one. A first try to move it has failed.
+#[test]
+fn contents_leave_their_inode_during_a_commit() {
+    check(
+        "crash2:inline,ordered,external,delalloc=0,writer=1177,lanes=2,abort=1,fault=torn.0.11,random=14033746409947366121:2+2:\
+         mkdir(d00);mkdir(d10);create(d00/f1);create(d10/f0);create(d10/f1);append(d10/f1,1);syncdir(d10);syncdir(d10);\
+         punch(d00/f1,2,5);write(d10/f1,3,2)+mkdir(d01);mkdir(d11);create(d11/f0);create(d01/f0);create(d11/f1);\
+         fsync(d11/f0);write(d11/f1,0,2);syncdir(d01);unlink(d11/f1);create(d11/f1):73-kept",
+    );
+}
