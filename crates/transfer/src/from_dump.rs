@@ -3,7 +3,7 @@
 //! The fields of a line are `PATH SIZE MODE NLINK UID GID RDEV MTIME PAYLOAD CONTENT DIGEST`, and
 //! then `NAME=VALUE` for each extended attribute; `-` stands for none. The contents of a file are
 //! in its line, or in the file PAYLOAD below a directory of the host. A mode that starts with `@`
-//! marks a further name of the file PAYLOAD.
+//! marks a further name of the file PAYLOAD, which another line describes, before or behind it.
 //!
 //! The file is read line by line, as often as it is needed: it may describe millions of files.
 //!
@@ -77,10 +77,22 @@ impl DumpSource {
         }
     }
 
-    /// Shows all files.
+    /// Shows all files, and then all hard links, which may precede their files.
     pub(crate) fn visit(&self, visitor: &mut dyn Visitor) -> Result<()> {
-        let mut lines = self.lines();
+        if self.visit_some(false, visitor)? {
+            self.visit_some(true, visitor)?;
+        }
+        Ok(())
+    }
+
+    /// Shows all files, or all hard links. Returns true if there are others.
+    fn visit_some(&self, links: bool, visitor: &mut dyn Visitor) -> Result<bool> {
+        let (mut lines, mut has_others) = (self.lines(), false);
         while let Some((node, contents)) = lines.next_line()? {
+            if node.link_to.is_some() != links {
+                has_others = true;
+                continue;
+            }
             let number = lines.number;
             let context = || format!("{}: line {number}", self.name);
             let size = node.size;
@@ -94,7 +106,7 @@ impl DumpSource {
                 _ => {}
             }
         }
-        Ok(())
+        Ok(has_others)
     }
 
     fn send_payload(&self, path: &[u8], size: u64, visitor: &mut dyn Visitor) -> Result<()> {
