@@ -34,28 +34,24 @@ impl Edits {
     }
 
     /// Returns a node as it is in the image. A further name of an inode has no attributes, and
-    /// stays as it is.
+    /// stays as it is. A directory that no source describes keeps its owner if that has no place in
+    /// the image.
     ///
     /// # Errors
-    /// Fails if the file's owner has no place in the image.
+    /// Fails if the owner of any other file has no place in the image.
     pub(crate) fn edited<'n>(&self, node: &'n Node) -> Result<Cow<'n, Node>> {
         if self.is_empty() || node.link_to.is_some() {
             return Ok(Cow::Borrowed(node));
         }
         let mut edited = node.clone();
-        self.owners.apply(&mut edited)?;
+        let applied = self.owners.apply(&mut edited);
+        if node.is_described {
+            applied?;
+        } else if applied.is_err() {
+            (edited.uid, edited.gid) = (node.uid, node.gid);
+        }
         self.edit_attributes(&mut edited);
         Ok(Cow::Owned(edited))
-    }
-
-    /// Edits a directory that no source describes. It belongs to root, in the image if root has no
-    /// place there.
-    pub(crate) fn edit_undescribed(&self, node: &mut Node) {
-        let (uid, gid) = (node.uid, node.gid);
-        if self.owners.apply(node).is_err() {
-            (node.uid, node.gid) = (uid, gid);
-        }
-        self.edit_attributes(node);
     }
 
     /// Removes and adds extended attributes.

@@ -2,7 +2,6 @@
 //! attributes, access control lists, hard links, devices and sparse files are read as GNU tar,
 //! bsdtar and star write them.
 
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 
@@ -44,8 +43,8 @@ impl ArchiveSource {
             // A file system with an empty first block would otherwise look like an archive without
             // entries.
             Ok(None) | Err(_) => {
-                let file = &source.contents.file;
-                let why = not_an_archive(file).or_else(|| recognise(file));
+                let contents = &source.contents;
+                let why = not_an_archive(contents).or_else(|| recognise(&contents.file));
                 let context = source.name.clone();
                 match (why, &first) {
                     (Some(why), _) => bail!("{context}: {why}"),
@@ -102,9 +101,16 @@ impl ArchiveSource {
 }
 
 /// Returns the reason that a file is not an archive, if its first bytes show one.
-fn not_an_archive(file: &File) -> Option<String> {
+fn not_an_archive(contents: &Section) -> Option<String> {
+    let file = &contents.file;
     if file.read_at(&mut [0], 0).ok()? == 0 {
         return Some("is empty, and no archive".to_owned());
+    }
+    if let Some(program) = decompressed::other_program(contents) {
+        return Some(format!(
+            "is compressed with {program}, and archives are read plain, with gzip or with zstd: \
+             {program} -dc FILE | jext build IMAGE -"
+        ));
     }
     if decompressed::is_packed(file) {
         return Some("is packed, but what is packed is no tar archive".to_owned());

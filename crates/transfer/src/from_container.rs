@@ -16,8 +16,9 @@ mod store;
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
+use super::decompressed;
 use super::from_archive::ArchiveSource;
 use super::section::Section;
 
@@ -97,7 +98,14 @@ impl Layer {
     /// # Errors
     /// Fails if the digest is another one, or the layer cannot be read.
     pub(crate) fn verify(&self) -> Result<()> {
-        self.expected
-            .verify(self.archive.name(), self.archive.contents())
+        let (name, contents) = (self.archive.name(), self.archive.contents());
+        if let Some(program) = decompressed::other_program(contents) {
+            bail!(
+                "{name}: the layer is compressed with {program}, and layers are read plain, with \
+                 gzip or with zstd: copy the image with skopeo copy --dest-compress-format gzip \
+                 --dest-force-compress-format"
+            );
+        }
+        self.expected.verify(name, contents)
     }
 }

@@ -45,6 +45,7 @@ mod merge;
 pub mod new_image;
 mod origin;
 mod packed;
+mod paged;
 mod pax;
 mod placed;
 mod scan;
@@ -76,7 +77,7 @@ pub use to_archive::ArchiveSink;
 pub use to_directory::DirectorySink;
 pub use to_image::{Filling, ImageSink, Times};
 
-/// Limits of a batch: items, and bytes of data. Batches spare the two threads a wakeup per item.
+/// Limits of a batch: items, and their bytes. Batches spare the two threads a wakeup per item.
 const BATCH_ITEMS: usize = 128;
 const BATCH_BYTES: usize = 1 << 20;
 /// Maximum number of batches in the channel.
@@ -126,6 +127,8 @@ pub type Recognise<'r> = &'r dyn Fn(&File) -> Option<String>;
 pub struct Node {
     /// Path without leading and trailing slash; empty for the root.
     pub path: Vec<u8>,
+    /// False for a directory that no source describes, but that is on the way to others.
+    pub is_described: bool,
     /// Kind of the file.
     pub kind: FileKind,
     /// The 12 permission bits.
@@ -206,10 +209,20 @@ pub trait Sink {
 }
 
 impl Node {
+    /// Returns a directory that no source describes.
+    pub(crate) fn undescribed_directory(path: Vec<u8>, made: InodeTime) -> Self {
+        Self {
+            is_described: false,
+            mtime: made,
+            ..Self::plain_directory(path)
+        }
+    }
+
     /// Returns a directory with default attributes.
     pub(crate) fn plain_directory(path: Vec<u8>) -> Self {
         Self {
             path,
+            is_described: true,
             kind: FileKind::Directory,
             permissions: 0o755,
             uid: 0,
@@ -226,6 +239,18 @@ impl Node {
             link_to: None,
             attributes: Vec::new(),
         }
+    }
+
+    /// Returns the approximate memory of what has no fixed size.
+    fn bytes(&self) -> usize {
+        let attributes = self.attributes.iter();
+        let attributes = attributes.map(|(name, value)| name.len() + value.len());
+        let link = self.link_to.as_ref().map_or(0, Vec::len);
+        let parts = self
+            .parts
+            .as_ref()
+            .map_or(0, |parts| size_of_val(&parts[..]));
+        self.path.len() + self.target.len() + link + parts + attributes.sum::<usize>()
     }
 
     /// Returns the path as text, for messages.
@@ -270,9 +295,10 @@ fn tell_in_batches(source: &dyn Source, sender: &SyncSender<Vec<Item>>) -> Resul
     };
     let (mut batch, mut bytes) = (Vec::with_capacity(BATCH_ITEMS), 0);
     source.tell(true, &mut |item| {
-        if let Item::Data { bytes: data, .. } = &item {
-            bytes += data.len();
-        }
+        bytes += match &item {
+            Item::Data { bytes, .. } => bytes.len(),
+            Item::Node(node) => node.bytes(),
+        };
         batch.push(item);
         if batch.len() < BATCH_ITEMS && bytes < BATCH_BYTES {
             return Ok(());

@@ -12,6 +12,7 @@
 //! | `x`, `GNU.sparse` | a sparse file; parts in the lines (0.0, 0.1) or before the data (1.0) |
 //! | others | a part of the tree |
 
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use anyhow::{Context, Result, bail};
@@ -24,7 +25,7 @@ use super::{acl_text, pax};
 /// Size of a tar block in bytes.
 const TAR_BLOCK: usize = 512;
 /// Maximum bytes of an extended header, and maximum number of parts of a sparse file.
-const EXTENDED_BYTES_MAX: u64 = 64 << 20;
+const EXTENDED_BYTES_MAX: u64 = 32 << 20;
 const PARTS_MAX: u64 = 1 << 20;
 /// Maximum number of digits of a number in the list of parts.
 const DIGITS_MAX: usize = 20;
@@ -78,7 +79,7 @@ impl Positioned for SectionReader {
 /// Contents of the extended headers before an entry.
 #[derive(Default)]
 struct Lines {
-    lines: Vec<(Vec<u8>, Vec<u8>)>,
+    lines: Vec<u8>,
     path: Option<Vec<u8>>,
     target: Option<Vec<u8>>,
 }
@@ -98,7 +99,7 @@ impl<R: Read> Entries<R> {
             let size = header.entry_size()?;
             self.left = filled_up(size)?;
             match header.entry_type() {
-                EntryType::XHeader => lines.lines = parse_lines(&self.extended(size)?)?,
+                EntryType::XHeader => lines.lines = self.extended(size)?,
                 EntryType::GNULongName => lines.path = Some(name(self.extended(size)?)),
                 EntryType::GNULongLink => lines.target = Some(name(self.extended(size)?)),
                 EntryType::XGlobalHeader => {}
@@ -214,14 +215,8 @@ impl<R: Read> Entries<R> {
     }
 
     fn entry(&mut self, header: Header, lines: Lines) -> Result<Entry> {
-        // As in GNU tar: old programs gave a link the size of its file, but no data. Data follows
-        // only if there are extended headers.
-        let is_bare_link = header.entry_type() == EntryType::Link && lines.lines.is_empty();
-        let stored = if is_bare_link {
-            0
-        } else {
-            header.entry_size()?
-        };
+        let has_data = has_data(header.entry_type(), !lines.lines.is_empty());
+        let stored = if has_data { header.entry_size()? } else { 0 };
         let is_sparse = header.entry_type() == EntryType::GNUSparse;
         let path = lines.path;
         let target = lines.target;
@@ -239,6 +234,9 @@ impl<R: Read> Entries<R> {
             header,
         };
         let is_listed = entry.take_lines(&lines.lines)?;
+        if !has_data {
+            (entry.size, entry.stored, entry.parts) = (0, 0, None);
+        }
         self.left = filled_up(entry.stored)?;
         if entry.parts.is_some() {
             return Ok(entry);
@@ -280,28 +278,38 @@ impl<R: Read> Entries<R> {
 impl Entry {
     /// Applies extended lines; returns true if the parts of a sparse file are listed before its
     /// data.
-    fn take_lines(&mut self, lines: &[(Vec<u8>, Vec<u8>)]) -> Result<bool> {
+    fn take_lines(&mut self, bytes: &[u8]) -> Result<bool> {
         let mut sparse = SparseLines::default();
-        for (key, value) in lines {
-            let number = || -> Result<u64> { Ok(std::str::from_utf8(value)?.parse()?) };
+        let lines = parse_lines(bytes)?;
+        // The last empty value of each key. It takes back what lines before it say, so that the
+        // header counts again.
+        let empty = lines.iter().enumerate();
+        let empty = empty.filter(|(_, (_, value))| value.is_empty());
+        let empty: BTreeMap<_, _> = empty.map(|(at, (key, _))| (*key, at)).collect();
+        for (at, (key, value)) in lines.iter().enumerate() {
+            // An attribute may be empty.
             if let Some(name) = pax::attribute_name(key) {
-                self.attributes.push((name, value.clone()));
+                self.attributes.push((name, value.to_vec()));
                 continue;
             }
+            if empty.get(key).is_some_and(|last| at <= *last) {
+                continue;
+            }
+            let number = || -> Result<u64> { Ok(std::str::from_utf8(value)?.parse()?) };
             let mut lists = pax::LISTS.iter();
-            if let Some((_, name)) = lists.find(|(list, _)| list.as_bytes() == key) {
+            if let Some((_, name)) = lists.find(|(list, _)| list.as_bytes() == *key) {
                 let list = acl_text::parse(std::str::from_utf8(value)?)?;
                 self.attributes.push((name.to_vec(), list));
                 continue;
             }
-            match key.as_slice() {
-                b"path" | b"GNU.sparse.name" => self.path.clone_from(value),
-                b"linkpath" => self.target.clone_from(value),
+            match *key {
+                b"path" | b"GNU.sparse.name" => self.path = value.to_vec(),
+                b"linkpath" => self.target = value.to_vec(),
                 b"size" => (self.size, self.stored) = (number()?, number()?),
                 b"uid" => self.uid = Some(u32::try_from(number()?)?),
                 b"gid" => self.gid = Some(u32::try_from(number()?)?),
                 b"mtime" => self.mtime = Some(pax::time(std::str::from_utf8(value)?)?),
-                b"GNU.sparse.major" => sparse.is_listed = value == b"1",
+                b"GNU.sparse.major" => sparse.is_listed = *value == b"1",
                 b"GNU.sparse.realsize" | b"GNU.sparse.size" => sparse.size = Some(number()?),
                 b"GNU.sparse.offset" | b"GNU.sparse.numbytes" => sparse.numbers.push(number()?),
                 b"GNU.sparse.map" => sparse.numbers = numbers(value)?,
@@ -349,6 +357,21 @@ fn numbers(text: &[u8]) -> Result<Vec<u64>> {
         .context("the list of its parts")
 }
 
+/// Returns true if an entry of this type has its size in bytes in the archive. As for GNU tar's
+/// extraction, the size of a link, device, directory or FIFO says nothing: old programs gave a link
+/// the size of its file. POSIX allows data behind a hard link with an extended header.
+fn has_data(entry_type: EntryType, is_extended: bool) -> bool {
+    match entry_type {
+        EntryType::Link => is_extended,
+        EntryType::Symlink
+        | EntryType::Char
+        | EntryType::Block
+        | EntryType::Directory
+        | EntryType::Fifo => false,
+        _ => true,
+    }
+}
+
 /// Returns the size of an entry in the archive, padded to a whole block.
 fn filled_up(size: u64) -> Result<u64> {
     let filled = size.checked_next_multiple_of(TAR_BLOCK as u64);
@@ -382,7 +405,7 @@ fn name(mut bytes: Vec<u8>) -> Vec<u8> {
 
 /// Parses the lines of an extended header: `length key=value`. The length includes its own digits
 /// and the line feed.
-fn parse_lines(bytes: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+fn parse_lines(bytes: &[u8]) -> Result<Vec<(&[u8], &[u8])>> {
     let mut lines = Vec::new();
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -397,12 +420,12 @@ fn parse_lines(bytes: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     Ok(lines)
 }
 
-fn parse_line(bytes: &[u8]) -> Option<(Vec<u8>, Vec<u8>, usize)> {
+fn parse_line(bytes: &[u8]) -> Option<(&[u8], &[u8], usize)> {
     let space = bytes.iter().position(|byte| *byte == b' ')?;
     let length: usize = std::str::from_utf8(&bytes[..space]).ok()?.parse().ok()?;
     let line = bytes.get(space + 1..length)?.strip_suffix(b"\n")?;
     let equals = line.iter().position(|byte| *byte == b'=')?;
-    Some((line[..equals].to_vec(), line[equals + 1..].to_vec(), length))
+    Some((&line[..equals], &line[equals + 1..], length))
 }
 
 #[cfg(test)]
@@ -416,7 +439,7 @@ mod tests {
         pax::add(&mut bytes, "mtime", b"5.5");
         let lines = parse_lines(&bytes).expect("they are lines");
         assert_eq!(lines[0].1, b"x\n12 y=\0\xFF");
-        assert_eq!(lines[1], (b"mtime".to_vec(), b"5.5".to_vec()));
+        assert_eq!(lines[1], (&b"mtime"[..], &b"5.5"[..]));
         for text in ["5 a=b", "9 a=b\n", "x a=b\n", "6 ab1\n", "2 "] {
             assert!(parse_lines(text.as_bytes()).is_err(), "{text}");
         }

@@ -3,6 +3,8 @@
 //! The same tree gives the same bytes: inodes are numbered in order of arrival, generations are
 //! derived from the numbers, and all times except mtime are the time at which the volume is made.
 
+mod unfinished;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,7 +21,10 @@ use layout::time::InodeTime;
 use super::edits::Edits;
 use super::placed::PlacedData;
 use super::{Counter, Item, Node, Sink, split_path};
+use unfinished::Unfinished;
 
+/// Paths of the directories that a new volume has.
+const OWN_DIRECTORIES: [&[u8]; 2] = [b"", b"lost+found"];
 /// Maximum total bytes of cached directory paths, and what the map adds to each.
 const REMEMBERED_BYTES_MAX: usize = 24 << 20;
 const REMEMBERED_BYTES_MORE: usize = 80;
@@ -37,8 +42,9 @@ pub struct ImageSink<'v> {
     remembered_bytes: usize,
     /// The directory of the last lookup; consecutive nodes are usually in the same one.
     last_directory: (Vec<u8>, InodeNr),
-    /// Final attributes of directories, set when all their entries exist.
-    unfinished: BTreeMap<InodeNr, Restored>,
+    unfinished: Unfinished,
+    /// Directories of a new volume that the source has described: the root, and `lost+found`.
+    described: [bool; 2],
     open: Option<Open>,
     /// True if files get their blocks and no data.
     is_counting: bool,
@@ -97,7 +103,8 @@ impl<'v> ImageSink<'v> {
             directories: BTreeMap::from([(Vec::new(), InodeNr::ROOT)]),
             remembered_bytes: 0,
             last_directory: (Vec::new(), InodeNr::ROOT),
-            unfinished: BTreeMap::new(),
+            unfinished: Unfinished::new(InodeTime::new(filling.times.seconds, 0)),
+            described: [false; 2],
             open: None,
             is_counting: false,
         }
@@ -145,6 +152,7 @@ impl<'v> ImageSink<'v> {
         let node = self.edits.edited(node)?;
         let (parent, name) = split_path(&node.path);
         let parent = self.directory(parent)?;
+        self.unfinished.keep(self.volume, parent)?;
         let nr = self.volume.create(parent, name, &NewInode::default())?;
         self.set_attributes(nr, &node)?;
         let restored = self.restored(&node);
@@ -198,9 +206,9 @@ impl<'v> ImageSink<'v> {
                 Ok(nr)
             }
             None => {
-                let mut node = Node::plain_directory(path.to_vec());
-                node.mtime = InodeTime::new(self.times.seconds, 0);
-                self.edits.edit_undescribed(&mut node);
+                let made = InodeTime::new(self.times.seconds, 0);
+                let node = Node::undescribed_directory(path.to_vec(), made);
+                let node = self.edits.edited(&node)?;
                 self.make_directory_in(parent, &node)
             }
         }
@@ -221,6 +229,7 @@ impl<'v> ImageSink<'v> {
 
     fn make_directory(&mut self, node: &Node) -> Result<InodeNr> {
         if node.path.is_empty() {
+            self.keep_attributes(InodeNr::ROOT, node)?;
             return self.describe(InodeNr::ROOT, node);
         }
         let (parent, _) = split_path(&node.path);
@@ -229,13 +238,18 @@ impl<'v> ImageSink<'v> {
     }
 
     fn make_directory_in(&mut self, parent: InodeNr, node: &Node) -> Result<InodeNr> {
+        let (_, name) = split_path(&node.path);
         let nr = match self.directories.get(&node.path) {
-            Some(nr) => *nr,
+            Some(nr) => {
+                let nr = *nr;
+                self.keep_attributes(nr, node)?;
+                nr
+            }
             None => {
-                let (_, name) = split_path(&node.path);
+                self.unfinished.keep(self.volume, parent)?;
                 let new = NewInode::default();
                 match self.volume.make_directory(parent, name, &new) {
-                    Err(Error::Exists) => self.existing_directory(parent, name)?,
+                    Err(Error::Exists) => self.existing_directory(parent, node)?,
                     other => other?,
                 }
             }
@@ -248,16 +262,36 @@ impl<'v> ImageSink<'v> {
     /// Sets a directory's attributes, and records those to restore when all its entries exist.
     fn describe(&mut self, nr: InodeNr, node: &Node) -> Result<InodeNr> {
         self.set_attributes(nr, node)?;
-        self.unfinished.insert(nr, self.restored(node));
+        let restored = self.restored(node);
+        self.unfinished.set(self.volume, nr, restored)?;
+        self.note_described(&node.path);
         Ok(nr)
     }
 
-    fn existing_directory(&mut self, parent: InodeNr, name: &[u8]) -> Result<InodeNr> {
+    fn note_described(&mut self, path: &[u8]) {
+        if let Some(own) = OWN_DIRECTORIES.iter().position(|own| *own == path) {
+            self.described[own] = true;
+        }
+    }
+
+    /// Keeps only those extended attributes of an inode that the node has, too.
+    fn keep_attributes(&self, nr: InodeNr, node: &Node) -> Result<()> {
+        for name in self.volume.list_attributes(nr)? {
+            if !node.attributes.iter().any(|(kept, _)| *kept == name) {
+                self.volume.remove_attribute(nr, &name)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn existing_directory(&mut self, parent: InodeNr, node: &Node) -> Result<InodeNr> {
+        let (_, name) = split_path(&node.path);
         let nr = self.volume.lookup(parent, name)?;
         if self.volume.attributes(nr)?.kind == FileKind::Directory {
+            self.keep_attributes(nr, node)?;
             return Ok(nr);
         }
-        self.remove(parent, name)?;
+        self.remove(parent, &node.path)?;
         Ok(self
             .volume
             .make_directory(parent, name, &NewInode::default())?)
@@ -272,6 +306,8 @@ impl<'v> ImageSink<'v> {
             bail!("the root is a directory");
         }
         let parent = self.directory(parent)?;
+        self.unfinished.keep(self.volume, parent)?;
+        self.note_described(&node.path);
         match self.make_in(parent, name, node) {
             // Later entries of an archive replace earlier ones.
             Err(error) if matches!(error.downcast_ref(), Some(Error::Exists)) => {
@@ -309,7 +345,7 @@ impl<'v> ImageSink<'v> {
         }
         self.volume.remove_directory(parent, name)?;
         self.directories.remove(path);
-        self.unfinished.remove(&nr);
+        self.unfinished.forget(nr);
         self.last_directory = (Vec::new(), InodeNr::ROOT);
         Ok(())
     }
@@ -465,25 +501,31 @@ impl<'v> ImageSink<'v> {
         self.placed.as_mut().map_or(Ok(()), PlacedData::write)
     }
 
-    /// Gives the root its owner, its label and its times, if the source has not described it.
-    fn finish_root(&self) -> Result<()> {
-        if self.unfinished.contains_key(&InodeNr::ROOT) {
-            return Ok(());
+    /// Gives the directories of a new volume that the source has not described their owners,
+    /// their labels and their times.
+    fn finish_own(&self) -> Result<()> {
+        for (path, is_described) in OWN_DIRECTORIES.iter().zip(self.described) {
+            if is_described {
+                continue;
+            }
+            let found = match path {
+                [] => Ok(InodeNr::ROOT),
+                name => self.volume.lookup(InodeNr::ROOT, name),
+            };
+            let nr = match found {
+                Ok(nr) => nr,
+                Err(Error::NotFound) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let found = self.volume.attributes(nr)?;
+            let made = InodeTime::new(self.times.seconds, 0);
+            let mut node = Node::undescribed_directory(path.to_vec(), made);
+            (node.uid, node.gid, node.permissions) = (found.uid, found.gid, found.permissions);
+            let node = self.edits.edited(&node)?;
+            self.set_attributes(nr, &node)?;
+            self.volume.restore(nr, &self.restored(&node))?;
         }
-        let found = self.volume.attributes(InodeNr::ROOT)?;
-        let mut root = Node::plain_directory(Vec::new());
-        (root.uid, root.gid) = (found.uid, found.gid);
-        self.edits.edit_undescribed(&mut root);
-        self.set_attributes(InodeNr::ROOT, &root)?;
-        let made = InodeTime::new(self.times.seconds, 0);
-        let restored = Restored {
-            permissions: found.permissions,
-            uid: root.uid,
-            gid: root.gid,
-            mtime: made,
-            other_times: made,
-        };
-        Ok(self.volume.restore(InodeNr::ROOT, &restored)?)
+        Ok(())
     }
 }
 
@@ -498,10 +540,7 @@ impl Sink for ImageSink<'_> {
     fn end(&mut self) -> Result<()> {
         self.finish_file()?;
         self.write_placed()?;
-        self.finish_root()?;
-        for (nr, restored) in std::mem::take(&mut self.unfinished) {
-            self.volume.restore(nr, &restored)?;
-        }
-        Ok(())
+        self.unfinished.finish(self.volume)?;
+        self.finish_own()
     }
 }

@@ -178,3 +178,220 @@ fn links_that_say_little_are_read_as_gnu_tar_reads_them() {
     folder.check("sized.img");
     assert_eq!(folder.good("cat sized.img:/two"), "contents");
 }
+
+/// Returns an entry of an archive: its header, and its data filled up to whole blocks. The header
+/// may have another size.
+fn entry(kind: u8, name: &str, size: usize, data: &[u8]) -> Vec<u8> {
+    let mut header = [0; 512];
+    let mut put = |at: usize, text: &str| {
+        header[at..at + text.len()].copy_from_slice(text.as_bytes());
+    };
+    put(0, name);
+    for (at, text) in [
+        (100, "0000640"),
+        (108, "0000005"),
+        (116, "0000006"),
+        (124, &format!("{size:011o}")),
+        (136, "00000001750"),
+        (257, "ustar"),
+        (263, "00"),
+        (329, "0000001"),
+        (337, "0000003"),
+    ] {
+        put(at, text);
+    }
+    if matches!(kind, b'1' | b'2') {
+        put(157, "base");
+    }
+    header[156] = kind;
+    header[148..156].fill(b' ');
+    let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+    header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    let mut bytes = header.to_vec();
+    bytes.extend_from_slice(data);
+    bytes.resize(bytes.len().next_multiple_of(512), 0);
+    bytes
+}
+
+fn file(name: &str, data: &str) -> Vec<u8> {
+    entry(b'0', name, data.len(), data.as_bytes())
+}
+
+/// Returns an extended header for the next entry.
+fn extended(lines: &[(&str, &str)]) -> Vec<u8> {
+    let mut text = String::new();
+    for (key, value) in lines {
+        let rest = key.len() + value.len() + 3;
+        let digits = (1..5).find(|digits| (rest + digits).to_string().len() == *digits);
+        text += &format!("{} {key}={value}\n", rest + digits.unwrap());
+    }
+    entry(b'x', "extended", text.len(), text.as_bytes())
+}
+
+/// Builds an image of entries and the end of an archive.
+fn build(folder: &Folder, image: &str, entries: &[Vec<u8>]) {
+    let name = format!("{image}.tar");
+    folder.write(&name, &[&entries.concat()[..], &[0; 1024]].concat());
+    let line = format!("build -q -F {image} {name}");
+    let mut command = folder.command(&line);
+    let output = command.env("SOURCE_DATE_EPOCH", "2000000000").output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", tool::said(&output));
+    folder.check(image);
+}
+
+const KINDS: &[u8] = b"0123456";
+
+#[test]
+fn the_last_entry_of_a_name_counts() {
+    let folder = Folder::new();
+    let base = file("base", "base");
+    for first in KINDS {
+        for last in KINDS {
+            let data = |text: &'static str, kind: u8| match kind {
+                b'0' => entry(kind, "name", text.len(), text.as_bytes()),
+                kind => entry(kind, "name", 0, b""),
+            };
+            let old = [
+                extended(&[
+                    ("SCHILY.xattr.trusted.old", "1"),
+                    ("SCHILY.xattr.trusted.both", "1"),
+                    ("uid", "77"),
+                    ("mtime", "5.5"),
+                ]),
+                data("old contents", *first),
+            ];
+            let new = [
+                extended(&[
+                    ("SCHILY.xattr.trusted.both", "2"),
+                    ("SCHILY.xattr.trusted.new", "2"),
+                ]),
+                data("new", *last),
+            ];
+            build(
+                &folder,
+                "one.img",
+                &[vec![base.clone()], new.to_vec()].concat(),
+            );
+            for sources in ["two.img.tar", "two.img.tar one.img.tar"] {
+                let all = [vec![base.clone()], old.to_vec(), new.to_vec()].concat();
+                build(&folder, "two.img", &all);
+                folder.good(&format!("build -q -F two.img {sources}"));
+                folder.check("two.img");
+                for image in ["one", "two"] {
+                    folder.good(&format!("export {image}.img {image}.tar"));
+                }
+                let (kinds, same) = (
+                    [char::from(*first), char::from(*last)],
+                    folder.read("one.tar") == folder.read("two.tar"),
+                );
+                assert!(same, "{kinds:?}, {sources}");
+            }
+        }
+    }
+}
+
+/// As GNU tar's extraction: the size of what has no data is ignored.
+#[test]
+fn a_size_without_data_is_ignored() {
+    let folder = Folder::new();
+    let (base, behind) = (file("base", "base"), file("behind", "behind"));
+    let size = extended(&[("size", "600")]);
+    let time = extended(&[("mtime", "5")]);
+    for kind in *b"23456" {
+        for header in [Vec::new(), size.clone(), time.clone()] {
+            let entry = entry(kind, "name", 600, b"");
+            build(
+                &folder,
+                "out.img",
+                &[base.clone(), header, entry, behind.clone()],
+            );
+            assert_eq!(folder.good("cat out.img:/behind"), "behind");
+        }
+    }
+    // A hard link may have data behind it, if it has an extended header.
+    for (header, data) in [
+        (Vec::new(), &b""[..]),
+        (time, &[b'x'; 600]),
+        (size, &[b'x'; 600]),
+    ] {
+        let link = entry(b'1', "name", 600, data);
+        build(
+            &folder,
+            "out.img",
+            &[base.clone(), header, link, behind.clone()],
+        );
+        assert_eq!(folder.good("cat out.img:/name"), "base");
+        assert_eq!(folder.good("cat out.img:/behind"), "behind");
+    }
+}
+
+#[test]
+fn an_empty_value_in_an_extended_header_is_none() {
+    let folder = Folder::new();
+    let header = extended(&[
+        ("path", "elsewhere"),
+        ("path", ""),
+        ("linkpath", ""),
+        ("size", ""),
+        ("uid", "7"),
+        ("uid", ""),
+        ("gid", ""),
+        ("mtime", ""),
+        ("SCHILY.acl.access", ""),
+        ("SCHILY.xattr.user.empty", ""),
+    ]);
+    let again = extended(&[("path", ""), ("path", "again")]);
+    build(
+        &folder,
+        "out.img",
+        &[header.clone(), file("name", "text"), again, file("x", "y")],
+    );
+    assert_eq!(folder.good("cat out.img:/name"), "text");
+    assert_eq!(folder.good("cat out.img:/again"), "y");
+    let stat = folder.good("stat out.img:/name");
+    assert!(stat.contains("uid 5, gid 6"), "{stat}");
+    assert!(stat.contains("1970-01-01 00:16:40"), "{stat}");
+    build(
+        &folder,
+        "out.img",
+        &[file("base", "text"), header, entry(b'2', "name", 0, b"")],
+    );
+    assert_eq!(folder.good("cat out.img:/name"), "text");
+}
+
+/// What jext does not decompress is named, with the program that does.
+#[test]
+fn other_compressions_are_named() {
+    let folder = Folder::new();
+    for (program, first) in [
+        ("xz", &b"\xFD7zXZ\0\0\x04"[..]),
+        ("bzip2", b"BZh91AY&SY"),
+        ("lz4", b"\x04\x22\x4D\x18"),
+        ("lz4", b"\x02\x21\x4C\x18"),
+        ("lzip", b"LZIP\x01"),
+    ] {
+        folder.write("packed", &[first, &noise(2000)].concat());
+        let error = folder.bad("build none.img packed");
+        let wanted = format!("packed: is compressed with {program}, ");
+        assert!(error.contains(&wanted), "{error}");
+        let advice = format!("{program} -dc FILE | jext build IMAGE -");
+        assert!(error.ends_with(&advice), "{error}");
+    }
+    // A file whose name begins as the header of bzip2.
+    build(&folder, "out.img", &[file("BZh9", "text")]);
+    // The window of zstd that `--long=31` takes.
+    folder.write("packed", b"\x28\xB5\x2F\xFD\x00\xA8\x00\x00\x00\x00");
+    let error = folder.bad("build none.img packed");
+    assert!(error.contains("its window of zstd has 2048 MiB"), "{error}");
+    assert!(error.contains("zstd -dc --long=31"), "{error}");
+    // `--long=26` still works.
+    let archive = [
+        file("large", "x"),
+        entry(b'0', "noise", 9 << 20, &noise(9 << 20)),
+    ];
+    let packed = filtered("zstd", &["-q", "--long=26"], &archive.concat());
+    folder.write("packed", &packed);
+    folder.good("build -q -F out.img packed");
+    folder.check("out.img");
+}

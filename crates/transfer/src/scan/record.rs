@@ -99,6 +99,7 @@ fn decoded(bytes: &mut &[u8], parent: &[u8]) -> Option<(Node, u32)> {
     }
     let node = Node {
         path,
+        is_described: true,
         kind: *KINDS.get(kind as usize)?,
         permissions: u16::try_from(permissions).ok()?,
         uid: narrow(uid)?,
