@@ -4,10 +4,12 @@
 //! a few layers; then each entry that is left is sent once, with its data, in the order of the
 //! layers.
 
+mod merged;
 mod overlay;
+mod records;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -17,9 +19,11 @@ use layout::time::InodeTime;
 use super::digest::TreeDigest;
 use super::edits::Edits;
 use super::origin::{Layer, Origin};
-use super::tally::{Tally, Units, entry_bytes};
+use super::tally::{Tally, Units};
 use super::{Item, Node, Source, Times, Visitor, split_path, worker_count};
-use overlay::{Entry, Inode, Merged, NONE, Overlay, ROOT};
+use merged::Merged;
+use overlay::{Entry, Overlay, ROOT};
+use records::{Inode, NONE};
 
 /// Start of the name of an entry that removes another, in a container image.
 const WHITEOUT: &[u8] = b".wh.";
@@ -27,15 +31,17 @@ const WHITEOUT: &[u8] = b".wh.";
 const OPAQUE: &[u8] = b".wh..wh..opq";
 /// Start of the names of other entries that are no files.
 const RESERVED: &[u8] = b".wh..wh.";
-/// Entries of a message, and maximum number of messages in a channel.
+/// Limits of a message: entries, and approximately the bytes of their paths.
 const BATCH_ENTRIES: usize = 128;
-const BATCHES_ON_THE_WAY: usize = 64;
+const BATCH_BYTES: usize = 64 << 10;
+/// Maximum number of messages in a channel.
+const BATCHES_ON_THE_WAY: usize = 16;
+/// Memory of the decompressors that work at the same time, in bytes.
+const DECODERS_BYTES: u64 = 64 << 20;
 
 /// A merged tree.
 pub(crate) struct Merge {
-    merged: Merged,
-    /// Numbers of the inodes that some layer describes, in the order of layers and entries.
-    described: Vec<u32>,
+    merged: Mutex<Merged>,
 }
 
 /// A merged tree, and what is known of it.
@@ -44,6 +50,12 @@ pub(crate) struct Survey {
     pub(crate) tally: Tally,
     /// Digests of the layers, if they were wanted.
     pub(crate) digests: Vec<u128>,
+}
+
+/// A layer, and the way of its entries.
+struct Job<'j> {
+    layer: &'j Layer<'j>,
+    sender: SyncSender<Message>,
 }
 
 /// Report of a thread that reads a layer.
@@ -60,28 +72,24 @@ pub(crate) fn survey(
     units: Units,
     times: Option<Times>,
 ) -> Result<Survey> {
-    let layers: Vec<Layer<'_>> = origins.iter().flat_map(Origin::layers).collect();
-    let (senders, receivers): (Vec<_>, Vec<_>) = layers
-        .iter()
-        .map(|_| sync_channel(BATCHES_ON_THE_WAY))
-        .unzip();
-    let senders: Vec<_> = senders
-        .into_iter()
-        .map(|one| Mutex::new(Some(one)))
-        .collect();
-    let next = AtomicUsize::new(0);
+    let layers: Vec<Vec<Layer<'_>>> = origins.iter().map(Origin::layers).collect();
+    let decoder = layers.iter().flatten().map(Layer::decoder_bytes).max();
+    let decoders = DECODERS_BYTES / decoder.unwrap_or_default().max(1);
+    let workers = worker_count().min(decoders.max(1) as usize);
+    let (jobs, waiting) = channel::<Job<'_>>();
+    let waiting = Mutex::new(waiting);
+    let next_job = || {
+        waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .recv()
+    };
     let serve = || {
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(layer) = layers.get(number) else {
-                return;
-            };
-            let sender = senders[number].lock();
-            let sender = sender.unwrap_or_else(PoisonError::into_inner).take();
-            let Some(sender) = sender else { return };
+        while let Ok(Job { layer, sender }) = next_job() {
             let scanner = Scanner {
                 sender: &sender,
                 batch: Vec::with_capacity(BATCH_ENTRIES),
+                batch_bytes: 0,
                 digest: times.map(TreeDigest::new),
                 edits,
                 units,
@@ -93,53 +101,80 @@ pub(crate) fn survey(
             }
         }
     };
-    std::thread::scope(|scope| {
-        for _ in 0..worker_count().min(layers.len()) {
+    let (merged, digests) = std::thread::scope(|scope| {
+        for _ in 0..workers.min(layers.iter().flatten().count()) {
             scope.spawn(serve);
         }
-        let (merged, digests) = merge(&layers, receivers)?;
-        let merge = Merge::new(merged);
-        let tally = merge.tally(units);
-        Ok(Survey {
-            merge,
-            tally,
-            digests,
-        })
+        merge(&layers, jobs, workers)
+    })?;
+    let merge = Merge {
+        merged: Mutex::new(merged),
+    };
+    let tally = merge.tally(units)?;
+    Ok(Survey {
+        merge,
+        tally,
+        digests,
     })
 }
 
-/// Merges the layers in order, as their entries arrive.
-fn merge(layers: &[Layer<'_>], receivers: Vec<Receiver<Message>>) -> Result<(Merged, Vec<u128>)> {
-    let mut overlay = Overlay::new();
+/// Merges the layers in order, as their entries arrive. As many layers as there are threads are
+/// read ahead, so that what waits in their channels is bounded.
+fn merge<'j>(
+    layers: &'j [Vec<Layer<'j>>],
+    jobs: Sender<Job<'j>>,
+    workers: usize,
+) -> Result<(Merged, Vec<u128>)> {
+    let mut overlay = Overlay::new()?;
     let mut digests = Vec::new();
-    let last = u16::try_from(layers.len());
-    last.with_context(|| format!("{} layers", layers.len()))?;
-    for (number, (layer, receiver)) in layers.iter().zip(receivers).enumerate() {
-        overlay.start(number as u16, layer.is_container());
-        let (mut count, mut has_ended) = (0_u32, false);
-        for message in receiver {
-            let entries = match message {
-                Message::Entries(entries) => entries,
-                Message::End(digest) => {
-                    digests.extend(digest?);
-                    has_ended = true;
-                    break;
-                }
-            };
-            for entry in entries {
-                let put = put(&mut overlay, layer, &entry, count);
-                put.with_context(|| {
-                    let path = String::from_utf8_lossy(&entry.path);
-                    format!("{}: {path}", layer.name())
-                })?;
-                count = count.checked_add(1).context("more than 2^32 entries")?;
-            }
+    let mut ahead = layers.iter().flatten();
+    let mut receivers = std::collections::VecDeque::new();
+    for origin in layers {
+        let is_image = origin.iter().any(Layer::is_container);
+        if is_image {
+            overlay.start_image()?;
         }
-        if !has_ended {
-            return Err(anyhow!("{}: reading has panicked", layer.name()));
+        for layer in origin {
+            for layer in ahead.by_ref().take(workers - receivers.len()) {
+                let (sender, receiver) = sync_channel(BATCHES_ON_THE_WAY);
+                // The threads are gone only if one of them has panicked.
+                drop(jobs.send(Job { layer, sender }));
+                receivers.push_back(receiver);
+            }
+            let receiver = receivers.pop_front();
+            let receiver = receiver.context("a layer that nobody reads")?;
+            overlay.start(layer.is_container())?;
+            digests.extend(put_all(&mut overlay, layer, receiver)?);
+        }
+        if is_image {
+            overlay.end_image()?;
         }
     }
-    Ok((overlay.finish(), digests))
+    Ok((overlay.finish()?, digests))
+}
+
+/// Puts the entries of a layer into the tree. Returns the digest of the layer, if it was wanted.
+fn put_all(
+    overlay: &mut Overlay,
+    layer: &Layer<'_>,
+    receiver: Receiver<Message>,
+) -> Result<Option<u128>> {
+    let mut count = 0_u32;
+    for message in receiver {
+        let entries = match message {
+            Message::Entries(entries) => entries,
+            Message::End(digest) => return digest,
+        };
+        for entry in entries {
+            let put = put(overlay, layer, &entry, count);
+            put.with_context(|| {
+                let path = String::from_utf8_lossy(&entry.path);
+                format!("{}: {path}", layer.name())
+            })?;
+            count = count.checked_add(1).context("more than 2^32 entries")?;
+        }
+    }
+    Err(anyhow!("{}: reading has panicked", layer.name()))
 }
 
 fn put(overlay: &mut Overlay, layer: &Layer<'_>, entry: &Entry, number: u32) -> Result<()> {
@@ -164,6 +199,7 @@ fn put(overlay: &mut Overlay, layer: &Layer<'_>, entry: &Entry, number: u32) -> 
 struct Scanner<'s> {
     sender: &'s SyncSender<Message>,
     batch: Vec<Entry>,
+    batch_bytes: usize,
     digest: Option<TreeDigest>,
     edits: &'s Edits,
     units: Units,
@@ -179,6 +215,7 @@ impl Scanner<'_> {
 
     fn send(&mut self) -> Result<()> {
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH_ENTRIES));
+        self.batch_bytes = 0;
         let sent = self.sender.send(Message::Entries(batch));
         sent.map_err(|_| anyhow!("the merge has ended"))
     }
@@ -190,6 +227,8 @@ impl Visitor for Scanner<'_> {
             digest.node(&node);
         }
         self.edits.edit_attributes(&mut node);
+        let link = node.link_to.as_ref().map_or(0, Vec::len);
+        self.batch_bytes += node.path.len() + node.target.len() + link;
         self.batch.push(Entry {
             kind: node.kind,
             held: node.held,
@@ -198,7 +237,7 @@ impl Visitor for Scanner<'_> {
             link_to: node.link_to,
             path: node.path,
         });
-        if self.batch.len() == BATCH_ENTRIES {
+        if self.batch.len() == BATCH_ENTRIES || self.batch_bytes >= BATCH_BYTES {
             self.send()?;
         }
         Ok(self.digest.is_some())
@@ -213,57 +252,29 @@ impl Visitor for Scanner<'_> {
 }
 
 impl Merge {
-    fn new(merged: Merged) -> Self {
-        let inodes = &merged.inodes;
-        let is_left = |inode: &Inode| inode.first_name != NONE && inode.layer.is_some();
-        let numbers = 0..inodes.len() as u32;
-        let mut described: Vec<u32> = numbers
-            .filter(|number| is_left(&inodes[*number as usize]))
-            .collect();
-        described.sort_unstable_by_key(|number| {
-            let inode = &inodes[*number as usize];
-            (inode.layer, inode.entry)
-        });
-        Self { merged, described }
+    fn lock(&self) -> std::sync::MutexGuard<'_, Merged> {
+        self.merged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the space of the tree.
-    fn tally(&self, units: Units) -> Tally {
+    fn tally(&self, units: Units) -> Result<Tally> {
         let mut tally = Tally::default();
-        let merged = &self.merged;
-        for (number, inode) in merged.inodes.iter().enumerate() {
-            if inode.first_name == NONE {
-                continue;
-            }
-            let (held, target) = (Merged::held(inode), Merged::target_bytes(inode));
-            tally.add_all(&units.file(inode.kind, held, target));
-            if let Some(attributes) = merged.attributes.get(&(number as u32)) {
-                tally.add_all(attributes);
+        let Merged { names, inodes, .. } = &mut *self.lock();
+        for number in 0..inodes.len() {
+            let inode = inodes.get(number)?;
+            if inode.is_left() {
+                let (held, target) = (inode.held(), inode.target_bytes());
+                tally.add_all(&units.file(inode.kind(), held, target));
+                tally.add_all(&inode.attributes());
             }
         }
-        let mut bytes = vec![0_u32; merged.names.len()];
-        for name in merged.names.iter().skip(1).filter(|name| name.is_present) {
-            let added = entry_bytes(merged.text(name).len()) as u32;
-            let total = &mut bytes[Merged::parent(name) as usize];
-            *total = total.saturating_add(added);
+        for number in 0..names.len() {
+            let name = names.get(number)?;
+            if name.is_present() {
+                tally.blocks += units.more_for_names(name.entries_bytes());
+            }
         }
-        for bytes in bytes {
-            tally.blocks += units.more_for_names(bytes.into());
-        }
-        tally
-    }
-
-    /// Returns the inodes that a layer describes.
-    fn of_layer(&self, layer: usize) -> &[u32] {
-        let inodes = &self.merged.inodes;
-        let layer_of = |number: &u32| inodes[*number as usize].layer.map(usize::from);
-        let start = self
-            .described
-            .partition_point(|number| layer_of(number) < Some(layer));
-        let end = self
-            .described
-            .partition_point(|number| layer_of(number) <= Some(layer));
-        &self.described[start..end]
+        Ok(tally)
     }
 }
 
@@ -277,36 +288,40 @@ pub(crate) struct MergedSource<'m> {
 
 impl Source for MergedSource<'_> {
     fn tell(&self, with_data: bool, send: &mut dyn FnMut(Item) -> Result<()>) -> Result<()> {
+        let mut merged = self.merge.lock();
         let layers = self.origins.iter().flat_map(Origin::layers);
         for (number, layer) in layers.enumerate() {
-            let left = self.merge.of_layer(number);
-            if left.is_empty() {
-                continue;
-            }
+            let left = merged.of_layer(number);
             let mut picker = Picker {
-                merged: &self.merge.merged,
+                merged: &mut merged,
                 left,
+                first: None,
                 reached: 0,
                 with_data,
-                first: Vec::new(),
-                links: Vec::new(),
+                path: Vec::new(),
+                link: NONE,
                 send: &mut *send,
             };
+            picker.advance()?;
+            if picker.first.is_none() {
+                continue;
+            }
             layer.visit(&mut picker)?;
             picker.send_links()?;
-            if !picker.left.is_empty() {
+            if picker.first.is_some() {
                 bail!("{}: has changed while it was read", layer.name());
             }
         }
-        let merged = &self.merge.merged;
-        for (number, name) in merged.names.iter().enumerate() {
-            let is_described = merged.inodes[name.inode as usize].layer.is_some();
-            if !name.is_present || is_described || number as u32 == ROOT {
+        for number in 0..merged.names.len() {
+            let name = merged.names.get(number)?;
+            if !name.is_present() || number as u32 == ROOT {
                 continue;
             }
-            let mut node = Node::plain_directory(merged.path(number as u32)?);
-            node.mtime = self.made;
-            send(Item::Node(Box::new(node)))?;
+            if !merged.inodes.get(name.inode as usize)?.is_described() {
+                let path = merged.path(number as u32)?;
+                let node = Node::undescribed_directory(path, self.made);
+                send(Item::Node(Box::new(node)))?;
+            }
         }
         Ok(())
     }
@@ -314,25 +329,40 @@ impl Source for MergedSource<'_> {
 
 /// Sends the entries of a layer that are left.
 struct Picker<'p> {
-    merged: &'p Merged,
-    /// Inodes that are not sent yet.
-    left: &'p [u32],
+    merged: &'p mut Merged,
+    /// Inodes that are not sent yet, the first of them, and those behind it.
+    first: Option<Inode>,
+    left: Range<u32>,
     /// Number of the next entry.
     reached: u32,
     with_data: bool,
-    /// First name of the last inode, and its other names.
-    first: Vec<u8>,
-    links: Vec<u32>,
+    /// First name of the last inode, and the next of its other names.
+    path: Vec<u8>,
+    link: u32,
     send: &'p mut dyn FnMut(Item) -> Result<()>,
 }
 
 impl Picker<'_> {
+    /// Finds the next inode that is left.
+    fn advance(&mut self) -> Result<()> {
+        self.first = None;
+        for number in self.left.by_ref() {
+            let inode = self.merged.inodes.get(number as usize)?;
+            if inode.is_left() && inode.is_described() {
+                self.first = Some(inode);
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn send_links(&mut self) -> Result<()> {
-        for link in std::mem::take(&mut self.links) {
-            let mut node = Node::plain_directory(self.merged.path(link)?);
+        while self.link != NONE {
+            let mut node = Node::plain_directory(self.merged.path(self.link)?);
             node.kind = FileKind::Regular;
-            node.link_to = Some(self.first.clone());
+            node.link_to = Some(self.path.clone());
             (self.send)(Item::Node(Box::new(node)))?;
+            self.link = self.merged.names.get(self.link as usize)?.next;
         }
         Ok(())
     }
@@ -343,23 +373,18 @@ impl Visitor for Picker<'_> {
         self.send_links()?;
         let number = self.reached;
         self.reached += 1;
-        let [first, rest @ ..] = self.left else {
+        let Some(inode) = self.first.filter(|inode| inode.entry == number) else {
             return Ok(false);
         };
-        let inode = &self.merged.inodes[*first as usize];
-        if inode.entry != number {
-            return Ok(false);
-        }
-        self.left = rest;
         let is_regular = node.kind == FileKind::Regular;
-        let is_same = node.kind == inode.kind && node.link_to.is_none();
-        if !is_same || is_regular && node.held != Merged::held(inode) {
+        let is_same = node.kind == inode.kind() && node.link_to.is_none();
+        if !is_same || is_regular && node.held != inode.held() {
             bail!("has changed while it was read");
         }
-        let mut names = self.merged.names_of(inode);
-        node.path = self.merged.path(names.next().unwrap_or(ROOT))?;
-        self.links = names.collect();
-        self.first.clone_from(&node.path);
+        node.path = self.merged.path(inode.first_name)?;
+        self.link = self.merged.names.get(inode.first_name as usize)?.next;
+        self.path.clone_from(&node.path);
+        self.advance()?;
         (self.send)(Item::Node(Box::new(node)))?;
         Ok(self.with_data && is_regular)
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
+use super::decompressed;
 use super::from_archive::ArchiveSource;
 use super::from_container::{self, Choice, ContainerSource, Platform};
 use super::from_directory::DirectorySource;
@@ -121,6 +122,15 @@ impl Layer<'_> {
     /// Returns true if the layer removes files of the layers below.
     pub(crate) fn is_container(&self) -> bool {
         matches!(self, Self::Container(_))
+    }
+
+    /// Returns the approximate memory of the decompressor of the layer, in bytes.
+    pub(crate) fn decoder_bytes(&self) -> u64 {
+        match self {
+            Self::Directory(_) | Self::Dump(_) => 0,
+            Self::Archive(archive) => decompressed::decoder_bytes(archive.contents()),
+            Self::Container(layer) => decompressed::decoder_bytes(layer.archive.contents()),
+        }
     }
 
     /// Returns the path of the layer, for messages.

@@ -4,6 +4,7 @@
 //! subdirectories. The order in which directories are scanned does not affect the result. Nodes are
 //! kept as records, most of them in a temporary file: a tree may have many millions of files.
 
+mod names;
 mod record;
 mod scanned;
 mod store;
@@ -17,21 +18,24 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Error, Result};
 use ext::volume::FileKind;
-use rustix::fs::{AtFlags, CWD, RawDir, Stat};
+use rustix::fs::{AtFlags, CWD, Stat};
 use rustix::path::Arg;
 
 use super::host::{self, AttributeReader};
+use super::paged::Paged;
 use super::{Node, Scope, worker_count};
+use names::Names;
 pub(crate) use scanned::Scanned;
 use scanned::{Listings, NONE};
 
 /// Buffer size for the names that one system call returns, in bytes.
 const NAMES_BYTES: usize = 32 << 10;
-/// Number of bytes of records that a thread gathers.
+/// Number of bytes of records, and of paths to list, that a thread gathers.
 const RECORDS_BYTES: usize = 64 << 10;
+/// Memory of the paths that wait to be listed, in bytes.
+const WAITING_MEMORY: usize = 2 << 20;
 
 /// Queue of directories to list, and the listings found so far.
-#[derive(Default)]
 struct Board {
     waiting: Waiting,
     listings: Listings,
@@ -42,29 +46,33 @@ struct Board {
     failed: Option<Error>,
 }
 
-/// Directories to list: the number of the listing and the path, the last first. One string holds
-/// all of them, because a directory may have millions of subdirectories.
-#[derive(Default)]
-struct Waiting(Vec<u8>);
+/// Directories to list: the path, the number of the listing and the length of the path, the last
+/// first. A directory may have millions of subdirectories, so most of them are in a temporary file.
+struct Waiting(Paged<u8>);
 
 impl Waiting {
-    fn push(&mut self, listing: u32, path: &[u8]) {
-        self.0.extend_from_slice(path);
-        self.0.extend_from_slice(&listing.to_le_bytes());
-        self.0.extend_from_slice(&(path.len() as u32).to_le_bytes());
+    fn pop(&mut self) -> Result<Option<(u32, Vec<u8>)>> {
+        if self.0.len() == 0 {
+            return Ok(None);
+        }
+        let listing = self.pop_number()?;
+        let length = self.pop_number()? as usize;
+        let path = self.0.split_off(self.0.len() - length)?;
+        Ok(Some((listing, path)))
     }
 
-    fn pop(&mut self) -> Option<(u32, Vec<u8>)> {
-        let mut take_number = || {
-            let (rest, number) = self.0.split_last_chunk::<4>()?;
-            let (number, left) = (u32::from_le_bytes(*number), rest.len());
-            self.0.truncate(left);
-            Some(number)
-        };
-        let (length, listing) = (take_number()?, take_number()?);
-        let path = self.0.split_off(self.0.len() - length as usize);
-        Some((listing, path))
+    fn pop_number(&mut self) -> Result<u32> {
+        let bytes = self.0.split_off(self.0.len() - size_of::<u32>())?;
+        let bytes = bytes.as_slice().try_into()?;
+        Ok(u32::from_le_bytes(bytes))
     }
+}
+
+/// Appends a directory in the form of [`Waiting`].
+fn push(waiting: &mut Vec<u8>, listing: u32, path: &[u8]) {
+    waiting.extend_from_slice(path);
+    waiting.extend_from_slice(&(path.len() as u32).to_le_bytes());
+    waiting.extend_from_slice(&listing.to_le_bytes());
 }
 
 struct Scan<'r> {
@@ -84,21 +92,10 @@ struct Scanner<'s> {
     names: Names,
     /// Records that no listing has yet.
     records: Vec<u8>,
-}
-
-/// A finished listing.
-#[derive(Default)]
-struct Listed {
-    /// Subdirectories, to be listed.
-    directories: Waiting,
+    /// Directories that do not wait yet to be listed.
+    directories: Vec<u8>,
+    /// True if a file has several names.
     has_links: bool,
-}
-
-/// Names in a directory, in one string, each with its zero byte.
-#[derive(Default)]
-struct Names {
-    bytes: Vec<u8>,
-    starts: Vec<usize>,
 }
 
 /// Scans all nodes below a directory. A later name of a file is a link to the first. A root that is
@@ -116,7 +113,7 @@ pub(crate) fn scan(root: &Path, scope: Scope) -> Result<Scanned> {
     if first.kind != FileKind::Directory {
         return Ok(Scanned::file(first));
     }
-    let scan = Scan::new(root, scope);
+    let scan = Scan::new(root, scope)?;
     std::thread::scope(|scope| {
         for _ in 0..worker_count() {
             scope.spawn(|| Scanner::new(&scan).run());
@@ -131,16 +128,24 @@ pub(crate) fn scan(root: &Path, scope: Scope) -> Result<Scanned> {
 }
 
 impl<'r> Scan<'r> {
-    fn new(root: &'r Path, scope: Scope) -> Self {
-        let mut board = Board::default();
-        board.waiting.push(0, &[]);
-        Self {
+    fn new(root: &'r Path, scope: Scope) -> Result<Self> {
+        let (mut waiting, mut first) = (Paged::new(WAITING_MEMORY), Vec::new());
+        push(&mut first, 0, &[]);
+        waiting.extend(&first)?;
+        let board = Board {
+            waiting: Waiting(waiting),
+            listings: Listings::new(),
+            busy: 0,
+            has_links: false,
+            failed: None,
+        };
+        Ok(Self {
             root,
             scope,
             listing_count: AtomicU32::new(1),
             board: Mutex::new(board),
             changed: Condvar::new(),
-        }
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Board> {
@@ -154,9 +159,17 @@ impl<'r> Scan<'r> {
             if board.failed.is_some() {
                 return None;
             }
-            if let Some(next) = board.waiting.pop() {
-                board.busy += 1;
-                return Some(next);
+            match board.waiting.pop() {
+                Ok(None) => {}
+                Ok(next) => {
+                    board.busy += 1;
+                    return next;
+                }
+                Err(error) => {
+                    board.failed = Some(error);
+                    self.changed.notify_all();
+                    return None;
+                }
             }
             if board.busy == 0 {
                 return None;
@@ -166,18 +179,11 @@ impl<'r> Scan<'r> {
         }
     }
 
-    fn done(&self, listed: Result<Listed>) {
+    fn done(&self, listed: Result<()>) {
         let mut board = self.lock();
         board.busy -= 1;
-        match listed {
-            Ok(Listed {
-                directories,
-                has_links,
-            }) => {
-                board.waiting.0.extend(directories.0);
-                board.has_links |= has_links;
-            }
-            Err(error) => board.failed = board.failed.take().or(Some(error)),
+        if let Err(error) = listed {
+            board.failed.get_or_insert(error);
         }
         drop(board);
         self.changed.notify_all();
@@ -192,6 +198,8 @@ impl<'s> Scanner<'s> {
             buffer: Vec::with_capacity(NAMES_BYTES),
             names: Names::default(),
             records: Vec::new(),
+            directories: Vec::new(),
+            has_links: false,
         }
     }
 
@@ -206,7 +214,7 @@ impl<'s> Scanner<'s> {
         self.scan.root.join(OsStr::from_bytes(path))
     }
 
-    fn list(&mut self, number: u32, path: &[u8]) -> Result<Listed> {
+    fn list(&mut self, number: u32, path: &[u8]) -> Result<()> {
         let at = self.at(path);
         let context = || at.display().to_string();
         let directory = host::open_directory(self.scan.root, path).with_context(context)?;
@@ -214,25 +222,21 @@ impl<'s> Scanner<'s> {
         names
             .read(&directory, &mut self.buffer)
             .with_context(context)?;
-        let (mut listed, mut last) = (Listed::default(), NONE);
-        for name in names.iter() {
-            self.take(path, (&directory, name), &mut listed)?;
-            if self.records.len() >= RECORDS_BYTES {
+        let mut last = NONE;
+        let listed = names.each(&mut |name| {
+            self.take(path, (&directory, name))?;
+            if self.records.len() + self.directories.len() >= RECORDS_BYTES {
                 last = self.hand_on(number, last)?;
             }
-        }
-        self.hand_on(number, last)?;
+            Ok(())
+        });
         self.names = names;
-        Ok(listed)
+        listed?;
+        self.hand_on(number, last).map(drop)
     }
 
     /// Adds the record of an entry of the directory `path`.
-    fn take(
-        &mut self,
-        path: &[u8],
-        (directory, name): (&OwnedFd, &CStr),
-        listed: &mut Listed,
-    ) -> Result<()> {
+    fn take(&mut self, path: &[u8], (directory, name): (&OwnedFd, &CStr)) -> Result<()> {
         let mut child = Vec::with_capacity(path.len() + 1 + name.count_bytes());
         child.extend_from_slice(path);
         if !path.is_empty() {
@@ -250,56 +254,32 @@ impl<'s> Scanner<'s> {
         let mut listing = NONE;
         if node.kind == FileKind::Directory {
             listing = self.scan.listing_count.fetch_add(1, Ordering::Relaxed);
-            listed.directories.push(listing, &node.path);
+            push(&mut self.directories, listing, &node.path);
         } else {
-            listed.has_links |= node.links > 1;
+            self.has_links |= node.links > 1;
         }
         record::encode(&mut self.records, name.to_bytes(), &node, listing);
         Ok(())
     }
 
-    /// Adds the gathered records to a listing, whose last segment is `last`.
+    /// Adds the gathered records to a listing, whose last segment is `last`, and lets the gathered
+    /// directories wait.
     fn hand_on(&mut self, number: u32, last: u32) -> Result<u32> {
         if self.records.is_empty() {
             return Ok(last);
         }
-        let appended = self
-            .scan
-            .lock()
-            .listings
-            .append(number, last, &self.records);
-        self.records.clear();
-        appended
-    }
-}
-
-impl Names {
-    /// Reads the names in a directory and sorts them.
-    fn read(&mut self, directory: &OwnedFd, buffer: &mut Vec<u8>) -> Result<()> {
-        self.bytes.clear();
-        self.starts.clear();
-        let mut entries = RawDir::new(directory, buffer.spare_capacity_mut());
-        while let Some(entry) = entries.next() {
-            let entry = entry?;
-            let name = entry.file_name();
-            if !matches!(name.to_bytes(), b"." | b"..") {
-                self.starts.push(self.bytes.len());
-                self.bytes.extend_from_slice(name.to_bytes_with_nul());
-            }
+        let mut board = self.scan.lock();
+        let appended = board.listings.append(number, last, &self.records)?;
+        board.waiting.0.extend(&self.directories)?;
+        board.has_links |= self.has_links;
+        drop(board);
+        if !self.directories.is_empty() {
+            self.scan.changed.notify_all();
         }
-        let bytes = &self.bytes;
-        self.starts
-            .sort_unstable_by_key(|start| name_at(bytes, *start));
-        Ok(())
+        self.records.clear();
+        self.directories.clear();
+        Ok(appended)
     }
-
-    fn iter(&self) -> impl Iterator<Item = &CStr> {
-        self.starts.iter().map(|start| name_at(&self.bytes, *start))
-    }
-}
-
-fn name_at(bytes: &[u8], start: usize) -> &CStr {
-    CStr::from_bytes_until_nul(&bytes[start..]).unwrap_or_default()
 }
 
 /// Returns the node of a file with its target, and its attributes if they are wanted. `found` is
@@ -362,7 +342,7 @@ mod tests {
         fs::create_dir_all(at("secret/inner")).expect("there is room");
         std::os::unix::fs::symlink(at("secret"), at("tree/d")).expect("there is room");
         let root = at("tree");
-        let scan = Scan::new(&root, Scope::WHOLE);
+        let scan = Scan::new(&root, Scope::WHOLE).expect("there is room");
         for path in [&b"d"[..], b"d/inner"] {
             assert!(Scanner::new(&scan).list(1, path).is_err());
         }

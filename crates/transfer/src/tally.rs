@@ -1,6 +1,5 @@
 //! Estimates the space that a tree takes in an image.
 
-use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use anyhow::{Context, Result};
@@ -10,12 +9,16 @@ use layout::inode::{DIRECT_BLOCKS, FAST_SYMLINK_MAX, POINTER_SIZE};
 
 use super::edits::Edits;
 use super::origin::Origin;
+use super::paged::{Index, Paged};
 use super::split_path;
 
 /// Reciprocal of the minimum fill of an indexed directory's blocks: a full block is split in half.
 const FILLED_PART: u64 = 2;
 /// Attributes of more bytes may need a block of their own.
 const ATTRIBUTES_IN_INODE_MAX: usize = 60;
+
+/// Memory of each list of directories, in bytes.
+const NAMES_MEMORY: usize = 4 << 20;
 
 /// Space that a tree needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,15 +43,14 @@ impl Tally {
     /// Counts a tree after its edits.
     pub(crate) fn of(origin: &Origin, edits: &Edits, units: Units) -> Result<Self> {
         let mut tally = Self::default();
-        // Keyed by a hash, because the paths of an archive may be long and many.
-        let mut names = BTreeMap::<u64, u64>::new();
+        let mut names = NameBytes::new();
         // Consecutive nodes are usually in the same directory.
         let mut last = (Vec::new(), 0);
         origin.survey(&mut |node| {
             let (parent, name) = split_path(&node.path);
             if last.0 != parent {
                 let (parent, bytes) = std::mem::replace(&mut last, (parent.to_vec(), 0));
-                *names.entry(hash(&parent)).or_default() += bytes;
+                names.add(&parent, bytes)?;
             }
             last.1 += entry_bytes(name.len());
             if node.link_to.is_none() {
@@ -58,9 +60,9 @@ impl Tally {
             }
             Ok(())
         })?;
-        *names.entry(hash(&last.0)).or_default() += last.1;
-        for bytes in names.into_values() {
-            tally.blocks += units.more_for_names(bytes);
+        names.add(&last.0, last.1)?;
+        for number in 0..names.sums.len() {
+            tally.blocks += units.more_for_names(names.sums.get(number)?[1]);
         }
         Ok(tally)
     }
@@ -135,6 +137,38 @@ impl Units {
             level -= 1;
         }
         blocks
+    }
+}
+
+/// Bytes of the names in each directory. Directories are known by a hash, because the paths of an
+/// archive may be long and many.
+struct NameBytes {
+    index: Index,
+    /// Hash and bytes of each directory.
+    sums: Paged<[u64; 2]>,
+}
+
+impl NameBytes {
+    fn new() -> Self {
+        Self {
+            index: Index::new(NAMES_MEMORY),
+            sums: Paged::new(NAMES_MEMORY),
+        }
+    }
+
+    fn add(&mut self, directory: &[u8], bytes: u64) -> Result<()> {
+        let key = hash(directory);
+        let short = (key >> 32) as u32;
+        let sums = &mut self.sums;
+        let known = self
+            .index
+            .find(short, |number| Ok(sums.get(number as usize)?[0] == key))?;
+        if let Some(number) = known {
+            sums.get_mut(number as usize)?[1] += bytes;
+            return Ok(());
+        }
+        self.index.add(short, u32::try_from(sums.len())?)?;
+        sums.push([key, bytes])
     }
 }
 

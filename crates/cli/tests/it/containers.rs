@@ -289,9 +289,60 @@ fn a_directory_without_an_entry_is_in_no_range() {
         &folder,
         &format!("mkdir d; echo 1 >d/a; tar {owned} -cf x.tar d/a"),
     );
-    folder.good("build -q --owner-map 100000:0:65536 out.img x.tar");
+    for from in ["x.tar", "x.tar x.tar"] {
+        folder.good(&format!(
+            "build -q -F --owner-map 100000:0:65536 out.img {from}"
+        ));
+        folder.check("out.img");
+        assert!(folder.good("stat out.img:/d/a").contains("uid 0, gid 0"));
+        assert!(folder.good("stat out.img:/d").contains("uid 0, gid 0"));
+    }
+}
+
+/// An image is merged on its own, and then put on the sources before it.
+#[test]
+fn whiteouts_leave_other_sources_alone() {
+    let folder = Folder::new();
+    run(
+        &folder,
+        "mkdir -p below/d below/e first/d second/d above
+         echo below >below/a; echo below >below/b; echo below >below/d/x; echo below >below/e/x
+         echo image >first/a; echo image >first/b; echo image >first/d/y; echo image >first/e
+         touch second/.wh.a second/.wh.c second/.wh.e second/d/.wh..wh..opq; echo image >second/d/z
+         echo above >above/b
+         umoci init --layout layout; umoci new --image layout:t
+         for one in first second; do tar -C $one -cf $one.tar .; umoci raw add-layer --image layout:t $one.tar; done",
+    );
+    folder.good("build -q out.img below layout:t above");
     folder.check("out.img");
-    assert!(folder.good("stat out.img:/d/a").contains("uid 0, gid 0"));
+    for (path, text) in [
+        ("a", "below"),
+        ("b", "above"),
+        ("d/x", "below"),
+        ("d/z", "image"),
+        ("e/x", "below"),
+    ] {
+        assert_eq!(
+            folder.good(&format!("cat out.img:/{path}")),
+            format!("{text}\n")
+        );
+    }
+    assert_eq!(folder.good("ls out.img:/d"), "x\nz\n");
+    folder.good("build -q own.img layout:t");
+    assert_eq!(folder.good("ls own.img:/d"), "z\n");
+    // A layer that is compressed in a way that layers are not.
+    run(
+        &folder,
+        r"for blob in layout/blobs/sha256/*; do
+            if gzip -t $blob 2>/dev/null; then printf '\375\067zXZ\0' | dd of=$blob conv=notrunc status=none; fi
+          done",
+    );
+    let error = folder.bad("build -F own.img layout:t");
+    assert!(
+        error.contains("the layer is compressed with xz, "),
+        "{error}"
+    );
+    assert!(error.contains("skopeo copy"), "{error}");
 }
 
 #[test]
@@ -305,7 +356,7 @@ fn files_are_changed_on_their_way() {
     folder.write(
         "dump",
         b"/ 0 40755 3 0 0 0 1.5 - - -\n/bin 0 40750 2 5 6 0 2.0 - - - user.a=b trusted.x=\\x00\n\
-          /bin/exact 4 100755 2 5 6 0 3.25 - ab\\nc -\n/bin/link 4 @100755 2 5 6 0 3.25 /bin/exact - -\n\
+          /bin/link 4 @100755 2 5 6 0 3.25 /bin/exact - -\n/bin/exact 4 100755 2 5 6 0 3.25 - ab\\nc -\n\
           /none 3 100644 1 0 0 0 0.0 here/payload - -\n/x.log 0 120777 1 0 0 0 0.0 none - -\n\
           /null 0 20666 1 0 0 259 0.0 - - -\n/a.log 0 100600 1 5 5 0 0.0 - - -\n",
     );
@@ -326,6 +377,7 @@ fn files_are_changed_on_their_way() {
     };
     for (path, label) in [
         ("/", "default_t"),
+        ("/lost+found", "default_t"),
         ("/bin", "default_t"),
         ("/bin/exact", "exact_t"),
         ("/a.log", "log_t"),
@@ -340,7 +392,7 @@ fn files_are_changed_on_their_way() {
         assert_eq!(found.trim(), wanted, "{path}");
         // libselinux is of the same mind.
         let kind = match path {
-            "/" | "/bin" => "dir",
+            "/" | "/bin" | "/lost+found" => "dir",
             "/x.log" => "lnk_file",
             "/null" => "chr_file",
             _ => "file",

@@ -8,7 +8,7 @@ use tar::{Builder, EntryType, Header};
 
 use crate::support::Folder;
 
-const FILES: u32 = 60_000;
+const FILES: u32 = 70_000;
 const FILES_PER_DIRECTORY: u32 = 500;
 /// Most memory that a build may take here, in bytes. It includes the cache, of 64 MiB.
 const PEAK_BYTES_MAX: u64 = 150 << 20;
@@ -26,8 +26,9 @@ fn header(kind: EntryType) -> Header {
     header
 }
 
-/// Writes an archive of empty files with long names.
-fn write_archive(path: &Path) {
+/// Writes an archive of empty files, or of directories, with long names. Files in the first
+/// directories follow at last.
+fn write_archive(path: &Path, kind: EntryType) {
     let file = std::io::BufWriter::new(std::fs::File::create(path).unwrap());
     let mut builder = Builder::new(file);
     for number in 0..FILES {
@@ -40,8 +41,15 @@ fn write_archive(path: &Path) {
                 .unwrap();
         }
         let name = format!("{directory}/a-file-with-a-name-of-some-length-{number:07}");
-        let mut header = header(EntryType::Regular);
+        let mut header = header(kind);
         builder.append_data(&mut header, name, nothing).unwrap();
+    }
+    for number in 0..3 {
+        let name = format!("directory-{number:04}/late");
+        let mut header = header(EntryType::Regular);
+        builder
+            .append_data(&mut header, name, std::io::empty())
+            .unwrap();
     }
     builder.into_inner().unwrap();
 }
@@ -73,12 +81,31 @@ fn peak_bytes(folder: &Folder, line: &str) -> u64 {
 #[test]
 fn many_files_do_not_take_more_memory() {
     let folder = Folder::new();
-    write_archive(&folder.path().join("tree.tar"));
+    write_archive(&folder.path().join("tree.tar"), EntryType::Regular);
     let peak = peak_bytes(&folder, "build -q -t ext4 one.img tree.tar");
     assert!(peak < PEAK_BYTES_MAX, "an archive: {peak}");
     folder.check("one.img");
     folder.good("export one.img tree");
     let peak = peak_bytes(&folder, "build -q -F --fit two.img tree");
     assert!(peak < PEAK_BYTES_MAX, "a directory: {peak}");
+    folder.check("two.img");
+}
+
+/// The attributes of directories are set before all their entries are known, and stay.
+#[test]
+fn many_directories_do_not_take_more_memory() {
+    let folder = Folder::new();
+    write_archive(&folder.path().join("tree.tar"), EntryType::Directory);
+    let peak = peak_bytes(&folder, "build -q -t ext4 one.img tree.tar");
+    assert!(peak < PEAK_BYTES_MAX, "an archive: {peak}");
+    folder.check("one.img");
+    let time = "2017-07-14 02:40:00";
+    for path in ["directory-0000", "directory-0002", "directory-0119"] {
+        let stat = folder.good(&format!("stat one.img:/{path}"));
+        assert!(stat.contains(time), "{path}: {stat}");
+    }
+    folder.good("export one.img tree");
+    let peak = peak_bytes(&folder, "build -q -F two.img tree tree.tar");
+    assert!(peak < PEAK_BYTES_MAX, "two sources: {peak}");
     folder.check("two.img");
 }

@@ -4,29 +4,36 @@
 //! has its name, a link leads to the inode that its target has at that moment, and a whiteout
 //! removes what lower layers have. Only the last state is made, so nothing is made in vain.
 //!
-//! The tree takes about 70 bytes for each name that any layer has, because an image may have
-//! millions. Names are never removed from memory, but marked as absent.
-
-use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{BuildHasher, RandomState};
+//! An image may have millions of names, so names and inodes are lists that go to a temporary file
+//! when they are larger than their share of memory. Names are never removed, but marked as absent,
+//! and walks through the tree need no stack.
+//!
+//! A container image is a whole: its marks and links mean its own layers. If it is put on top of
+//! other sources, its layers are merged below a root of their own, and then the result is put on.
 
 use anyhow::{Context, Result, bail};
 use ext::volume::FileKind;
 
-use crate::entered::PATH_BYTES_MAX;
+use super::merged::Merged;
+use super::records::{Inode, KINDS, NO_LAYER, NONE, Name};
+use crate::paged::{Index, Paged};
 use crate::split_path;
-use crate::tally::Tally;
+use crate::tally::{Tally, entry_bytes};
 
 /// Number of the root, both as a name and as an inode.
 pub(super) const ROOT: u32 = 0;
-/// No name, or no inode.
-pub(super) const NONE: u32 = u32::MAX;
 /// Maximum number of symbolic links on the way to a file, as in Linux.
 const LINKS_MAX: u32 = 40;
 /// Maximum bytes of the target of a link that is followed, as in Linux.
 const TARGET_BYTES_MAX: usize = 4096;
 /// Maximum bytes of a name.
 const NAME_BYTES_MAX: usize = 255;
+
+/// Memory of names, of inodes, of their text, and of the index of names, in bytes.
+const NAMES_MEMORY: usize = 16 << 20;
+const INODES_MEMORY: usize = 8 << 20;
+const TEXT_MEMORY: usize = 8 << 20;
+const INDEX_MEMORY: usize = 16 << 20;
 
 /// An entry of a layer.
 pub(super) struct Entry {
@@ -42,136 +49,147 @@ pub(super) struct Entry {
     pub(super) attributes: Tally,
 }
 
-/// A directory entry.
-pub(super) struct Name {
-    parent: u32,
-    /// Offset of the text.
-    text_at: u32,
-    /// The next name in the directory; in the end, the next name of the inode.
-    next: u32,
-    /// First name in a directory.
-    first_child: u32,
-    pub(super) inode: u32,
-    /// The last layer that has this name or one below it.
-    layer: u16,
-    length: u8,
-    pub(super) is_present: bool,
-    /// True if the name is in the list of its directory.
-    is_listed: bool,
-}
-
-/// An inode.
-#[derive(Clone, Copy)]
-pub(super) struct Inode {
-    /// Number of the entry within its layer.
-    pub(super) entry: u32,
-    /// Layer of the entry, or none if no layer has one: a directory that is only on the way to
-    /// others.
-    pub(super) layer: Option<u16>,
-    pub(super) kind: FileKind,
-    /// In the end, the first name.
-    pub(super) first_name: u32,
-    /// Bytes that are data, or offset of a link's target and its length.
-    held: [u32; 2],
-}
-
 /// The tree.
 pub(super) struct Overlay {
-    names: Vec<Name>,
-    inodes: Vec<Inode>,
-    text: Vec<u8>,
-    /// Numbers of names, by a hash of directory and text; open addressing.
-    table: Vec<u32>,
-    hasher: RandomState,
+    names: Paged<Name>,
+    inodes: Paged<Inode>,
+    text: Paged<u8>,
+    /// Numbers of names, by directory and text.
+    index: Index,
+    /// Number of the first inode of each layer.
+    layer_starts: Vec<u32>,
     /// The current layer.
     layer: u16,
     /// True if paths lead through symbolic links.
     follows: bool,
-    /// Directories of which the current layer hides what is below.
-    opaque: BTreeSet<u32>,
+    /// The root of the current layer: [`ROOT`], or that of a container image.
+    root: u32,
     /// The last directory that was looked up.
     last: Option<(Vec<u8>, u32)>,
-    /// Space for attributes, of inodes that need some.
-    attributes: BTreeMap<u32, Tally>,
 }
 
 impl Overlay {
-    pub(super) fn new() -> Self {
+    pub(super) fn new() -> Result<Self> {
         let mut overlay = Self {
-            names: Vec::new(),
-            inodes: Vec::new(),
-            text: Vec::new(),
-            table: vec![NONE; 1024],
-            hasher: RandomState::new(),
+            names: Paged::new(NAMES_MEMORY),
+            inodes: Paged::new(INODES_MEMORY),
+            text: Paged::new(TEXT_MEMORY),
+            index: Index::new(INDEX_MEMORY),
+            layer_starts: Vec::new(),
             layer: 0,
             follows: false,
-            opaque: BTreeSet::new(),
+            root: ROOT,
             last: None,
-            attributes: BTreeMap::new(),
         };
-        overlay.names.push(Name {
+        overlay.new_root()?;
+        Ok(overlay)
+    }
+
+    fn new_root(&mut self) -> Result<u32> {
+        let number = self.names.len() as u32;
+        let inode = self.new_inode(Inode::directory())?;
+        self.names.push(Name {
             parent: NONE,
-            text_at: 0,
-            next: NONE,
-            first_child: NONE,
-            inode: ROOT,
-            layer: 0,
-            length: 0,
-            is_present: true,
-            is_listed: true,
-        });
-        overlay.inodes.push(Inode::directory());
-        overlay
+            inode,
+            is_present: 1,
+            is_listed: 1,
+            ..Name::absent()
+        })?;
+        Ok(number)
     }
 
     /// Starts a layer. In a container image paths lead through symbolic links of lower layers.
-    pub(super) fn start(&mut self, layer: u16, follows: bool) {
-        self.layer = layer;
+    pub(super) fn start(&mut self, follows: bool) -> Result<()> {
+        let layer = u16::try_from(self.layer_starts.len()).ok();
+        let layer = layer.filter(|layer| *layer < NO_LAYER);
+        self.layer = layer.with_context(|| format!("more than {NO_LAYER} layers"))?;
+        self.layer_starts.push(self.inodes.len() as u32);
         self.follows = follows;
-        self.opaque.clear();
         self.last = None;
+        Ok(())
+    }
+
+    /// Starts a container image, which will be put on what is there by [`Self::end_image`].
+    pub(super) fn start_image(&mut self) -> Result<()> {
+        if self.names.len() > 1 {
+            self.root = self.new_root()?;
+        }
+        Ok(())
+    }
+
+    /// Puts what is left of a container image on what was there before.
+    pub(super) fn end_image(&mut self) -> Result<()> {
+        let image = std::mem::replace(&mut self.root, ROOT);
+        self.last = None;
+        if image == ROOT {
+            return Ok(());
+        }
+        self.put_inode(ROOT, image)?;
+        self.names.get_mut(image as usize)?.is_present = 0;
+        let (mut directory, mut at) = (image, ROOT);
+        let mut child = self.name(image)?.first_child;
+        loop {
+            if child == NONE {
+                if directory == image {
+                    return Ok(());
+                }
+                let done = self.name(directory)?;
+                (directory, child) = (done.parent, done.next);
+                at = self.name(at)?.parent;
+                continue;
+            }
+            let name = self.name(child)?;
+            if name.is_present == 0 {
+                child = name.next;
+                continue;
+            }
+            let text = self.text_of(&name)?;
+            let target = self.name_in(at, &text)?;
+            self.names.get_mut(child as usize)?.is_present = 0;
+            self.put_inode(target, child)?;
+            if self.inode(name.inode)?.is_directory() {
+                (directory, at, child) = (child, target, name.first_child);
+            } else {
+                child = name.next;
+            }
+        }
+    }
+
+    /// Lets a name lead to the inode of another one. A directory on a directory keeps what is
+    /// there.
+    fn put_inode(&mut self, at: u32, from: u32) -> Result<()> {
+        let (old, inode) = (self.name(at)?, self.name(from)?.inode);
+        let new = self.inode(inode)?;
+        let is_kept =
+            old.is_present != 0 && new.is_directory() && self.inode(old.inode)?.is_directory();
+        if !is_kept {
+            return self.replace(at, inode);
+        }
+        if new.is_described() {
+            self.names.get_mut(at as usize)?.inode = inode;
+        }
+        Ok(())
     }
 
     /// Puts an entry, the one with this number in the layer, into the tree.
     pub(super) fn put(&mut self, entry: &Entry, number: u32) -> Result<()> {
         let (parent, name) = split_path(&entry.path);
         let at = match name {
-            [] => ROOT,
+            [] => self.root,
             _ => {
                 let parent = self.directory(parent)?;
                 self.name_in(parent, name)?
             }
         };
         if let Some(first) = &entry.link_to {
-            let target = self.find(first)?;
-            let text = || String::from_utf8_lossy(first).into_owned();
-            let target =
-                target.with_context(|| format!("a hard link to {}, which is not there", text()))?;
-            let inode = self.names[target as usize].inode;
-            if self.inodes[inode as usize].kind == FileKind::Directory {
-                bail!("a hard link to {}, which is a directory", text());
-            }
-            if !self.names[at as usize].is_present || self.names[at as usize].inode != inode {
-                self.replace(at, inode)?;
-            }
-            self.touch(at);
-            return Ok(());
+            return self.put_link(at, first);
         }
-        let old = self.names[at as usize].inode;
-        let is_kept = entry.kind == FileKind::Directory
-            && self.names[at as usize].is_present
-            && self.inodes[old as usize].kind == FileKind::Directory;
-        if at == ROOT && !is_kept {
+        let is_directory = entry.kind == FileKind::Directory;
+        let old = self.name(at)?;
+        let is_kept = is_directory && old.is_present != 0 && self.inode(old.inode)?.is_directory();
+        if at == self.root && !is_kept {
             bail!("the root is a directory");
         }
-        let inode = match is_kept {
-            true => old,
-            false => {
-                let inode = self.new_inode(Inode::directory())?;
-                self.replace(at, inode)?;
-                inode
-            }
-        };
         let held = match entry.kind {
             FileKind::Symlink => {
                 let length = u32::try_from(entry.target.len())?;
@@ -179,19 +197,41 @@ impl Overlay {
             }
             _ => [entry.held as u32, (entry.held >> 32) as u32],
         };
-        self.inodes[inode as usize] = Inode {
+        let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let kind = KINDS.iter().position(|kind| *kind == entry.kind);
+        // Also for a directory that is kept: inodes are in the order of their entries.
+        let inode = self.new_inode(Inode {
             entry: number,
-            layer: Some(self.layer),
-            kind: entry.kind,
-            first_name: NONE,
             held,
-        };
-        self.attributes.remove(&inode);
-        if entry.attributes != Tally::default() {
-            self.attributes.insert(inode, entry.attributes);
+            attributes: [
+                narrow(entry.attributes.inodes),
+                narrow(entry.attributes.blocks),
+            ],
+            kind: kind.unwrap_or_default() as u8,
+            is_described: 1,
+            ..Inode::directory()
+        })?;
+        match is_kept {
+            true => self.names.get_mut(at as usize)?.inode = inode,
+            false => self.replace(at, inode)?,
         }
-        self.touch(at);
-        Ok(())
+        self.touch(at)
+    }
+
+    fn put_link(&mut self, at: u32, first: &[u8]) -> Result<()> {
+        let text = || String::from_utf8_lossy(first);
+        let target = self.find(first)?;
+        let target =
+            target.with_context(|| format!("a hard link to {}, which is not there", text()))?;
+        let inode = self.name(target)?.inode;
+        if self.inode(inode)?.is_directory() {
+            bail!("a hard link to {}, which is a directory", text());
+        }
+        let old = self.name(at)?;
+        if old.is_present == 0 || old.inode != inode {
+            self.replace(at, inode)?;
+        }
+        self.touch(at)
     }
 
     /// Removes a name that lower layers have. What the current layer has there stays.
@@ -200,86 +240,107 @@ impl Overlay {
         let Some(parent) = self.walk(parent, false)? else {
             return Ok(());
         };
-        match self.child(parent, name) {
-            Some(at) if self.names[at as usize].layer == self.layer => self.hide_below(at),
+        match self.child(parent, name)? {
+            Some(at) if self.name(at)?.layer == self.layer => self.hide_below(at),
             Some(at) => self.remove(at),
-            None => {}
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Removes everything that lower layers have in a directory.
     pub(super) fn make_opaque(&mut self, path: &[u8]) -> Result<()> {
-        if let Some(at) = self.walk(path, false)? {
-            self.hide_below(at);
+        match self.walk(path, false)? {
+            Some(at) => self.hide_below(at),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    fn hide_below(&mut self, at: u32) {
-        let mut waiting = vec![at];
-        while let Some(at) = waiting.pop() {
-            // Once is enough: lower layers put nothing there any more.
-            if !self.opaque.insert(at) {
+    fn hide_below(&mut self, top: u32) -> Result<()> {
+        self.last = None;
+        let Some(mut child) = self.hide(top)? else {
+            return Ok(());
+        };
+        let mut directory = top;
+        loop {
+            if child == NONE {
+                if directory == top {
+                    return Ok(());
+                }
+                let done = self.name(directory)?;
+                (directory, child) = (done.parent, done.next);
                 continue;
             }
-            let mut child = self.names[at as usize].first_child;
-            while child != NONE {
-                let name = &self.names[child as usize];
-                let next = name.next;
-                if name.is_present {
-                    match name.layer == self.layer {
-                        true => waiting.push(child),
-                        false => self.remove(child),
-                    }
+            let name = self.name(child)?;
+            if name.is_present != 0 && name.layer == self.layer {
+                if let Some(first) = self.hide(child)? {
+                    (directory, child) = (child, first);
+                    continue;
                 }
-                child = next;
+            } else if name.is_present != 0 {
+                self.remove(child)?;
             }
+            child = name.next;
         }
-        self.last = None;
+    }
+
+    /// Marks what is below a name as hidden, and returns the first name there; none if it is marked
+    /// already. Once is enough: lower layers put nothing there any more.
+    fn hide(&mut self, at: u32) -> Result<Option<u32>> {
+        let layer = self.layer;
+        let name = self.names.get_mut(at as usize)?;
+        let was_hidden = std::mem::replace(&mut name.hidden_in, layer) == layer;
+        Ok((!was_hidden).then_some(name.first_child))
     }
 
     /// Marks a name, and all below it, as absent.
-    fn remove(&mut self, at: u32) {
-        self.names[at as usize].is_present = false;
+    fn remove(&mut self, at: u32) -> Result<()> {
         self.last = None;
-        let mut waiting = vec![at];
-        while let Some(at) = waiting.pop() {
-            // Each name leaves the list in which it is found, so that no list is walked in vain
-            // again.
-            let mut child = std::mem::replace(&mut self.names[at as usize].first_child, NONE);
-            while child != NONE {
-                let name = &mut self.names[child as usize];
-                name.is_present = false;
-                name.is_listed = false;
-                waiting.push(child);
-                child = name.next;
-            }
+        let name = self.names.get_mut(at as usize)?;
+        name.is_present = 0;
+        // Each name leaves the list in which it is found, so that no list is walked in vain again.
+        let mut waiting = std::mem::replace(&mut name.first_child, NONE);
+        while waiting != NONE {
+            let name = self.names.get_mut(waiting as usize)?;
+            (name.is_present, name.is_listed) = (0, 0);
+            let (first, next) = (std::mem::replace(&mut name.first_child, NONE), name.next);
+            waiting = match first {
+                NONE => next,
+                first => {
+                    let mut last = first;
+                    while let name = self.name(last)?
+                        && name.next != NONE
+                    {
+                        last = name.next;
+                    }
+                    self.names.get_mut(last as usize)?.next = next;
+                    first
+                }
+            };
         }
+        Ok(())
     }
 
     /// Lets a name lead to an inode.
     fn replace(&mut self, at: u32, inode: u32) -> Result<()> {
-        if self.names[at as usize].is_present {
-            self.remove(at);
+        let name = self.name(at)?;
+        if name.is_present != 0 {
+            self.remove(at)?;
         }
-        let parent = self.names[at as usize].parent;
-        let first = self.names[parent as usize].first_child;
-        let name = &mut self.names[at as usize];
-        name.is_present = true;
-        name.inode = inode;
-        if !name.is_listed {
-            name.is_listed = true;
-            name.next = first;
-            self.names[parent as usize].first_child = at;
+        if name.is_listed == 0 {
+            let parent = self.names.get_mut(name.parent as usize)?;
+            let next = std::mem::replace(&mut parent.first_child, at);
+            let name = self.names.get_mut(at as usize)?;
+            (name.is_listed, name.next) = (1, next);
         }
-        self.touch(at);
-        Ok(())
+        let name = self.names.get_mut(at as usize)?;
+        (name.is_present, name.inode) = (1, inode);
+        self.touch(at)
     }
 
     /// Notes that the current layer has this name.
-    fn touch(&mut self, at: u32) {
-        self.names[at as usize].layer = self.layer;
+    fn touch(&mut self, at: u32) -> Result<()> {
+        self.names.get_mut(at as usize)?.layer = self.layer;
+        Ok(())
     }
 
     /// Returns the directory at a path. The current layer has it, with what was missing on the way.
@@ -298,7 +359,7 @@ impl Overlay {
     /// Returns the directory at a path, if it is there or if it `makes` what is missing. A mere
     /// lookup changes nothing.
     fn walk(&mut self, path: &[u8], makes: bool) -> Result<Option<u32>> {
-        let (mut at, mut links) = (ROOT, 0);
+        let (mut at, mut links) = (self.root, 0);
         // Paths that are still to be walked, each from an offset.
         let mut waiting = vec![(path.to_vec(), 0)];
         while let Some((path, start)) = waiting.pop() {
@@ -311,21 +372,28 @@ impl Overlay {
             match &name[..] {
                 b"" | b"." => continue,
                 b".." => {
-                    at = self.names[at as usize].parent.min(at);
+                    at = self.name(at)?.parent.min(at);
                     continue;
                 }
                 _ => {}
             }
-            match self.child(at, &name) {
-                Some(child) if self.kind_of(child) == FileKind::Directory => at = child,
-                Some(child) if self.follows && self.kind_of(child) == FileKind::Symlink => {
-                    let target = self.target_of(child).to_vec();
+            let child = match self.child(at, &name)? {
+                Some(child) => {
+                    let inode = self.name(child)?.inode;
+                    Some((child, self.inode(inode)?))
+                }
+                None => None,
+            };
+            match child {
+                Some((child, inode)) if inode.is_directory() => at = child,
+                Some((_, inode)) if self.follows && inode.kind() == FileKind::Symlink => {
+                    let target = self.target_of(&inode)?;
                     links += 1;
                     if links > LINKS_MAX || target.len() > TARGET_BYTES_MAX {
                         bail!("its directory lies behind too many symbolic links");
                     }
                     if target.first() == Some(&b'/') {
-                        at = ROOT;
+                        at = self.root;
                     }
                     waiting.push((target, 0));
                     continue;
@@ -339,7 +407,7 @@ impl Overlay {
                 }
             }
             if makes {
-                self.touch(at);
+                self.touch(at)?;
             }
         }
         Ok(Some(at))
@@ -348,55 +416,60 @@ impl Overlay {
     /// Returns the name at a path, if it is there. The last name may be that of a symbolic link.
     fn find(&mut self, path: &[u8]) -> Result<Option<u32>> {
         let (parent, name) = split_path(path);
-        Ok(match (name, self.walk(parent, false)?) {
-            ([], _) => Some(ROOT),
+        match (name, self.walk(parent, false)?) {
+            ([], _) => Ok(Some(self.root)),
             (_, Some(parent)) => self.child(parent, name),
-            (_, None) => None,
-        })
-    }
-
-    fn kind_of(&self, at: u32) -> FileKind {
-        self.inodes[self.names[at as usize].inode as usize].kind
-    }
-
-    fn target_of(&self, at: u32) -> &[u8] {
-        let [offset, length] = self.inodes[self.names[at as usize].inode as usize].held;
-        &self.text[offset as usize..][..length as usize]
-    }
-
-    /// Returns a name in a directory, if it is present.
-    fn child(&self, parent: u32, name: &[u8]) -> Option<u32> {
-        let found = self.table[self.slot(parent, name)];
-        (found != NONE && self.names[found as usize].is_present).then_some(found)
-    }
-
-    /// Returns the slot of a name, or the free one where it belongs.
-    fn slot(&self, parent: u32, name: &[u8]) -> usize {
-        let mask = self.table.len() - 1;
-        let mut slot = self.hasher.hash_one((parent, name)) as usize & mask;
-        loop {
-            match self.table[slot] {
-                NONE => return slot,
-                found => {
-                    let known = &self.names[found as usize];
-                    if known.parent == parent && self.text_of(known) == name {
-                        return slot;
-                    }
-                }
-            }
-            slot = (slot + 1) & mask;
+            (_, None) => Ok(None),
         }
     }
 
-    fn text_of(&self, name: &Name) -> &[u8] {
-        &self.text[name.text_at as usize..][..usize::from(name.length)]
+    fn name(&mut self, at: u32) -> Result<Name> {
+        self.names.get(at as usize)
+    }
+
+    fn inode(&mut self, number: u32) -> Result<Inode> {
+        self.inodes.get(number as usize)
+    }
+
+    fn target_of(&mut self, inode: &Inode) -> Result<Vec<u8>> {
+        let [offset, length] = inode.held;
+        let mut target = vec![0; length as usize];
+        self.text.read(offset as usize, &mut target)?;
+        Ok(target)
+    }
+
+    fn text_of(&mut self, name: &Name) -> Result<Vec<u8>> {
+        name.text(&mut self.text)
+    }
+
+    /// Returns a name in a directory, if it is present.
+    fn child(&mut self, parent: u32, name: &[u8]) -> Result<Option<u32>> {
+        let hash = self.index.hash((parent, name));
+        match self.known(hash, parent, name)? {
+            Some(at) if self.name(at)?.is_present != 0 => Ok(Some(at)),
+            _ => Ok(None),
+        }
+    }
+
+    fn known(&mut self, hash: u32, parent: u32, text: &[u8]) -> Result<Option<u32>> {
+        let Self {
+            index,
+            names,
+            text: texts,
+            ..
+        } = self;
+        index.find(hash, |at| {
+            let name = names.get(at as usize)?;
+            let is_long = usize::from(name.length) == text.len();
+            Ok(name.parent == parent && is_long && name.text(texts)? == text)
+        })
     }
 
     /// Returns a name in a directory; a new one is absent.
     fn name_in(&mut self, parent: u32, name: &[u8]) -> Result<u32> {
-        let mut slot = self.slot(parent, name);
-        if self.table[slot] != NONE {
-            return Ok(self.table[slot]);
+        let hash = self.index.hash((parent, name));
+        if let Some(known) = self.known(hash, parent, name)? {
+            return Ok(known);
         }
         if name.len() > NAME_BYTES_MAX {
             bail!(
@@ -404,142 +477,68 @@ impl Overlay {
                 name.len()
             );
         }
-        if self.names.len() * 4 > self.table.len() * 3 {
-            self.grow();
-            slot = self.slot(parent, name);
-        }
-        let number = u32::try_from(self.names.len())
-            .ok()
-            .filter(|number| *number < NONE);
+        let number = u32::try_from(self.names.len());
+        let number = number.ok().filter(|number| *number < NONE);
         let number = number.context("more than 2^32 names")?;
         let text_at = self.add_text(name)?;
         self.names.push(Name {
             parent,
             text_at,
-            next: NONE,
-            first_child: NONE,
-            inode: NONE,
-            layer: self.layer,
             length: name.len() as u8,
-            is_present: false,
-            is_listed: false,
-        });
-        self.table[slot] = number;
+            ..Name::absent()
+        })?;
+        self.index.add(hash, number)?;
         Ok(number)
     }
 
-    fn grow(&mut self) {
-        self.table = vec![NONE; self.table.len() * 2];
-        for number in 1..self.names.len() {
-            let name = &self.names[number];
-            let slot = self.slot(name.parent, self.text_of(name));
-            self.table[slot] = number as u32;
-        }
-    }
-
     fn add_text(&mut self, bytes: &[u8]) -> Result<u32> {
-        let at = u32::try_from(self.text.len() + bytes.len());
-        at.context("names of more than 4 GiB")?;
-        self.text.extend_from_slice(bytes);
-        Ok((self.text.len() - bytes.len()) as u32)
+        let at = self.text.len() as u32;
+        let end = u32::try_from(self.text.len() + bytes.len());
+        end.context("names of more than 4 GiB")?;
+        self.text.extend(bytes)?;
+        Ok(at)
     }
 
     fn new_inode(&mut self, inode: Inode) -> Result<u32> {
-        let number = u32::try_from(self.inodes.len())
-            .ok()
-            .filter(|number| *number < NONE);
-        self.inodes.push(inode);
+        let number = u32::try_from(self.inodes.len());
+        let number = number.ok().filter(|number| *number < NONE);
+        self.inodes.push(inode)?;
         number.context("more than 2^32 inodes")
     }
 
-    /// Ends the merge: threads the names of each inode on a list.
-    pub(super) fn finish(mut self) -> Merged {
-        self.table = Vec::new();
-        for number in (0..self.names.len()).rev() {
-            let name = &mut self.names[number];
-            if name.is_present {
-                let inode = &mut self.inodes[name.inode as usize];
-                name.next = std::mem::replace(&mut inode.first_name, number as u32);
+    /// Ends the merge: threads the names of each inode on a list, and adds up the entries of each
+    /// directory.
+    pub(super) fn finish(self) -> Result<Merged> {
+        let Self {
+            mut names,
+            mut inodes,
+            text,
+            mut layer_starts,
+            ..
+        } = self;
+        layer_starts.push(inodes.len() as u32);
+        for number in 0..names.len() {
+            names.get_mut(number)?.first_child = 0;
+        }
+        for number in (0..names.len()).rev() {
+            let name = names.get(number)?;
+            if name.is_present == 0 {
+                continue;
+            }
+            let inode = inodes.get_mut(name.inode as usize)?;
+            let next = std::mem::replace(&mut inode.first_name, number as u32);
+            names.get_mut(number)?.next = next;
+            if name.parent != NONE {
+                let total = &mut names.get_mut(name.parent as usize)?.first_child;
+                *total = total.saturating_add(entry_bytes(name.length.into()) as u32);
             }
         }
-        Merged {
-            names: self.names,
-            inodes: self.inodes,
-            text: self.text,
-            attributes: self.attributes,
-        }
-    }
-}
-
-impl Inode {
-    /// Returns a directory that no layer has described.
-    fn directory() -> Self {
-        Self {
-            entry: 0,
-            layer: None,
-            kind: FileKind::Directory,
-            first_name: NONE,
-            held: [0; 2],
-        }
-    }
-}
-
-/// A tree that is complete.
-pub(super) struct Merged {
-    pub(super) names: Vec<Name>,
-    pub(super) inodes: Vec<Inode>,
-    text: Vec<u8>,
-    pub(super) attributes: BTreeMap<u32, Tally>,
-}
-
-impl Merged {
-    /// Returns the text of a name.
-    pub(super) fn text(&self, name: &Name) -> &[u8] {
-        &self.text[name.text_at as usize..][..usize::from(name.length)]
-    }
-
-    /// Returns the bytes of data of a regular file.
-    pub(super) fn held(inode: &Inode) -> u64 {
-        u64::from(inode.held[0]) | u64::from(inode.held[1]) << 32
-    }
-
-    /// Returns the length of a symbolic link's target.
-    pub(super) fn target_bytes(inode: &Inode) -> usize {
-        inode.held[1] as usize
-    }
-
-    /// Returns the names of an inode.
-    pub(super) fn names_of(&self, inode: &Inode) -> impl Iterator<Item = u32> {
-        let start = Some(inode.first_name).filter(|name| *name != NONE);
-        std::iter::successors(start, |name| {
-            let next = self.names[*name as usize].next;
-            Some(next).filter(|next| *next != NONE)
+        Ok(Merged {
+            names,
+            inodes,
+            text,
+            layer_starts,
         })
-    }
-
-    /// Returns the directory of a name.
-    pub(super) fn parent(name: &Name) -> u32 {
-        name.parent
-    }
-
-    /// Returns the path of a name.
-    ///
-    /// # Errors
-    /// Fails if it is too long.
-    pub(super) fn path(&self, number: u32) -> Result<Vec<u8>> {
-        let (mut length, mut texts) = (0, Vec::new());
-        let mut at = number;
-        while at != ROOT {
-            let name = &self.names[at as usize];
-            length += usize::from(name.length) + 1;
-            if length > PATH_BYTES_MAX {
-                bail!("a path of more than {PATH_BYTES_MAX} bytes");
-            }
-            texts.push(self.text(name));
-            at = name.parent;
-        }
-        texts.reverse();
-        Ok(texts.join(&b'/'))
     }
 }
 

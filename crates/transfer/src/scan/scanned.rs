@@ -1,20 +1,26 @@
 //! A scanned tree: records of its nodes in the order of their discovery, read in the order of their
-//! names. Memory holds a few bytes for each directory, and none for files.
+//! names. Lists of a few bytes for each directory, and for each file with several names, are in
+//! memory as far as they have room there.
 
-use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 use ext::volume::FileKind;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::record;
 use super::store::Store;
 use crate::Node;
+use crate::paged::{Index, Paged};
 
+/// Memory of each list, in bytes.
+const LIST_MEMORY: usize = 4 << 20;
 /// Absence of a listing or a segment.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Consecutive records of a listing, which may have several segments.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 struct Segment {
     at: u64,
     length: u32,
@@ -23,15 +29,23 @@ struct Segment {
 }
 
 /// The entries of directories, as records.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Listings {
     store: Store,
-    segments: Vec<Segment>,
-    /// First segment of each listing, and [`NONE`] of one that is empty or unknown.
-    heads: Vec<u32>,
+    segments: Paged<Segment>,
+    /// First segment of each listing plus one; 0 for one that is empty or unknown.
+    heads: Paged<u32>,
 }
 
 impl Listings {
+    pub(super) fn new() -> Self {
+        Self {
+            store: Store::default(),
+            segments: Paged::new(LIST_MEMORY),
+            heads: Paged::new(LIST_MEMORY),
+        }
+    }
+
     /// Adds records to a listing; `last` is its last segment. Returns the new last segment.
     pub(super) fn append(&mut self, listing: u32, last: u32, bytes: &[u8]) -> Result<u32> {
         let at = self.store.append(bytes)?;
@@ -40,37 +54,91 @@ impl Listings {
             at,
             length: bytes.len() as u32,
             next: NONE,
-        });
+        })?;
         match last {
             NONE => {
-                let known = self.heads.len().max(listing as usize + 1);
-                self.heads.resize(known, NONE);
-                self.heads[listing as usize] = index;
+                self.heads.lengthen(listing as usize + 1);
+                *self.heads.get_mut(listing as usize)? = index + 1;
             }
-            last => self.segments[last as usize].next = index,
+            last => self.segments.get_mut(last as usize)?.next = index,
         }
         Ok(index)
+    }
+
+    /// Returns the first segment of a listing.
+    fn head(&mut self, listing: u32) -> Result<u32> {
+        match (listing as usize) < self.heads.len() {
+            true => Ok(self.heads.get(listing as usize)?.wrapping_sub(1)),
+            false => Ok(NONE),
+        }
+    }
+
+    /// Reads a segment; returns the next one.
+    fn read(&mut self, segment: u32, into: &mut Vec<u8>) -> Result<u32> {
+        let segment = self.segments.get(segment as usize)?;
+        into.resize(segment.length as usize, 0);
+        self.store.read(segment.at, into)?;
+        Ok(segment.next)
     }
 }
 
 /// A name of a file that has an earlier one.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 struct Link {
     /// Index among all nodes.
     index: u64,
     /// Offset and length of the path of the first name.
     at: u64,
-    length: u32,
+    length: u64,
+}
+
+/// The first name of a file that has several.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct First {
+    device: u64,
+    inode: u64,
+    /// Offset and length of the path.
+    at: u64,
+    length: u64,
+}
+
+/// Later names of files, in ascending order.
+#[derive(Debug)]
+struct Links {
+    links: Paged<Link>,
+    targets: Store,
+}
+
+impl Links {
+    fn new() -> Self {
+        Self {
+            links: Paged::new(LIST_MEMORY),
+            targets: Store::default(),
+        }
+    }
+
+    fn get(&mut self, number: usize) -> Result<Option<Link>> {
+        match number < self.links.len() {
+            true => self.links.get(number).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn target(&self, link: &Link) -> Result<Vec<u8>> {
+        let mut path = vec![0; link.length as usize];
+        self.targets.read(link.at, &mut path)?;
+        Ok(path)
+    }
 }
 
 /// A directory of the host and everything below it, or a file.
 #[derive(Debug)]
 pub(crate) struct Scanned {
     root: Node,
-    listings: Listings,
-    /// Later names of files, in ascending order.
-    links: Vec<Link>,
-    link_targets: Store,
+    listings: Mutex<Listings>,
+    links: Mutex<Links>,
 }
 
 impl Scanned {
@@ -78,47 +146,55 @@ impl Scanned {
     pub(super) fn file(root: Node) -> Self {
         Self {
             root,
-            listings: Listings::default(),
-            links: Vec::new(),
-            link_targets: Store::default(),
+            listings: Mutex::new(Listings::new()),
+            links: Mutex::new(Links::new()),
         }
     }
 
     /// Returns a tree. If `has_links`, later names of files become links to the first.
     pub(super) fn tree(root: Node, listings: Listings, has_links: bool) -> Result<Self> {
         let mut scanned = Self {
-            listings,
+            listings: Mutex::new(listings),
             ..Self::file(root)
         };
         if has_links {
-            scanned.find_links()?;
+            scanned.links = Mutex::new(scanned.find_links()?);
         }
         Ok(scanned)
     }
 
-    fn find_links(&mut self) -> Result<()> {
-        let (mut links, mut targets) = (Vec::new(), Store::default());
-        let mut firsts = BTreeMap::<(u64, u64), (u64, u32)>::new();
-        for (index, node) in (0..).zip(self.nodes()) {
+    fn find_links(&self) -> Result<Links> {
+        let mut found = Links::new();
+        let (mut firsts, mut index) = (Paged::<First>::new(LIST_MEMORY), Index::new(LIST_MEMORY));
+        for (number, node) in (0..).zip(self.nodes()) {
             let node = node?;
             let has_names = node.kind != FileKind::Directory && node.links > 1;
-            let Some(inode) = node.identity.filter(|_| has_names) else {
+            let Some((device, inode)) = node.identity.filter(|_| has_names) else {
                 continue;
             };
-            match firsts.get(&inode) {
-                Some((at, length)) => links.push(Link {
-                    index,
-                    at: *at,
-                    length: *length,
-                }),
-                None => {
-                    let at = targets.append(&node.path)?;
-                    firsts.insert(inode, (at, node.path.len() as u32));
-                }
+            let hash = index.hash((device, inode));
+            let known = index.find(hash, |at| {
+                let first = firsts.get(at as usize)?;
+                Ok((first.device, first.inode) == (device, inode))
+            })?;
+            if let Some(known) = known {
+                let First { at, length, .. } = firsts.get(known as usize)?;
+                found.links.push(Link {
+                    index: number,
+                    at,
+                    length,
+                })?;
+                continue;
             }
+            index.add(hash, u32::try_from(firsts.len())?)?;
+            firsts.push(First {
+                device,
+                inode,
+                at: found.targets.append(&node.path)?,
+                length: node.path.len() as u64,
+            })?;
         }
-        (self.links, self.link_targets) = (links, targets);
-        Ok(())
+        Ok(found)
     }
 
     /// Returns the nodes, each directory before its entries, names in byte order.
@@ -127,14 +203,17 @@ impl Scanned {
             scanned: self,
             open: Vec::new(),
             index: 0,
-            links: self.links.iter(),
+            link: None,
+            link_count: 0,
         }
     }
 
-    fn link_target(&self, link: &Link) -> Result<Vec<u8>> {
-        let mut path = vec![0; link.length as usize];
-        self.link_targets.read(link.at, &mut path)?;
-        Ok(path)
+    fn listings(&self) -> MutexGuard<'_, Listings> {
+        self.listings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn links(&self) -> MutexGuard<'_, Links> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -153,22 +232,35 @@ pub(crate) struct Nodes<'s> {
     scanned: &'s Scanned,
     open: Vec<Reader>,
     index: u64,
-    links: std::slice::Iter<'s, Link>,
+    /// The next link, and the number of those up to it.
+    link: Option<Link>,
+    link_count: usize,
 }
 
 impl Nodes<'_> {
-    fn open(&mut self, path: &[u8], listing: u32) {
-        let heads = &self.scanned.listings.heads;
-        if let Some(head) = heads.get(listing as usize)
-            && *head != NONE
-        {
+    fn open(&mut self, path: &[u8], listing: u32) -> Result<()> {
+        let head = self.scanned.listings().head(listing)?;
+        if head != NONE {
             self.open.push(Reader {
                 path: path.to_vec(),
-                next: *head,
+                next: head,
                 bytes: Vec::new(),
                 done: 0,
             });
         }
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<Node> {
+        self.open(&[], 0)?;
+        self.next_link()?;
+        Ok(self.scanned.root.clone())
+    }
+
+    fn next_link(&mut self) -> Result<()> {
+        self.link = self.scanned.links().get(self.link_count)?;
+        self.link_count += 1;
+        Ok(())
     }
 
     fn read(&mut self) -> Result<Option<Node>> {
@@ -178,19 +270,17 @@ impl Nodes<'_> {
                 let (node, listing) = record::decode(&mut rest, &reader.path)?;
                 reader.done = reader.bytes.len() - rest.len();
                 if node.kind == FileKind::Directory {
-                    self.open(&node.path, listing);
+                    self.open(&node.path, listing)?;
                 }
                 return Ok(Some(node));
             }
-            let listings = &self.scanned.listings;
-            match listings.segments.get(reader.next as usize) {
-                None => drop(self.open.pop()),
-                Some(segment) => {
-                    reader.bytes.resize(segment.length as usize, 0);
-                    listings.store.read(segment.at, &mut reader.bytes)?;
-                    (reader.next, reader.done) = (segment.next, 0);
-                }
+            if reader.next == NONE {
+                self.open.pop();
+                continue;
             }
+            let mut listings = self.scanned.listings();
+            reader.next = listings.read(reader.next, &mut reader.bytes)?;
+            reader.done = 0;
         }
         Ok(None)
     }
@@ -199,11 +289,11 @@ impl Nodes<'_> {
         let Some(mut node) = self.read()? else {
             return Ok(None);
         };
-        if let Some(link) = self.links.as_slice().first()
+        if let Some(link) = self.link
             && link.index == self.index
         {
-            self.links.next();
-            node.link_to = Some(self.scanned.link_target(link)?);
+            node.link_to = Some(self.scanned.links().target(&link)?);
+            self.next_link()?;
         }
         Ok(Some(node))
     }
@@ -214,9 +304,8 @@ impl Iterator for Nodes<'_> {
 
     fn next(&mut self) -> Option<Result<Node>> {
         if self.index == 0 {
-            self.open(&[], 0);
             self.index = 1;
-            return Some(Ok(self.scanned.root.clone()));
+            return Some(self.start());
         }
         let read = self.read_linked();
         self.index += 1;

@@ -13,51 +13,53 @@ enum Step {
 
 use Step::{Directory, File, Link, Opaque, Whiteout};
 
-/// Returns the paths that are left of two layers.
+/// Returns the paths that are left of two layers of an image.
 fn left(lower: &[Step], upper: &[Step]) -> Vec<String> {
-    let mut overlay = Overlay::new();
-    for (layer, steps) in [(0, lower), (1, upper)] {
-        overlay.start(layer, true);
-        for (number, step) in (0..).zip(steps) {
-            let (path, kind, link_to) = match step {
-                Directory(path) => (path, FileKind::Directory, None),
-                File(path) => (path, FileKind::Regular, None),
-                Link(path, to) => (path, FileKind::Regular, Some(to.as_bytes().to_vec())),
-                Whiteout(path) => {
-                    overlay.white_out(path.as_bytes()).expect("works");
-                    continue;
-                }
-                Opaque(path) => {
-                    overlay.make_opaque(path.as_bytes()).expect("works");
-                    continue;
-                }
-            };
-            let entry = Entry {
-                path: path.as_bytes().to_vec(),
-                kind,
-                link_to,
-                target: Vec::new(),
-                held: 0,
-                attributes: Tally::default(),
-            };
-            overlay.put(&entry, number).expect("works");
+    left_of(&[&[lower, upper]])
+}
+
+/// Returns the paths that are left of several images on top of each other.
+fn left_of(images: &[&[&[Step]]]) -> Vec<String> {
+    let mut overlay = Overlay::new().expect("works");
+    for image in images {
+        overlay.start_image().expect("works");
+        for layer in *image {
+            overlay.start(true).expect("works");
+            for (number, step) in (0..).zip(*layer) {
+                take(&mut overlay, step, number);
+            }
+        }
+        overlay.end_image().expect("works");
+    }
+    let mut merged = overlay.finish().expect("works");
+    let mut paths = Vec::new();
+    for at in 1..merged.names.len() {
+        if merged.names.get(at).expect("works").is_present() {
+            let path = merged.path(at as u32).expect("works");
+            paths.push(String::from_utf8_lossy(&path).into_owned());
         }
     }
-    let path_of = |mut at: u32| {
-        let mut names = Vec::new();
-        while at != ROOT {
-            let name = &overlay.names[at as usize];
-            names.push(String::from_utf8_lossy(overlay.text_of(name)).into_owned());
-            at = name.parent;
-        }
-        names.reverse();
-        names.join("/")
-    };
-    let names = (1..).zip(&overlay.names[1..]);
-    let present = names.filter(|(_, name)| name.is_present);
-    let mut paths: Vec<String> = present.map(|(at, _)| path_of(at)).collect();
     paths.sort_unstable();
     paths
+}
+
+fn take(overlay: &mut Overlay, step: &Step, number: u32) {
+    let (path, kind, link_to) = match step {
+        Directory(path) => (path, FileKind::Directory, None),
+        File(path) => (path, FileKind::Regular, None),
+        Link(path, to) => (path, FileKind::Regular, Some(to.as_bytes().to_vec())),
+        Whiteout(path) => return overlay.white_out(path.as_bytes()).expect("works"),
+        Opaque(path) => return overlay.make_opaque(path.as_bytes()).expect("works"),
+    };
+    let entry = Entry {
+        path: path.as_bytes().to_vec(),
+        kind,
+        link_to,
+        target: Vec::new(),
+        held: 0,
+        attributes: Tally::default(),
+    };
+    overlay.put(&entry, number).expect("works");
 }
 
 #[test]
@@ -86,4 +88,75 @@ fn marks_and_targets_of_links_make_nothing() {
     let lower = [Directory("d"), File("d/x"), File("d/y")];
     assert!(left(&lower, &[Whiteout("d/x"), Whiteout("d")]).is_empty());
     assert!(left(&[], &[Whiteout("d/x"), Opaque("e")]).is_empty());
+}
+
+/// An image is merged on its own, and then put on the sources before it.
+#[test]
+fn marks_of_an_image_leave_other_sources_alone() {
+    let below = [
+        Directory("d"),
+        File("d/x"),
+        File("d/y"),
+        File("a"),
+        File("e"),
+    ];
+    let first = [
+        Directory("d"),
+        File("d/x"),
+        File("a"),
+        Directory("e"),
+        File("e/z"),
+    ];
+    let second = [
+        Opaque("d"),
+        File("d/z"),
+        Whiteout("a"),
+        Whiteout("e"),
+        Whiteout("d/y"),
+    ];
+    assert_eq!(left(&first, &second), ["d", "d/z"]);
+    let all = ["a", "d", "d/x", "d/y", "d/z", "e"];
+    assert_eq!(left_of(&[&[&below], &[&first, &second]]), all);
+    // What the image has at last replaces what is below it, with all that is in it.
+    let flat = [
+        File("d"),
+        Directory("e"),
+        Directory("e/f"),
+        Link("e/f/g", "d"),
+    ];
+    assert_eq!(
+        left_of(&[&[&below], &[&flat], &[&[Whiteout("e"), File("e/h")]]]),
+        ["a", "d", "e", "e/f", "e/f/g", "e/h"]
+    );
+}
+
+/// The walks that remove and hide names have no stack.
+#[test]
+fn deep_and_wide_trees_are_removed() {
+    let paths: Vec<String> = (0..200)
+        .map(|number| format!("a/{}/b/{}/c", number % 20, number))
+        .collect();
+    let mut overlay = Overlay::new().expect("works");
+    for (layer, paths) in [&paths[..], &paths[..7]].into_iter().enumerate() {
+        overlay.start(true).expect("works");
+        for path in paths {
+            let entry = Entry {
+                path: path.as_bytes().to_vec(),
+                kind: FileKind::Regular,
+                link_to: None,
+                target: Vec::new(),
+                held: 0,
+                attributes: Tally::default(),
+            };
+            overlay.put(&entry, 0).expect("works");
+        }
+        if layer == 1 {
+            overlay.make_opaque(b"").expect("works");
+        }
+    }
+    let mut merged = overlay.finish().expect("works");
+    let left = (1..merged.names.len())
+        .filter(|at| merged.names.get(*at).expect("works").is_present())
+        .count();
+    assert_eq!(left, 1 + 7 * 4);
 }
