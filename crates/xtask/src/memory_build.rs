@@ -1,9 +1,11 @@
 //! `memory-build`: measures the memory of builds of images of millions of files.
 //!
-//! The same tree is built from a directory and from an archive, of the size that it needs and of
-//! the smallest (`--fit`). Each build is a separate `jext build`, whose high-water mark of resident
-//! memory is compared with the limit that `jext build` promises for any number of files. In a tmpfs
-//! the tree takes approximately 1 KiB for each file, and the time is that of the program.
+//! Trees of many files and of many directories are built from a directory and from an archive, and
+//! a tree of two archives on top of each other, of which the second one replaces half of the files
+//! of the first. Each has the size that it needs and the smallest (`--fit`). Each build is a
+//! separate `jext build`, whose high-water mark of resident memory is compared with the limit that
+//! `jext build` promises for any number of files. In a tmpfs a tree takes approximately 1 KiB for
+//! each file, and the time is that of the program.
 
 mod tree;
 
@@ -32,10 +34,11 @@ pub(crate) struct Arguments {
     /// Folder for the tree, the archive and the image, which are removed afterwards.
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
-    /// Number of files in the tree; each twentieth has contents.
+    /// Number of files, or of directories, in a tree; each twentieth file has contents. Each of two
+    /// layers has half of them.
     #[arg(long, value_name = "COUNT", default_value_t = 2_000_000)]
     files: u32,
-    /// Number of files in a directory.
+    /// Number of files, or of directories, in a directory.
     #[arg(long, value_name = "COUNT", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
     per_directory: u32,
     /// Types of the images.
@@ -50,6 +53,45 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
 }
+
+/// A source, or several.
+struct Source {
+    name: &'static str,
+    files: &'static [&'static str],
+    make: fn(&Scratch, tree::Shape) -> Result<()>,
+}
+
+const SOURCES: [Source; 5] = [
+    Source {
+        name: "directory of files",
+        files: &["tree"],
+        make: |place, shape| tree::make(&place.at("tree"), shape),
+    },
+    Source {
+        name: "archive of files",
+        files: &["tree.tar"],
+        make: |place, shape| tree::archive(&place.at("tree.tar"), shape),
+    },
+    Source {
+        name: "directory of directories",
+        files: &["tree"],
+        make: |place, shape| tree::make(&place.at("tree"), shape.of_directories()),
+    },
+    Source {
+        name: "archive of directories",
+        files: &["tree.tar"],
+        make: |place, shape| tree::archive(&place.at("tree.tar"), shape.of_directories()),
+    },
+    Source {
+        name: "two layers of files",
+        files: &["lower.tar", "upper.tar"],
+        make: |place, shape| {
+            let (lower, upper) = shape.layers();
+            tree::archive(&place.at("lower.tar"), lower)?;
+            tree::archive(&place.at("upper.tar"), upper)
+        },
+    },
+];
 
 /// A build.
 struct Row {
@@ -66,19 +108,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     // Ctrl-C reaches the children too, and they exit; dropping `place` then removes the folder.
     ctrlc::set_handler(|| {}).context("Ctrl-C")?;
     let program = program::find()?;
-    let shape = tree::Shape {
-        files: arguments.files,
-        per_directory: arguments.per_directory,
-    };
-    tree::make(&place.at("tree"), shape)?;
-    tree::archive(&place.at("tree.tar"), shape)?;
+    let shape = tree::Shape::of_files(arguments.files, arguments.per_directory);
     let mut rows = Vec::new();
-    for file_system in &arguments.file_system {
-        for source in ["tree", "tree.tar"] {
+    for source in &SOURCES {
+        (source.make)(&place, shape)?;
+        for file_system in &arguments.file_system {
             for size in ["--slack=10", "--fit"] {
                 rows.push(measure(&program, &place, file_system, (source, size))?);
             }
         }
+        source
+            .files
+            .iter()
+            .try_for_each(|name| place.remove(name))?;
     }
     if arguments.json {
         let rows: Vec<Value> = rows.iter().map(row_json).collect();
@@ -109,23 +151,21 @@ fn measure(
     program: &Path,
     place: &Scratch,
     file_system: &str,
-    (source, size): (&'static str, &'static str),
+    (source, size): (&Source, &'static str),
 ) -> Result<Row> {
     let image = place.at("image");
     let text = |path: &Path| path.to_str().map(str::to_owned).context("a path of UTF-8");
-    let (from, out) = (text(&place.at(source))?, text(&image)?);
-    let usage = peak::run(
-        program,
-        &["build", "-q", "-t", file_system, size, &out, &from],
-    )?;
+    let out = text(&image)?;
+    let from = source.files.iter().map(|name| text(&place.at(name)));
+    let from = from.collect::<Result<Vec<_>>>()?;
+    let mut line = vec!["build", "-q", "-t", file_system, size, &out];
+    line.extend(from.iter().map(String::as_str));
+    let usage = peak::run(program, &line)?;
     let image_bytes = std::fs::metadata(&image).context("the image")?.len();
     std::fs::remove_file(&image).context("the image")?;
     Ok(Row {
         file_system: file_system.to_owned(),
-        source: match source {
-            "tree" => "directory",
-            _ => "archive",
-        },
+        source: source.name,
         size,
         image_bytes,
         usage,

@@ -20,6 +20,16 @@ impl Scratch {
     pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
+
+    /// Removes a file or a folder in it.
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+        let path = self.at(name);
+        let removed = match path.is_dir() {
+            true => fs::remove_dir_all(&path),
+            false => fs::remove_file(&path),
+        };
+        removed.with_context(|| path.display().to_string())
+    }
 }
 
 impl Drop for Scratch {
