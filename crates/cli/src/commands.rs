@@ -66,7 +66,7 @@ pub(crate) fn run(command: Command, is_verbose: bool) -> Result<ExitCode> {
         Command::Crash(arguments) => crash::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Manual(arguments) => manual::run(&arguments, Cli::command()),
-        Command::Completions(arguments) => completions::run(&arguments, &mut Cli::command()),
+        Command::Completions(arguments) => completions::run(&arguments, Cli::command()),
         Command::GuestCage => Ok(uml::cage::enter()?),
         Command::GuestInit => ::lab::guest::init::run().map(|()| ExitCode::SUCCESS),
     }

@@ -63,7 +63,7 @@ fn shells_are_told_of_every_command() {
     let folder = Folder::new();
     for shell in ["bash", "zsh", "fish"] {
         let text = folder.good(&format!("completions {shell}"));
-        for word in ["mkfs", "fs_mark", "reproductions"] {
+        for word in ["mkfs", "fs_mark", "reproductions", "journal-fast-commit"] {
             assert!(text.contains(word), "{shell}: {word}");
         }
     }
