@@ -1,8 +1,8 @@
 //! Measures handles (start, change some blocks, finish) on a journal in memory that commits and
-//! checkpoints by itself.
+//! checkpoints by itself. The working set is a number of blocks.
 //!
 //! ```text
-//! cargo run --release -p jbd2 --example handles -- [handles] [threads] [blocks of the working set]
+//! cargo run --release -p jext-jbd2 --example handles -- [handles] [threads] [working set]
 //! ```
 
 #![allow(clippy::disallowed_methods, reason = "a program takes its arguments")]

@@ -3,8 +3,8 @@
 //! other machines must print the same.
 //!
 //! ```text
-//! cargo run -p lab --example records > debug.txt
-//! cargo run --release -p lab --example records | diff debug.txt -
+//! cargo run -p jext-lab --example records > debug.txt
+//! cargo run --release -p jext-lab --example records | diff debug.txt -
 //! ```
 
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 //! build and another machine must print the same.
 //!
 //! ```text
-//! cargo run -p sim --example gate -- 100 > debug.txt
-//! cargo run --release -p sim --example gate -- 100 | diff debug.txt -
+//! cargo run -p jext-sim --example gate -- 100 > debug.txt
+//! cargo run --release -p jext-sim --example gate -- 100 | diff debug.txt -
 //! ```
 
 #![allow(

@@ -1,7 +1,7 @@
 //! Measures the speed of worlds on this machine: real nanoseconds for each simulated operation.
 //!
 //! ```text
-//! cargo run --release -p sim --example speed
+//! cargo run --release -p jext-sim --example speed
 //! ```
 
 #![allow(

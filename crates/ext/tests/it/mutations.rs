@@ -3,7 +3,7 @@
 //! no panic, no hang and no unbounded memory.
 //!
 //! The number of an image identifies its volume and its changes. To run many under a limit of
-//! memory: `ulimit -v 4000000; JEXT_TEST_DAMAGED=20000 cargo test -p ext --test it mutations`.
+//! memory: `ulimit -v 4000000; JEXT_TEST_DAMAGED=20000 cargo test -p jext-ext --test it mutations`.
 
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@
 //! The inodes that share the damage are determined from the bytes of the image ([`claims`]), not by
 //! the engine: see [`Claims::sharing`].
 //!
-//! `JEXT_TEST_MUTATED=2000 JEXT_TEST_SEED=0 cargo test --release -p ext --test it untouched --
+//! `JEXT_TEST_MUTATED=2000 JEXT_TEST_SEED=0 cargo test --release -p jext-ext --test it untouched --
 //! --nocapture` prints the counts; `JEXT_TEST_SHARING=1` also prints changes of inodes that share
 //! the damage.
 

@@ -18,7 +18,7 @@ macro_rules! builtin {
             $(Builtin {
                 name: $name,
                 file: concat!("plans/", $name, ".toml"),
-                text: include_str!(concat!("../../../../plans/", $name, ".toml")),
+                text: include_str!(concat!("../../plans/", $name, ".toml")),
             }),+
         ];
     };
@@ -87,7 +87,7 @@ builtin!(
 );
 
 /// The mean real seconds of a trial of each plan, as measured by a run of all.
-const DURATIONS: &str = include_str!("../../../../plans/durations.tsv");
+const DURATIONS: &str = include_str!("../../plans/durations.tsv");
 
 /// Returns the mean real seconds that a trial of a built-in plan took; `None` if that was not
 /// measured.
