@@ -192,6 +192,11 @@ impl Client<'_> {
                 Err(error)
                     if tries > 0 && !self.volume.is_read_only() && self.is_failure(&error) =>
                 {
+                    // Once more would not repeat these, but undo them or go on from them.
+                    let is_once = matches!(op, Op::Exchange(..) | Op::Whiteout(..));
+                    if is_once && self.resolve(op, number) == Outcome::Unsynced {
+                        return Ok(Outcome::Unsynced);
+                    }
                     tries -= 1;
                     is_again = true;
                 }

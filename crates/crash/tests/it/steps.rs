@@ -514,3 +514,13 @@ fn contents_leave_their_inode_during_a_commit() {
          fsync(d11/f0);write(d11/f1,0,2);syncdir(d01);unlink(d11/f1);create(d11/f1):73-kept",
     );
 }
+
+/// The names are changed when the commit that has to follow finds no room on the journal's device.
+/// A client that does not look would rename the whiteout that it has left.
+#[test]
+fn a_whiteout_that_could_not_be_committed_is_not_repeated() {
+    check(
+        "crash2:inline,writeback,external,log=259,free=49,fault=full.1.5x40:2:mkdir(d00);mkdir(d10);mkdir(d10/f2);\
+         chattr(+D,d10);create(d00/f0);rename(d00/f0,d00/f3);whiteout(d10/f2,d00/f0):",
+    );
+}
