@@ -25,7 +25,7 @@ const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"];
 /// Number of bytes at the start of a file that say what it is.
 const FIRST_BYTES: usize = 18;
 
-/// Binary logarithm of the largest window of zstd, in bytes. The decoder keeps the window in memory;
+/// Binary logarithm of the largest window of zstd, in bytes. The decoder keeps it in memory;
 /// level 19 has 8 MiB, level 21 with `--ultra` 64 MiB.
 const WINDOW_LOG_MAX: u32 = 26;
 /// Binary logarithm of the window that a decoder may have in any case.
