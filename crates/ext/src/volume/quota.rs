@@ -4,6 +4,7 @@ use layout::quota::Entry;
 
 use super::Volume;
 use crate::error::Result;
+use crate::file::with_space;
 use crate::quota;
 
 pub use layout::quota::QuotaKind;
@@ -57,11 +58,13 @@ impl Volume {
     /// - [`Error::NoSpace`](crate::Error::NoSpace) if the quota file cannot grow.
     pub fn set_quota_limits(&self, kind: QuotaKind, id: u32, limits: &QuotaLimits) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        quota::edit(&self.core, kind, id, |entry| {
-            entry.space_soft.set(limits.space_soft);
-            entry.space_hard.set(limits.space_hard);
-            entry.inode_soft.set(limits.inodes_soft);
-            entry.inode_hard.set(limits.inodes_hard);
+        with_space(&self.core, || {
+            quota::edit(&self.core, kind, id, |entry| {
+                entry.space_soft.set(limits.space_soft);
+                entry.space_hard.set(limits.space_hard);
+                entry.inode_soft.set(limits.inodes_soft);
+                entry.inode_hard.set(limits.inodes_hard);
+            })
         })
     }
 }

@@ -5,8 +5,10 @@ use jbd2::Credits;
 use layout::InodeNr;
 
 use super::Volume;
+use crate::cache::inode::Inode;
+use crate::core::Core;
 use crate::error::Result;
-use crate::file::Restored;
+use crate::file::{Restored, with_space};
 use crate::xattr::CountedValues;
 
 /// A part of a file on the device, in whole blocks.
@@ -48,24 +50,29 @@ impl Volume {
     /// left as it is.
     ///
     /// # Errors
-    /// [`crate::Error::NotFound`] if the inode does not exist.
+    /// - [`crate::Error::NotFound`] if the inode does not exist.
+    /// - [`crate::Error::NoSpace`] if a quota file cannot grow for new owners.
     pub fn restore(&self, nr: InodeNr, restored: &Restored) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
         self.core.check_writable()?;
         let inode = self.core.inode(nr)?;
-        let mut state = inode.state.write();
-        state.check_exists()?;
-        let owners = [restored.uid, restored.gid, state.project];
-        let _claims = crate::quota::prepare(&self.core, owners)?;
-        let values = CountedValues::of(&self.core, nr, &state)?;
-        let _table = self.core.hold_table(nr)?;
-        let mut handle = self.core.begin(Credits {
-            blocks: 1,
-            revokes: 0,
-        })?;
-        state.restore(restored);
-        state.store(&self.core, &mut handle, nr, false)?;
-        values.follow(&self.core, &mut handle, &state)?;
-        handle.finish().map(drop)
+        with_space(&self.core, || restore(&self.core, &inode, restored))
     }
+}
+
+fn restore(core: &Core, inode: &Inode, restored: &Restored) -> Result<()> {
+    let mut state = inode.state.write();
+    state.check_exists()?;
+    let owners = [restored.uid, restored.gid, state.project];
+    let _claims = crate::quota::prepare(core, owners)?;
+    let values = CountedValues::of(core, inode.nr, &state)?;
+    let _table = core.hold_table(inode.nr)?;
+    let mut handle = core.begin(Credits {
+        blocks: 1,
+        revokes: 0,
+    })?;
+    state.restore(restored);
+    state.store(core, &mut handle, inode.nr, false)?;
+    values.follow(core, &mut handle, &state)?;
+    handle.finish().map(drop)
 }

@@ -103,7 +103,7 @@ fn trim_gives_back_all_that_is_free() {
 }
 
 /// A device that takes its time to discard.
-struct Slow(Arc<dyn BlockDevice>);
+pub struct Slow(pub Arc<dyn BlockDevice>);
 
 impl BlockDevice for Slow {
     fn geometry(&self) -> Geometry {

@@ -3,6 +3,7 @@
 
 mod damaged;
 mod entries;
+mod full;
 mod shares;
 mod tuned;
 mod values;
