@@ -14,7 +14,8 @@
  *
  * Threads: a volume, a device and a file may be used from several threads at a time; a directory
  * from one at a time. No thread may use what another one closes, apart from the files and
- * directories of a volume that is closed. The child of a fork cannot use a volume of its parent.
+ * directories of a volume that is closed. The child of a fork cannot use volumes
+ * and devices of its parent: -EPERM.
  *
  * Paths start at the root of the volume and are bytes, in no particular encoding. Permissions are
  * not checked.
@@ -157,10 +158,13 @@ struct jext_volume;
 /**
  * A block device of your own.
  *
- * The callbacks return 0 or a negative errno; -ENOSPC from `write` says that the storage is full,
- * and that the write changed nothing else. They are called by any thread that uses the volume and
- * by threads of the library, one at a time unless JEXT_DEVICE_CONCURRENT is set. They must not
- * call the library for the same volume or device, throw, or jump out.
+ * The callbacks return 0 or a negative errno. -ENOSPC from `write` or `discard` says that the
+ * storage is full, and that the callback changed nothing else; from `read` or `flush` it is a
+ * failure as any other, -EIO for calls of the library.
+ *
+ * They are called by any thread that uses the volume and by threads of the library, one at a time
+ * unless JEXT_DEVICE_CONCURRENT is set. They must not call the library for the same volume or
+ * device, throw, or jump out.
  *
  * Offsets and counts are multiples of the sector size, and lie within the device. After a power
  * cut, each sector has either its last flushed contents or any that were written since.
@@ -208,7 +212,7 @@ struct jext_device_callbacks {
      */
     int (*discard)(void *context, uint64_t offset, uint64_t count);
     /**
-     * Called once, after the last use of the device. May be NULL.
+     * Called once, after the last use of the device, and not in the child of a fork. May be NULL.
      */
     void (*close)(void *context);
 };
@@ -621,7 +625,8 @@ int jext_device_slice(struct jext_device *whole,
                       struct jext_device **device);
 
 /**
- * Gives up a device. The storage is closed when the volumes on it are, too. NULL is allowed.
+ * Gives up a device. The storage is closed when the volumes on it are, too. In the child of a fork
+ * it stays open and locked for the parent, and the callback `close` is not called. NULL is allowed.
  */
 int jext_device_close(struct jext_device *device);
 
@@ -674,10 +679,16 @@ int jext_volume_open_device(struct jext_device *device,
                             struct jext_volume **volume);
 
 /**
- * Writes everything and closes the volume. It waits for calls of other threads. The volume is gone
- * in any case; a result that is not 0 says that something could not be written. Files and
+ * Writes everything and closes the volume. It waits for calls of other threads. Files and
  * directories that are still open give -EBADF from then on, and have to be closed, too. NULL is
  * allowed.
+ *
+ * The handle is gone in any case, also after an error: do not use it again, and do not close it a
+ * second time. The image is unlocked. A result that is not 0 says that something could not be
+ * written, and that the volume is as after a power cut: what was synced without an error is there,
+ * later changes may be missing. Open the volume again, which replays its journal, and write again
+ * what was not synced; after -EUCLEAN or -EBADMSG check it first, with jext_check. In the child of
+ * a fork the result is -EPERM, and the volume of the parent stays as it is.
  */
 int jext_volume_close(struct jext_volume *volume);
 

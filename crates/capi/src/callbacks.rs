@@ -18,6 +18,7 @@ use rustix::io::Errno;
 
 use crate::failure::{Failure, Result};
 use crate::pointers;
+use crate::process::Process;
 use crate::versioned::Versioned;
 
 /// `flags` of struct jext_device_callbacks: nothing is written.
@@ -35,10 +36,13 @@ const SECTOR_SIZES: [u32; 2] = [SectorNr::SIZE as u32, 4096];
 
 /// A block device of your own.
 ///
-/// The callbacks return 0 or a negative errno; -ENOSPC from `write` says that the storage is full,
-/// and that the write changed nothing else. They are called by any thread that uses the volume and
-/// by threads of the library, one at a time unless JEXT_DEVICE_CONCURRENT is set. They must not
-/// call the library for the same volume or device, throw, or jump out.
+/// The callbacks return 0 or a negative errno. -ENOSPC from `write` or `discard` says that the
+/// storage is full, and that the callback changed nothing else; from `read` or `flush` it is a
+/// failure as any other, -EIO for calls of the library.
+///
+/// They are called by any thread that uses the volume and by threads of the library, one at a time
+/// unless JEXT_DEVICE_CONCURRENT is set. They must not call the library for the same volume or
+/// device, throw, or jump out.
 ///
 /// Offsets and counts are multiples of the sector size, and lie within the device. After a power
 /// cut, each sector has either its last flushed contents or any that were written since.
@@ -81,7 +85,7 @@ pub struct DeviceCallbacks {
     /// Discards `count` bytes at `offset`, whose contents become undefined. May be NULL.
     pub discard:
         Option<unsafe extern "C" fn(context: *mut c_void, offset: u64, count: u64) -> c_int>,
-    /// Called once, after the last use of the device. May be NULL.
+    /// Called once, after the last use of the device, and not in the child of a fork. May be NULL.
     pub close: Option<unsafe extern "C" fn(context: *mut c_void)>,
 }
 
@@ -97,6 +101,7 @@ pub(crate) struct CallbackDevice {
     name: String,
     geometry: Geometry,
     is_concurrent: bool,
+    process: Process,
     // [lock] Held during callbacks, unless they may run at the same time; and while a write of a
     // part of a sector reads and writes the sector.
     turn: Mutex<()>,
@@ -124,6 +129,7 @@ impl CallbackDevice {
             name,
             geometry,
             is_concurrent: calls.flags & JEXT_DEVICE_CONCURRENT != 0,
+            process: Process::current(),
             turn: Mutex::new(()),
             detached: Arc::default(),
         })
@@ -143,7 +149,7 @@ impl CallbackDevice {
                         &bytes,
                         *block_bytes as usize,
                     ))),
-                    Err(number) => Err(self.failed(request, number)),
+                    Err(refusal) => Err(self.failed(request, refusal)),
                 };
             }
             Request::Write {
@@ -174,7 +180,7 @@ impl CallbackDevice {
         };
         match done {
             Ok(()) => Ok(Outcome::Done),
-            Err(number) => Err(self.failed(request, number)),
+            Err(refusal) => Err(self.failed(request, refusal)),
         }
     }
 
@@ -185,11 +191,11 @@ impl CallbackDevice {
     }
 
     /// Reads a range.
-    fn read(&self, range: Range<u64>) -> Result<Vec<u8>, c_int> {
+    fn read(&self, range: Range<u64>) -> Result<Vec<u8>, Refusal> {
         let whole = self.whole_sectors(&range);
         let mut bytes = vec![0; (whole.end - whole.start) as usize];
         let Some(read) = self.calls.read else {
-            return Err(-Errno::IO.raw_os_error());
+            return Err(Refusal::of("read", Errno::IO));
         };
         // SAFETY: the buffer has as many bytes as the callback is asked for.
         let answer = unsafe {
@@ -200,7 +206,7 @@ impl CallbackDevice {
                 whole.start,
             )
         };
-        done(answer)?;
+        done("read", answer)?;
         if whole != range {
             bytes.truncate((range.end - whole.start) as usize);
             bytes.drain(..(range.start - whole.start) as usize);
@@ -209,7 +215,7 @@ impl CallbackDevice {
     }
 
     /// Writes whole sectors.
-    fn write(&self, offset: u64, payload: &Payload) -> Result<(), c_int> {
+    fn write(&self, offset: u64, payload: &Payload) -> Result<(), Refusal> {
         match &payload[..] {
             [block] => self.write_bytes(offset, block),
             _ => self.write_bytes(offset, &payload_to_bytes(payload)),
@@ -217,7 +223,7 @@ impl CallbackDevice {
     }
 
     /// Writes a range that does not consist of whole sectors.
-    fn write_part(&self, range: Range<u64>, payload: &Payload) -> Result<(), c_int> {
+    fn write_part(&self, range: Range<u64>, payload: &Payload) -> Result<(), Refusal> {
         let whole = self.whole_sectors(&range);
         let mut bytes = self.read(whole.clone())?;
         let at = (range.start - whole.start) as usize;
@@ -226,9 +232,9 @@ impl CallbackDevice {
         self.write_bytes(whole.start, &bytes)
     }
 
-    fn write_bytes(&self, offset: u64, bytes: &[u8]) -> Result<(), c_int> {
+    fn write_bytes(&self, offset: u64, bytes: &[u8]) -> Result<(), Refusal> {
         let Some(write) = self.calls.write else {
-            return Err(-Errno::ROFS.raw_os_error());
+            return Err(Refusal::of("write", Errno::ROFS));
         };
         // SAFETY: the callback gets as many bytes as there are.
         let answer = unsafe {
@@ -239,42 +245,64 @@ impl CallbackDevice {
                 offset,
             )
         };
-        done(answer)
+        done("write", answer)
     }
 
-    fn flush(&self) -> Result<(), c_int> {
+    fn flush(&self) -> Result<(), Refusal> {
         match self.calls.flush {
             // SAFETY: the contract of the callback.
-            Some(flush) => done(unsafe { flush(self.calls.context) }),
+            Some(flush) => done("flush", unsafe { flush(self.calls.context) }),
             None => Ok(()),
         }
     }
 
-    fn discard(&self, range: Range<u64>) -> Result<(), c_int> {
+    fn discard(&self, range: Range<u64>) -> Result<(), Refusal> {
         let unit = u64::from(self.geometry.sector_bytes);
         let start = range.start.next_multiple_of(unit);
         let end = range.end - range.end % unit;
         match self.calls.discard {
             Some(discard) if start < end => {
                 // SAFETY: the contract of the callback.
-                done(unsafe { discard(self.calls.context, start, end - start) })
+                done("discard", unsafe {
+                    discard(self.calls.context, start, end - start)
+                })
             }
             _ => Ok(()),
         }
     }
 
-    fn failed(&self, request: &Request, answer: c_int) -> DeviceError {
+    fn failed(&self, request: &Request, refusal: Refusal) -> DeviceError {
+        let Refusal { callback, answer } = refusal;
         let number = answer.checked_neg().unwrap_or_default();
-        if number == Errno::NOSPC.raw_os_error() && request.is_write() {
+        let is_full = number == Errno::NOSPC.raw_os_error();
+        if is_full && matches!(callback, "write" | "discard") {
             return DeviceError::NoSpace {
                 device: self.name.clone(),
             };
         }
+        let said = io::Error::from_raw_os_error(number);
         let cause = match number > 0 {
-            true => io::Error::from_raw_os_error(number).to_string(),
+            true if is_full => {
+                format!("{said}, from the callback {callback}; only write and discard can be full")
+            }
+            true => said.to_string(),
             false => format!("the callback returned {answer}, not 0 or a negative errno"),
         };
         request.failed(self.name.clone(), cause)
+    }
+}
+
+/// The answer of a callback that failed.
+struct Refusal {
+    callback: &'static str,
+    answer: c_int,
+}
+
+impl Refusal {
+    /// Returns the answer of a callback that is not there.
+    fn of(callback: &'static str, errno: Errno) -> Self {
+        let answer = -errno.raw_os_error();
+        Self { callback, answer }
     }
 }
 
@@ -326,10 +354,10 @@ fn bytes_of(request: &Request) -> Range<u64> {
 }
 
 /// Returns the result of a callback.
-fn done(answer: c_int) -> Result<(), c_int> {
+fn done(callback: &'static str, answer: c_int) -> Result<(), Refusal> {
     match answer {
         0 => Ok(()),
-        answer => Err(answer),
+        answer => Err(Refusal { callback, answer }),
     }
 }
 
@@ -357,7 +385,9 @@ impl BlockDevice for CallbackDevice {
 
 impl Drop for CallbackDevice {
     fn drop(&mut self) {
-        if let Some(close) = self.calls.close {
+        if let Some(close) = self.calls.close
+            && self.process.is_current()
+        {
             // SAFETY: the contract of the callback; nothing uses the device any more.
             unsafe { close(self.calls.context) };
         }

@@ -89,7 +89,7 @@ pub unsafe extern "C" fn jext_check_device(
 ) -> c_int {
     call(|| {
         // SAFETY: the contract of pointers.
-        let device = unsafe { pointers::handle(device, "device") }?.get();
+        let device = unsafe { pointers::handle(device, "device") }?.get()?;
         let name = device.name();
         // SAFETY: the contract of pointers.
         let checked = unsafe { check(device, options, callback, context) };
@@ -110,7 +110,7 @@ unsafe fn check(
     let journal = match given.journal.is_null() {
         true => None,
         // SAFETY: the caller vouches for it.
-        false => Some(unsafe { pointers::handle(given.journal, "journal") }?.get()),
+        false => Some(unsafe { pointers::handle(given.journal, "journal") }?.get()?),
     };
     let device = device::slice(whole, given.offset, given.length)?;
     let (report, left) = run(&device, journal.as_ref())?;

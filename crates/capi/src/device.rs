@@ -10,17 +10,26 @@ use jext::{BlockDevice, DeviceError};
 use crate::call::call;
 use crate::callbacks::{CallbackDevice, DeviceCallbacks, JEXT_DEVICE_READ_ONLY};
 use crate::failure::{Failure, Result};
+use crate::process::Process;
 use crate::{pointers, versioned};
 
 /// A block device: an image file, a disk, a part of one, or callbacks.
 pub struct Device {
     device: Arc<dyn BlockDevice>,
+    /// The process that made it, which has locked the image.
+    process: Process,
 }
 
 impl Device {
-    /// Returns the device.
-    pub(crate) fn get(&self) -> Arc<dyn BlockDevice> {
-        Arc::clone(&self.device)
+    fn new(device: Arc<dyn BlockDevice>) -> Self {
+        let process = Process::current();
+        Self { device, process }
+    }
+
+    /// Returns the device, unless it belongs to the parent of this process.
+    pub(crate) fn get(&self) -> Result<Arc<dyn BlockDevice>> {
+        self.process.check("device")?;
+        Ok(Arc::clone(&self.device))
     }
 }
 
@@ -46,7 +55,7 @@ pub unsafe extern "C" fn jext_device_open(
             )));
         }
         let device = open(path, flags & JEXT_DEVICE_READ_ONLY != 0, None)?;
-        out.give(Device { device });
+        out.give(Device::new(device));
         Ok(())
     })
 }
@@ -65,9 +74,7 @@ pub unsafe extern "C" fn jext_device_new(
         }
         // SAFETY: the contract of pointers, and of the callbacks.
         let device = unsafe { CallbackDevice::new(versioned::read(callbacks)?) }?;
-        out.give(Device {
-            device: Arc::new(device),
-        });
+        out.give(Device::new(Arc::new(device)));
         Ok(())
     })
 }
@@ -89,13 +96,14 @@ pub unsafe extern "C" fn jext_device_slice(
                 pointers::handle(whole, "whole")?,
             )
         };
-        let device = slice(whole.get(), offset, length)?;
-        out.give(Device { device });
+        let device = slice(whole.get()?, offset, length)?;
+        out.give(Device::new(device));
         Ok(())
     })
 }
 
-/// Gives up a device. The storage is closed when the volumes on it are, too. NULL is allowed.
+/// Gives up a device. The storage is closed when the volumes on it are, too. In the child of a fork
+/// it stays open and locked for the parent, and the callback `close` is not called. NULL is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn jext_device_close(device: *mut Device) -> c_int {
     call(|| {

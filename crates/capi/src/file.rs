@@ -62,27 +62,23 @@ impl File {
     }
 
     /// Writes all bytes at an offset. Returns the number of bytes that were written, with the
-    /// failure if there are more.
+    /// failure if there are more. A close of the volume waits for all of it.
     fn write(&self, offset: u64, bytes: &[u8]) -> (usize, Result<()>) {
         let mut done = 0;
-        while done < bytes.len() {
-            let written = self.with(|volume, id| {
-                match volume.write(id, offset.saturating_add(done as u64), &bytes[done..])? {
-                    0 => Err(Error::NoSpace),
-                    count => Ok(count),
-                }
-            });
-            match written {
-                Ok(count) => done += count,
-                Err(failure) => return (done, Err(failure)),
+        let result = self.with(|volume, id| {
+            // Also of nothing: the file has to be open for writing.
+            if bytes.is_empty() {
+                volume.write(id, offset, bytes)?;
             }
-        }
-        // Also of nothing: the file has to be open for writing.
-        let checked = match bytes {
-            [] => self.with(|volume, id| volume.write(id, offset, &[]).map(drop)),
-            _ => Ok(()),
-        };
-        (done, checked)
+            while done < bytes.len() {
+                match volume.write(id, offset.saturating_add(done as u64), &bytes[done..])? {
+                    0 => return Err(Error::NoSpace),
+                    count => done += count,
+                }
+            }
+            Ok(())
+        });
+        (done, result)
     }
 }
 
@@ -218,8 +214,12 @@ pub unsafe extern "C" fn jext_file_write(
         // SAFETY: the contract of pointers.
         unsafe { note(done, written) }?;
         *position += written as u64;
-        if file.appends && written > 0 {
-            *position = file.size()?;
+        // The bytes are written, also if the volume was closed in between.
+        if file.appends
+            && written > 0
+            && let Ok(end) = file.size()
+        {
+            *position = end;
         }
         result
     })

@@ -46,6 +46,7 @@ pub mod file;
 pub mod library;
 pub mod mkfs;
 mod pointers;
+mod process;
 mod shared;
 mod superblock;
 pub mod tree;

@@ -130,7 +130,7 @@ pub unsafe extern "C" fn jext_mkfs_device(
         // SAFETY: the contract of pointers.
         let (device, given) = unsafe {
             (
-                pointers::handle(device, "device")?.get(),
+                pointers::handle(device, "device")?.get()?,
                 versioned::read(options)?,
             )
         };

@@ -6,13 +6,14 @@ use jext::volume::{NewInode, OpenReport};
 use rustix::io::Errno;
 
 use crate::failure::{Failure, Result};
+use crate::process::Process;
 
 /// An open volume, and the process that it belongs to.
 pub(crate) struct Shared {
     // [lock] Held for reading during calls, for writing by `close`.
     volume: RwLock<Option<jext::Volume>>,
     /// The process that opened it. The threads of the engine do not exist in a forked one.
-    process: u32,
+    process: Process,
     /// The events of the open.
     pub(crate) report: OpenReport,
     /// User and group of new files.
@@ -24,7 +25,7 @@ impl Shared {
     pub(crate) fn new(volume: jext::Volume, report: OpenReport, owner: (u32, u32)) -> Arc<Self> {
         Arc::new(Self {
             volume: RwLock::new(Some(volume)),
-            process: std::process::id(),
+            process: Process::current(),
             report,
             owner,
         })
@@ -35,7 +36,7 @@ impl Shared {
         &self,
         work: impl FnOnce(&jext::Volume) -> Result<T, E>,
     ) -> Result<T> {
-        self.check_process()?;
+        self.process.check("volume")?;
         let volume = self.volume.read().unwrap_or_else(PoisonError::into_inner);
         match &*volume {
             Some(volume) => work(volume).map_err(Into::into),
@@ -58,7 +59,7 @@ impl Shared {
 
     /// Closes the volume; waits for calls of other threads.
     pub(crate) fn close(&self) -> Result<()> {
-        self.check_process()?;
+        self.process.check("volume")?;
         let mut volume = self.volume.write().unwrap_or_else(PoisonError::into_inner);
         match volume.take() {
             Some(volume) => Ok(volume.close()?),
@@ -75,24 +76,11 @@ impl Shared {
             gid: self.owner.1,
         }
     }
-
-    fn check_process(&self) -> Result<()> {
-        let owner = self.process;
-        match owner == std::process::id() {
-            true => Ok(()),
-            false => Err(Failure::new(
-                Errno::PERM,
-                format!(
-                    "the volume belongs to process {owner}, which forked this one: open it here, when it is closed there"
-                ),
-            )),
-        }
-    }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
+        if !self.process.is_current() {
             // Another thread may have held a lock of the engine when the process was forked.
             let volume = self.volume.get_mut();
             std::mem::forget(volume.unwrap_or_else(PoisonError::into_inner).take());

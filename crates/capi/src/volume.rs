@@ -139,7 +139,7 @@ pub unsafe extern "C" fn jext_volume_open_device(
         let (out, device, options) = unsafe {
             (
                 pointers::out(volume, "volume")?.cleared(),
-                pointers::handle(device, "device")?.get(),
+                pointers::handle(device, "device")?.get()?,
                 Parsed::read(options)?,
             )
         };
@@ -149,10 +149,16 @@ pub unsafe extern "C" fn jext_volume_open_device(
     })
 }
 
-/// Writes everything and closes the volume. It waits for calls of other threads. The volume is gone
-/// in any case; a result that is not 0 says that something could not be written. Files and
+/// Writes everything and closes the volume. It waits for calls of other threads. Files and
 /// directories that are still open give -EBADF from then on, and have to be closed, too. NULL is
 /// allowed.
+///
+/// The handle is gone in any case, also after an error: do not use it again, and do not close it a
+/// second time. The image is unlocked. A result that is not 0 says that something could not be
+/// written, and that the volume is as after a power cut: what was synced without an error is there,
+/// later changes may be missing. Open the volume again, which replays its journal, and write again
+/// what was not synced; after -EUCLEAN or -EBADMSG check it first, with jext_check. In the child of
+/// a fork the result is -EPERM, and the volume of the parent stays as it is.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn jext_volume_close(volume: *mut Volume) -> c_int {
     call(|| {
@@ -303,7 +309,7 @@ impl Parsed {
         let journal = match given.journal.is_null() {
             true => None,
             // SAFETY: the caller vouches for it.
-            false => Some(unsafe { pointers::handle(given.journal, "journal") }?.get()),
+            false => Some(unsafe { pointers::handle(given.journal, "journal") }?.get()?),
         };
         Ok(Self {
             offset: given.offset,

@@ -37,6 +37,8 @@ pub(super) struct Backing {
     direct: Option<Alignment>,
     /// True if no other program may write it meanwhile.
     is_guarded: bool,
+    /// The process that has locked the file.
+    process: u32,
     /// Held by a write that reads its edges first.
     edges: Mutex<()>,
     /// True if `RWF_DSYNC` is supported, and costs no more than a write and a flush.
@@ -47,10 +49,12 @@ pub(super) struct Backing {
 }
 
 /// Unlocks explicitly: a child process that is being forked shares the open file, and with it the
-/// lock, for a moment.
+/// lock, for a moment. A child that closes its own copy leaves the lock to its parent.
 impl Drop for Backing {
     fn drop(&mut self) {
-        guard::unlock(&self.file);
+        if self.process == std::process::id() {
+            guard::unlock(&self.file);
+        }
     }
 }
 
@@ -67,6 +71,7 @@ impl Backing {
             name,
             direct,
             is_guarded,
+            process: std::process::id(),
             edges: Mutex::new(()),
             has_lost_writes: AtomicBool::new(false),
         }

@@ -18,10 +18,9 @@ static void make(struct disk *disk)
     OK(jext_device_close(device));
 }
 
-/* Opens, writes and closes; returns the first failure. */
-static int use(struct disk *disk)
+/* Opens, writes and closes; returns the first failure. The device is closed. */
+static int use_device(struct jext_device *device)
 {
-    struct jext_device *device = disk_device(disk);
     struct jext_volume *volume;
     int result, closed;
 
@@ -38,6 +37,11 @@ static int use(struct disk *disk)
         ASSERT(strlen(jext_last_error()) > 0);
     closed = jext_volume_close(volume);
     return result < 0 ? result : closed;
+}
+
+static int use(struct disk *disk)
+{
+    return use_device(disk_device(disk));
 }
 
 /* All calls fail from some write on: no crash, no hang, a number; the next open recovers. */
@@ -116,6 +120,57 @@ static void full(void)
     SAYS("disk: no space left behind disk");
     OK(jext_device_close(device));
     disk_free(&disk);
+}
+
+/* Reads until the storage is "full". */
+static long reads_left;
+
+static int full_read(void *context, void *buffer, size_t count, uint64_t offset)
+{
+    if (reads_left == 0)
+        return -ENOSPC;
+    reads_left--;
+    return disk_read(context, buffer, count, offset);
+}
+
+static int full_flush(void *context)
+{
+    (void)context;
+    return -ENOSPC;
+}
+
+/* Only writes and discards find storage full: -ENOSPC from other callbacks is a failure as any. */
+static void full_of_nothing(void)
+{
+    struct disk disk;
+    struct jext_device_callbacks callbacks;
+    struct jext_device *device;
+    long reads;
+    int result = -EIO;
+
+    disk_init(&disk, SIZE);
+    callbacks = disk_callbacks(&disk);
+    callbacks.flush = full_flush;
+    OK(jext_device_new(&callbacks, &device));
+    EXPECT(jext_mkfs_device(device, NULL), -EIO);
+    SAYS("No space left on device (os error 28), from the callback flush");
+    OK(jext_device_close(device));
+    disk_free(&disk);
+
+    /* Some writes are parts of sectors, which are read first. */
+    for (reads = 0; result != 0; reads++) {
+        disk_init(&disk, SIZE);
+        disk.unit = 4096;
+        make(&disk);
+        callbacks = disk_callbacks(&disk);
+        callbacks.read = full_read;
+        reads_left = reads;
+        OK(jext_device_new(&callbacks, &device));
+        result = use_device(device);
+        ASSERT(result == -EIO || result == -EROFS || result == 0);
+        disk_free(&disk);
+    }
+    ASSERT(reads > 5);
 }
 
 /* Without flush a device is only read, unless its writes are durable. */
@@ -210,6 +265,7 @@ int main(void)
     every_write();
     messages();
     full();
+    full_of_nothing();
     flushes();
     large_sectors();
     damage();

@@ -1,4 +1,5 @@
-/* Threads that share a volume and a file; devices that take one thread at a time, or several. */
+/* Threads that share a volume and a file; devices that take one thread at a time, or several;
+ * forked processes. */
 
 #include "test.h"
 
@@ -121,11 +122,101 @@ static void child(void)
     disk_free(&disk);
 }
 
+/* A forked child leaves the lock of an image to its parent, and cannot pass it by. */
+static void locked(void)
+{
+    struct jext_mkfs_options mkfs = {0};
+    struct jext_device *device, *other;
+    struct jext_volume *volume;
+    int status, index;
+    pid_t process;
+
+    mkfs.struct_size = sizeof(mkfs);
+    mkfs.image_size = 8 << 20;
+    OK(jext_mkfs("disk.img", &mkfs));
+    OK(jext_device_open("disk.img", 0, &device));
+    process = fork();
+    ASSERT(process >= 0);
+    if (process == 0) {
+        EXPECT(jext_volume_open_device(device, NULL, &volume), -EPERM);
+        SAYS("the device belongs to process ");
+        OK(jext_device_close(device));
+        raise(SIGKILL);
+    }
+    ASSERT(waitpid(process, &status, 0) == process);
+    ASSERT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    EXPECT(jext_device_open("disk.img", 0, &other), -EBUSY);
+
+    OK(jext_volume_open_device(device, NULL, &volume));
+    process = fork();
+    ASSERT(process >= 0);
+    if (process == 0) {
+        EXPECT(jext_volume_close(volume), -EPERM);
+        OK(jext_device_close(device));
+        raise(SIGKILL);
+    }
+    ASSERT(waitpid(process, &status, 0) == process);
+    EXPECT(jext_device_open("disk.img", 0, &other), -EBUSY);
+    OK(jext_volume_close(volume));
+    OK(jext_device_close(device));
+    for (index = 0; index < 2; index++) {
+        OK(jext_device_open("disk.img", 0, &other));
+        OK(jext_device_close(other));
+    }
+}
+
+/* Appends until the volume is closed: a call writes all and succeeds, or fails and writes nothing. */
+static void *append(void *argument)
+{
+    struct jext_file *file = argument;
+    int result;
+
+    do {
+        size_t done = 0;
+        result = jext_file_write(file, "appended", 8, &done);
+        ASSERT(result == 0 ? done == 8 : result == -EBADF && done == 0);
+    } while (result == 0);
+    OK(jext_file_close(file));
+    return NULL;
+}
+
+/* A close waits for whole writes, which report what they have written. */
+static void closed_behind(void)
+{
+    struct disk disk;
+    struct jext_device *device;
+    struct jext_volume *volume;
+    struct jext_file *file;
+    pthread_t threads[2];
+    int round, index;
+
+    disk_init(&disk, 8 << 20);
+    device = disk_device(&disk);
+    OK(jext_mkfs_device(device, NULL));
+    for (round = 0; round < 30; round++) {
+        OK(jext_volume_open_device(device, NULL, &volume));
+        for (index = 0; index < 2; index++) {
+            const char *path = index ? "/g" : "/f";
+            int flags = JEXT_WRITE | JEXT_APPEND | JEXT_CREATE | JEXT_TRUNCATE;
+            OK(jext_file_open(volume, path, flags, 0644, &file));
+            ASSERT(pthread_create(&threads[index], NULL, append, file) == 0);
+        }
+        usleep(2000);
+        OK(jext_volume_close(volume));
+        for (index = 0; index < 2; index++)
+            ASSERT(pthread_join(threads[index], NULL) == 0);
+    }
+    OK(jext_device_close(device));
+    disk_free(&disk);
+}
+
 int main(void)
 {
     share(0);
     share(JEXT_DEVICE_CONCURRENT);
     child();
+    locked();
+    closed_behind();
     passed("threads");
     return 0;
 }
