@@ -12,7 +12,7 @@ use clap::Args;
 use ext::volume::OpenReport;
 use ext::{Corrupt, MountOptions, Volume};
 use jext::device::OverlayDevice;
-use jext::mount_options::ParsedOptions;
+use jext::mount_options::{OptionError, ParsedOptions};
 use layout::feature::Incompatible;
 use layout::superblock as disk;
 use zerocopy::FromBytes;
@@ -36,6 +36,16 @@ pub(crate) struct MountArguments {
     pub(crate) memory: Option<String>,
 }
 
+/// Options of `jext mount` that are none of the volume's.
+pub(crate) const OF_MOUNT: &[&str] = &[
+    "uid",
+    "gid",
+    "allow_other",
+    "lazy_open",
+    "threads",
+    "nopoll",
+];
+
 /// The access that a command needs to an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -57,7 +67,7 @@ impl MountArguments {
     pub(crate) fn parse(&self) -> Result<ParsedOptions> {
         let mut parsed = ParsedOptions::default();
         for list in &self.options {
-            parsed.add(list)?;
+            parsed.add(list).map_err(name_mount)?;
         }
         if let Some(size) = &self.memory {
             parsed.add(&format!("memory={size}"))?;
@@ -66,6 +76,18 @@ impl MountArguments {
             parsed.journal_path = Some(device.clone());
         }
         Ok(parsed)
+    }
+}
+
+/// Returns the error of an option, which may be one of `jext mount` alone.
+fn name_mount(error: OptionError) -> anyhow::Error {
+    match &error {
+        OptionError::Expected { option, expected }
+            if OF_MOUNT.contains(&option.split('=').next().unwrap_or_default()) =>
+        {
+            anyhow!("mount option {option:?}: is for `jext mount` alone; expected {expected}")
+        }
+        _ => error.into(),
     }
 }
 

@@ -286,7 +286,11 @@ fn report(arguments: &ReportArguments) -> Result<ExitCode> {
 fn store_with_records(name: &str, plan: &Plan, folder: &Path) -> Result<Store> {
     let store = Store::new(folder, plan);
     if !store.path().exists() {
+        let is_file = folder.is_file();
         let folder = folder.display();
+        if is_file {
+            bail!("{folder}: is a file; --results takes the folder of the records");
+        }
         bail!("{name}: no records of this plan in {folder}; `jext lab run {name}` makes them");
     }
     warn_of_torn_line(&store)?;
@@ -308,13 +312,26 @@ fn counterparts(plan: &Plan, folder: &Path) -> Result<Counterparts> {
 fn read_plan(name: &str) -> Result<(Plan, String)> {
     let (plan, text) = match builtin::named(name) {
         Some(builtin) => (builtin.plan()?, builtin.text.to_owned()),
+        None if Path::new(name).is_dir() => bail!(
+            "{name}: is a directory, and not a plan; a folder of records is named by --results, after the plan"
+        ),
         None if name.contains(['/', '.']) => {
             let text = fs::read_to_string(name).with_context(|| name.to_owned())?;
             (Plan::parse(name, &text)?, text)
         }
-        None => bail!("{name}: no plan of that name is built in; `jext lab list` shows them"),
+        None => bail!(
+            "{name}: no plan of that name is built in; `jext lab list` shows them{}",
+            file_like(name)
+        ),
     };
     Ok((plan, text))
+}
+
+/// Returns the name of a plan's file here that was perhaps meant.
+fn file_like(name: &str) -> String {
+    let files = [format!("{name}.toml"), format!("./{name}")];
+    let found = files.iter().find(|file| Path::new(file).is_file());
+    found.map_or_else(String::new, |file| format!("; the file here is {file}"))
 }
 
 /// Warns of values that were rounded when the plan was read.

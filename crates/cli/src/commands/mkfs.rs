@@ -83,7 +83,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn note_owner(format: &FormatArguments) {
     let is_named = pairs(&format.extended).any(|(name, _)| name == "root_owner");
     if !is_named && !rustix::process::geteuid().is_root() {
-        output::note("the root directory belongs to root; -E root_owner makes it yours");
+        output::note(
+            "the root directory belongs to root: -E root_owner makes it yours, and jext mount -o uid=$(id -u) shows it as yours",
+        );
     }
 }
 

@@ -6,6 +6,7 @@
 mod background;
 pub(crate) mod helper;
 mod options;
+mod refused;
 mod remount;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use clap::Args;
 use ext::volume::OpenReport;
 use ext::{MountOptions, Volume};
 use fuse::{Mount, Unmounter};
+use layout::InodeNr;
 
 use crate::advice;
 use crate::image::{
@@ -76,23 +78,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// Returns the directory to mount on, if it is accessible.
 fn find_directory(path: &Path) -> Result<PathBuf> {
     let place = || path.display().to_string();
-    match path.canonicalize() {
-        Ok(found) if found.is_dir() => Ok(found),
+    // The path of such a mount is found, and only a look at it fails.
+    let found = path.canonicalize();
+    match found.and_then(|found| Ok((found.metadata()?.is_dir(), found))) {
+        Ok((true, found)) => Ok(found),
         Ok(_) => bail!("{}: not a directory", place()),
         Err(error) if error.raw_os_error() == Some(NOT_CONNECTED) => bail!(
-            "{0}: a mount whose process has ended; `umount {0}` takes it away",
+            "{0}: the process of the mount there is gone; `fusermount3 -u {0}` (root: `umount {0}`) takes the mount away",
             place()
         ),
         Err(error) => Err(error).with_context(place),
     }
 }
 
+/// The permissions of a group and of others to write.
+const WRITE_BY_OTHERS: u16 = 0o022;
 /// The kernel's error for a FUSE mount whose process has ended: ENOTCONN.
 const NOT_CONNECTED: i32 = rustix::io::Errno::NOTCONN.raw_os_error();
 
 fn mount(image: &str, directory: &Path, options: &Options) -> Result<Mount> {
     let (volume, report) = open(image, options)?;
     warn_of_errors(image, &report);
+    let of_owner = owner_note(image, &volume, options);
     for limit in volume.superblock().features.limits() {
         output::warn(&format!("{image}: {limit}"));
     }
@@ -105,7 +112,27 @@ fn mount(image: &str, directory: &Path, options: &Options) -> Result<Mount> {
     if volume.is_read_only() {
         settings.description.flags.push("ro".to_owned());
     }
-    Ok(Mount::new(volume, directory, &settings)?)
+    let mount = Mount::new(volume, directory, &settings).map_err(refused::advised)?;
+    of_owner.iter().for_each(|text| output::note(text));
+    Ok(mount)
+}
+
+/// Returns a note for a caller without root privileges that the root directory is not writable. The
+/// kernel checks the owners that the mount shows.
+fn owner_note(image: &str, volume: &Volume, options: &Options) -> Option<String> {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    let root = volume.attributes(InodeNr::ROOT).ok()?;
+    let owner = options.settings.owners.uid.unwrap_or(root.uid);
+    let is_for_others = root.permissions & WRITE_BY_OTHERS != 0;
+    let is_refused = !uid.is_root() && owner != uid.as_raw() && !is_for_others;
+    (is_refused && !volume.is_read_only()).then(|| {
+        format!(
+            "{image}: its root directory belongs to user {owner}, so that you may not write there: -o uid={},gid={} shows all files as yours, \
+             and jext mkfs -E root_owner makes the root directory of a new volume yours (docs/how-to/cannot-write.md)",
+            uid.as_raw(),
+            gid.as_raw()
+        )
+    })
 }
 
 /// Returns the source for the mount table: the path of an image, if it has one.
@@ -138,10 +165,11 @@ fn open(image: &str, options: &Options) -> Result<(Volume, OpenReport)> {
             .map_err(|error| explain(error, &device))
             .with_context(|| image.to_owned())
     };
+    let mut is_refused = false;
     if !engine.read_only {
         match attempt(Access::Write, engine) {
             Err(error) if is_write_protected(image, &error) => {
-                output::warn(&format!("{image}: write-protected, mounted read-only"));
+                is_refused = true;
                 engine.read_only = true;
             }
             opened => {
@@ -154,12 +182,22 @@ fn open(image: &str, options: &Options) -> Result<(Volume, OpenReport)> {
             }
         }
     }
-    match attempt(Access::Read, engine) {
+    let opened = match attempt(Access::Read, engine) {
         Err(error) if !engine.no_recovery && is_unreplayed(&error) => {
-            attempt(Access::Write, engine)
+            match attempt(Access::Write, engine) {
+                Err(error) if is_write_protected(image, &error) => bail!(
+                    "{image}: was not closed cleanly, and is write-protected, so that its journal cannot be replayed: `jext journal replay` \
+                     recovers a copy that you may write; -o ro,noload shows the file system without the transactions in its log"
+                ),
+                opened => opened,
+            }
         }
-        result => result,
+        opened => opened,
+    }?;
+    if is_refused {
+        output::warn(&format!("{image}: write-protected, mounted read-only"));
     }
+    Ok(opened)
 }
 
 /// Returns true if an image cannot be opened for writing but possibly for reading.

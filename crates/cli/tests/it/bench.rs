@@ -131,6 +131,12 @@ fn loads_print_their_originals_rows_and_say_what_they_take() {
         let mut row = rows.find(|row| row.clone().next() == Some(name)).unwrap();
         assert_eq!(row.nth(1), Some(value), "{listed}");
     }
+    for name in ["fs_mark", "postmark"] {
+        let listed = folder.good(&format!("bench {name} --parameters"));
+        assert!(listed.contains(&format!("\n{name}.")), "{listed}");
+        let missing = folder.command(&format!("bench {name}")).output().unwrap();
+        assert_eq!(missing.status.code(), Some(2), "a run needs a target");
+    }
     for (line, expected) in [
         ("bench synctest . --set tasks", "expected NAME=VALUE"),
         ("bench synctest . --set taks=7", "no such parameter"),

@@ -104,13 +104,28 @@ fn too_little_space_is_said_with_its_line() {
 fn a_plan_that_is_not_there_is_said() {
     let folder = Folder::new();
     folder.write("bytes.toml", &[0xff, 0xfe, 0]);
+    folder.write("mine.toml", b"");
+    folder.write("file", b"");
+    fs::create_dir(folder.path().join("records")).unwrap();
     for (plan, expected) in [
         (
             "nope",
             "nope: no plan of that name is built in; `jext lab list` shows them",
         ),
         ("./nope.toml", "./nope.toml: No such file"),
-        ("./", "./: Is a directory"),
+        ("./", "./: is a directory, and not a plan"),
+        (
+            "records",
+            "records: is a directory, and not a plan; a folder of records is named by --results, after the plan",
+        ),
+        (
+            "mine",
+            "mine: no plan of that name is built in; `jext lab list` shows them; the file here is mine.toml",
+        ),
+        (
+            "file",
+            "file: no plan of that name is built in; `jext lab list` shows them; the file here is ./file",
+        ),
         ("bytes.toml", "bytes.toml: "),
     ] {
         for command in ["run", "report"] {
@@ -118,6 +133,10 @@ fn a_plan_that_is_not_there_is_said() {
             assert!(error.starts_with(expected), "{error}");
         }
     }
+    assert_eq!(
+        folder.bad("lab report external-journal --results file"),
+        "file: is a file; --results takes the folder of the records"
+    );
 }
 
 #[test]

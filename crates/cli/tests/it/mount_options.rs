@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use jext::mount_options::{ParsedOptions, table};
 
+use crate::support::Folder;
+
 const PAGE: &str = include_str!("../../../../docs/how-to/mount-options.md");
 /// The parsers of the options of a volume and of a mount. An option is an arm of a `match`, at one
 /// of these depths; deeper arms are values.
@@ -84,6 +86,17 @@ fn the_page_has_every_option_of_the_parsers() {
         .filter(|name| !bits.contains(*name))
         .collect();
     assert!(invented.is_empty(), "no parser knows {invented:?}");
+}
+
+#[test]
+fn an_option_of_another_command_is_told() {
+    let folder = Folder::with_image();
+    let error = folder.bad("ls -o uid=3 disk.img");
+    let start = "mount option \"uid=3\": is for `jext mount` alone; expected one of ro, noload, ";
+    assert!(error.starts_with(start), "{error}");
+    let error = folder.bad("ls -o frobnicate disk.img");
+    let start = "mount option \"frobnicate\": expected one of ro, noload, ";
+    assert!(error.starts_with(start), "{error}");
 }
 
 #[test]

@@ -164,6 +164,70 @@ fn what_cannot_be_written_is_mounted_read_only_with_a_warning() {
     assert!(tool::said(&written).contains("Read-only"));
 }
 
+/// Mounts `disk.img` at `mnt`, and kills the process after a sync.
+const KILLED: &str = "jext mount -f disk.img mnt & process=$!; \
+    until mountpoint -q mnt; do sleep 0.05; done; echo synced >mnt/file && sync mnt/file; \
+    kill -KILL $process; wait $process; true";
+
+#[test]
+fn a_mount_whose_process_is_gone_is_told() {
+    let Some(place) = Place::new() else { return };
+    place.good(KILLED);
+    let advice = "mnt: the process of the mount there is gone; `fusermount3 -u mnt`";
+    for line in ["jext mount disk.img mnt", "jext mount -o remount,ro x mnt"] {
+        let said = place.bad(line);
+        assert!(said.starts_with(&format!("jext: {advice}")), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    place.good("fusermount3 -u mnt && jext mount disk.img mnt");
+    assert_eq!(place.good("cat mnt/file"), "synced\n");
+    place.good("jext umount mnt");
+}
+
+#[test]
+fn what_needs_recovery_and_cannot_be_written_is_told() {
+    let Some(place) = Place::new() else { return };
+    place.good(KILLED);
+    place.good("umount mnt && mkdir there && mount --bind . there");
+    place.good("mount -o remount,bind,ro there");
+    let said = ["", "-o ro"].map(|options| {
+        let line = format!("jext mount {options} there/disk.img mnt");
+        tool::said(&run(&place.0, &line))
+    });
+    let seen = run(&place.0, "jext cat there/disk.img:/file");
+    let shown = run(
+        &place.0,
+        "jext mount -o ro,noload there/disk.img mnt && jext umount mnt",
+    );
+    place.good("umount there && jext journal replay disk.img");
+    for said in said {
+        let start = "jext: there/disk.img: was not closed cleanly, and is write-protected";
+        assert!(said.starts_with(start), "{said}");
+        for advice in ["`jext journal replay`", "-o ro,noload"] {
+            assert!(said.contains(advice), "{said}");
+        }
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    assert!(tool::said(&seen).contains("synced\n"));
+    assert!(shown.status.success(), "{}", tool::said(&shown));
+}
+
+/// As in a container that was started without options.
+#[test]
+fn what_a_container_lacks_is_told() {
+    let Some(place) = Place::new() else { return };
+    let docker = "docker run --device /dev/fuse --cap-add SYS_ADMIN";
+    let bare =
+        "mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && jext mount disk.img mnt";
+    let said = place.bad(&format!("unshare -m bash -c '{bare}'"));
+    assert!(said.contains("there is no /dev/fuse"), "{said}");
+    assert!(said.contains(docker), "{said}");
+    let without = "setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin";
+    let said = place.bad(&format!("{without} jext mount disk.img mnt"));
+    assert!(said.contains(docker), "{said}");
+    place.0.check("disk.img");
+}
+
 /// A read-only mount shares the lock of its image, so that an exclusive one shows if it was closed.
 #[test]
 fn a_read_only_image_is_closed_when_it_is_unmounted() {

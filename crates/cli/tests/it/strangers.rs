@@ -75,6 +75,29 @@ fn who_is_not_root_mounts_and_unmounts() {
     assert_eq!(folder.read("log"), b"");
 }
 
+#[test]
+fn who_may_not_write_to_the_root_directory_is_told() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let folder = folder();
+    let mount = |options: &str| {
+        let output = run(&folder, &format!("./jext mount {options} disk.img mnt"));
+        assert!(output.status.success(), "{}", tool::said(&output));
+        run_well(&folder, "./jext umount mnt");
+        tool::said(&output)
+    };
+    let said = mount("");
+    let start = "jext: note: disk.img: its root directory belongs to user 0, so that you may not";
+    assert!(said.starts_with(start), "{said}");
+    assert!(said.contains("-o uid=65534,gid=65534 shows"), "{said}");
+    for options in ["-o uid=65534", "-o ro"] {
+        assert_eq!(mount(options), "", "{options}");
+    }
+    run_well(&folder, "./jext mkfs -q -F -E root_owner disk.img");
+    assert_eq!(mount(""), "");
+}
+
 /// An image that cannot be written, in a folder that cannot be written, is mounted read-only and
 /// stays what it is.
 #[test]

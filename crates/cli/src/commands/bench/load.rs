@@ -86,7 +86,9 @@ fn load(definition: &'static Definition, set: &[String]) -> Result<Load> {
             .find(|parameter| names.iter().any(|name| name == parameter.name))
             .ok_or_else(|| {
                 let name = definition.name;
-                anyhow!("--set {given}: no such parameter; `jext bench {name} . --parameters` lists them")
+                anyhow!(
+                    "--set {given}: no such parameter; `jext bench {name} --parameters` lists them"
+                )
             })?;
         let key = Key::named(parameter.name).context("every parameter is a key")?;
         let value = key

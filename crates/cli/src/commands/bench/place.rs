@@ -24,7 +24,7 @@ pub(super) struct PlaceArguments {
     /// system of a real kernel in a guest.
     #[arg(
         value_name = "DIR|IMAGE|mem:SIZE|uml:TYPE",
-        required_unless_present = "on"
+        required_unless_present_any = ["on", "parameters"]
     )]
     target: Option<String>,
     /// The target, as an option.

@@ -276,7 +276,7 @@ pub(super) const ALL: &[(&str, &[Example])] = &[
             ("Run it in a directory", "jext bench tree-copy mnt"),
             (
                 "Print its parameters, and run nothing",
-                "jext bench tree-copy mnt --parameters",
+                "jext bench tree-copy --parameters",
             ),
         ],
     ),
@@ -286,7 +286,7 @@ pub(super) const ALL: &[(&str, &[Example])] = &[
             ("Run it in memory", "jext bench fs_mark mem:1GiB"),
             (
                 "Print its parameters, and run nothing",
-                "jext bench fs_mark mem:1GiB --parameters",
+                "jext bench fs_mark --parameters",
             ),
         ],
     ),
@@ -296,7 +296,7 @@ pub(super) const ALL: &[(&str, &[Example])] = &[
             ("Run it in a directory", "jext bench obldisk mnt"),
             (
                 "Print its parameters, and run nothing",
-                "jext bench obldisk mnt --parameters",
+                "jext bench obldisk --parameters",
             ),
         ],
     ),
@@ -306,7 +306,7 @@ pub(super) const ALL: &[(&str, &[Example])] = &[
             ("Run it in a directory", "jext bench oblload mnt"),
             (
                 "Print its parameters, and run nothing",
-                "jext bench oblload mnt --parameters",
+                "jext bench oblload --parameters",
             ),
         ],
     ),
@@ -316,7 +316,7 @@ pub(super) const ALL: &[(&str, &[Example])] = &[
             ("Run it in a directory", "jext bench mongo mnt"),
             (
                 "Print its parameters, and run nothing",
-                "jext bench mongo mnt --parameters",
+                "jext bench mongo --parameters",
             ),
         ],
     ),
@@ -326,7 +326,7 @@ pub(super) const ALL: &[(&str, &[Example])] = &[
             ("Run it in a directory", "jext bench iozone mnt"),
             (
                 "Print its parameters, and run nothing",
-                "jext bench iozone mnt --parameters",
+                "jext bench iozone --parameters",
             ),
         ],
     ),
@@ -336,7 +336,7 @@ pub(super) const ALL: &[(&str, &[Example])] = &[
             ("Run it in a directory", "jext bench bonnie mnt"),
             (
                 "Print its parameters, and run nothing",
-                "jext bench bonnie mnt --parameters",
+                "jext bench bonnie --parameters",
             ),
         ],
     ),
@@ -346,7 +346,7 @@ pub(super) const ALL: &[(&str, &[Example])] = &[
             ("Run it in a directory", "jext bench dbench mnt"),
             (
                 "Print its parameters, and run nothing",
-                "jext bench dbench mnt --parameters",
+                "jext bench dbench --parameters",
             ),
         ],
     ),
@@ -356,7 +356,7 @@ pub(super) const ALL: &[(&str, &[Example])] = &[
             ("Run it in a directory", "jext bench filebench mnt"),
             (
                 "Print its parameters, and run nothing",
-                "jext bench filebench mnt --parameters",
+                "jext bench filebench --parameters",
             ),
         ],
     ),

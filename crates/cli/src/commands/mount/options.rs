@@ -12,12 +12,12 @@
 //! | `loop` | no effect: an image is a file in any case |
 //! | `auto`, `user`, `nofail`, `_netdev`, `x-...`, `comment=` | for other programs; ignored |
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, anyhow, bail};
 use fuse::Settings;
 use fuse::mount_point::is_kernel_flag;
-use jext::mount_options::{ParsedOptions, split};
+use jext::mount_options::{OptionError, ParsedOptions, split};
 
-use crate::image::MountArguments;
+use crate::image::{MountArguments, OF_MOUNT};
 
 /// Options of fstab for other programs.
 const IGNORED: &[&str] = &[
@@ -66,9 +66,19 @@ impl Options {
             options: vec![for_engine.join(",")],
             ..arguments.clone()
         };
-        let mut engine = engine.parse()?;
+        let mut engine = engine.parse().map_err(name_own)?;
         engine.init_tables_by_default();
         Ok(Self { engine, settings })
+    }
+}
+
+/// Adds the options of the mount to those of the volume that an unknown option could be.
+fn name_own(error: Error) -> Error {
+    match error.downcast_ref() {
+        Some(OptionError::Expected { expected, .. }) if expected.starts_with("one of") => {
+            anyhow!("{error}, {}", OF_MOUNT.join(", "))
+        }
+        _ => error,
     }
 }
 
@@ -140,11 +150,13 @@ mod tests {
             ),
             (
                 "ro,frobnicate",
-                "mount option \"frobnicate\": expected one of",
+                "mount option \"frobnicate\": expected one of ro, noload, ",
             ),
         ] {
             let error = parse(list).expect_err("wrong");
             assert!(error.starts_with(said), "{error}");
         }
+        let unknown = parse("frobnicate").expect_err("unknown");
+        assert!(unknown.ends_with(", nopoll"), "{unknown}");
     }
 }
