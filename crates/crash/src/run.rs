@@ -15,7 +15,7 @@ use sim::Failure;
 use crate::disks::{Disks, mount_options};
 use crate::fault::{each, strikes};
 use crate::mode::Structures;
-use crate::recording::Recording;
+use crate::recording::{Outcome, Recording};
 use crate::run_error::RunError;
 use crate::setting::{Schedule, Setting};
 use crate::timetable::{MADE_AT, seconds_of, wait_for};
@@ -49,7 +49,13 @@ pub fn prepare(workload: &Workload, empty: &Disks) -> Result<Disks, RunError> {
             wait_for(number, MADE_AT);
             for (lane, ops) in (0..).zip(&workload.lanes) {
                 if number < workload.prepared[lane] {
-                    client::run(&volume, &ops[number], lane as u32, number)?;
+                    let op = &ops[number];
+                    let outcome = client::run(&volume, op, lane as u32, number)?;
+                    if outcome != Outcome::Done {
+                        let error = format!("it cannot be prepared: {outcome}");
+                        let op = op.to_string();
+                        return Err(RunError::Operation { op, error });
+                    }
                 }
             }
         }

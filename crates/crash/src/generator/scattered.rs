@@ -6,9 +6,10 @@ use rt::split_mix::SplitMix;
 
 use super::stress::{DIRECTORIES, LOG_BLOCKS_MIN, directories, directory_path, ops_after};
 use crate::image::BLOCK_SECTORS;
+use crate::mode::Structures;
 use crate::model::Tree;
 use crate::op::{How, Op, Path};
-use crate::setting::{Cell, Schedule, Setting};
+use crate::setting::{CLUSTER_BLOCKS, Cell, Schedule, Setting};
 use crate::workload::Workload;
 
 const LANES_MAX: u64 = 2;
@@ -48,7 +49,7 @@ pub fn workload(cell: Cell, seed: u64) -> Workload {
         free_blocks: match is_full {
             true => {
                 let more = FREE_BLOCKS_MIN + random.below(FREE_BLOCKS_MORE);
-                pieces.count * pieces.blocks + more as u32
+                pieces.space(cell, more as u32)
             }
             false => 0,
         },
@@ -87,6 +88,18 @@ struct Pieces {
 }
 
 impl Pieces {
+    /// Returns the number of blocks that the pieces and `more` blocks elsewhere take: the holes
+    /// between pieces are in their clusters, and each other block takes a cluster.
+    fn space(self, cell: Cell, more: u32) -> u32 {
+        match cell.structures {
+            Structures::Clustered => {
+                let all = self.count * (self.blocks + 1);
+                all.next_multiple_of(CLUSTER_BLOCKS) + more * CLUSTER_BLOCKS
+            }
+            _ => self.count * self.blocks + more,
+        }
+    }
+
     /// Returns the operations that make the first file of a lane.
     fn ops(self, lane: usize) -> Vec<Op> {
         let path: Path = format!("{}/f0", directory_path(lane, 0)).into();
@@ -142,5 +155,30 @@ fn choose(lane: usize, tree: &Tree, random: &mut SplitMix) -> Op {
             _ => Op::Append(path, count(random)),
         },
         _ => Op::Sync,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::setting::CELLS_CLUSTERED;
+    use crate::volumes::Volumes;
+
+    use super::*;
+
+    /// A volume that is soon full has room for what is there before the recording.
+    #[test]
+    fn pieces_fit_full_volumes_of_clusters() {
+        let mut volumes = Volumes::default();
+        let mut full = 0;
+        for seed in 0..60 {
+            let mut workload = workload(CELLS_CLUSTERED[0], seed);
+            workload.setting = workload.setting.fitting();
+            if workload.setting.free_blocks > 0 {
+                full += 1;
+                let prepared = volumes.prepared(&workload).map(drop);
+                prepared.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            }
+        }
+        assert!(full > 5, "{full}");
     }
 }

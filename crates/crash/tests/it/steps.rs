@@ -524,3 +524,13 @@ fn a_whiteout_that_could_not_be_committed_is_not_repeated() {
          chattr(+D,d10);create(d00/f0);rename(d00/f0,d00/f3);whiteout(d10/f2,d00/f0):",
     );
 }
+
+/// The value of an attribute lies in an inode of its own, and that inode is damaged.
+#[test]
+fn an_attribute_hangs_on_the_inode_of_its_value() {
+    check(
+        "crash2:quota,writeback,external,delalloc=0,log=307,restart=1:2:mkdir(d00);mkdir(d10);create(d00/f0);create(d10/f0);\
+         create(d00/f1);setxattr(d00/f0,a,1000);append(d10/f0,18);create(d10/f1);write(d00/f1,0,24);chattr(-j,d10/f1):\
+         35-kept,0.3=0,0.4=0,0.5=0,0.10=0,0.11=0,0.23=0,0.133=0,0.140=0,0.143=0",
+    );
+}

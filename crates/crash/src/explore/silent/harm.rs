@@ -38,6 +38,8 @@ pub(super) struct Harm {
     pub(super) bad: Arc<Block>,
     /// Inodes with a block where a bitmap is now taken to be.
     robbed: Vec<InodeNr>,
+    /// True if values of extended attributes hang on the block.
+    pub(super) is_of_values: bool,
 }
 
 impl Harm {
@@ -93,6 +95,7 @@ impl Harm {
             Part::Descriptors => owners_of_bitmaps(&bad, territory),
             _ => Vec::new(),
         };
+        let is_of_values = territory.holds_values(&claim);
         Self {
             block,
             claim,
@@ -100,6 +103,7 @@ impl Harm {
             good: Arc::clone(good.block(block)),
             bad,
             robbed,
+            is_of_values,
         }
     }
 

@@ -8,6 +8,7 @@
 //! | indirect block | the contents of the file or directory |
 //! | indirect block of the journal | nothing, or the volume is refused |
 //! | attributes | the attributes of the inodes that share the block |
+//! | inodes with values of attributes, their blocks | the attributes of other inodes, which are an error |
 //! | inode table | its inodes; with the root or the journal among them, a refusal |
 //! | bitmaps | nothing |
 //! | superblock | nothing, or the volume is refused; everything if locations have changed |
@@ -86,7 +87,7 @@ fn differs(harm: &Harm, is_owner: bool, was: &Object, is: &Object) -> Option<Str
     };
     let free_marks = match part {
         Part::Attributes => is_owner,
-        _ => may_err && is.marks.is_err(),
+        _ => (may_err || harm.is_of_values) && is.marks.is_err(),
     };
     let attributes = difference("attributes", &was.attributes, &is.attributes);
     let contents = || difference("contents", &wanted, &is.contents).filter(|_| !free_contents);

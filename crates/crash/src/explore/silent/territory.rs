@@ -3,12 +3,14 @@
 //! left out.
 
 use core::fmt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ext::volume::FileKind;
 use ext::{Error, Volume};
 use layout::feature::ReadOnlyCompatible;
 use layout::group::{self, GroupDescriptor};
+use layout::inode::Inode;
+use layout::inode_flags::InodeFlags;
 use layout::superblock::Superblock;
 use layout::{FileBlock, InodeNr};
 use zerocopy::FromBytes;
@@ -86,6 +88,8 @@ pub(super) struct Claim {
 /// All blocks in use.
 pub(super) struct Territory {
     pub(super) claims: BTreeMap<u64, Claim>,
+    /// Inodes that hold values of extended attributes.
+    values: BTreeSet<InodeNr>,
 }
 
 impl Territory {
@@ -93,6 +97,7 @@ impl Territory {
     pub(super) fn of(home: &Image, volume: &Volume, sight: &Sight) -> Result<Self, Error> {
         let mut territory = Self {
             claims: BTreeMap::new(),
+            values: BTreeSet::new(),
         };
         territory.claim_fixed(home);
         for (nr, object) in &sight.objects {
@@ -112,6 +117,11 @@ impl Territory {
         Ok(territory)
     }
 
+    /// Returns true if values of extended attributes hang on a block.
+    pub(super) fn holds_values(&self, claim: &Claim) -> bool {
+        claim.owners.iter().any(|owner| self.values.contains(owner))
+    }
+
     fn claim(&mut self, block: u64, part: Part, owner: Option<InodeNr>, file_block: u64) {
         let claim = self.claims.entry(block).or_insert_with(|| Claim {
             part,
@@ -128,7 +138,8 @@ impl Territory {
         let blocks = superblock.blocks_count_low.get() - superblock.first_data_block.get();
         let group_count = blocks.div_ceil(superblock.blocks_per_group.get());
         let inodes = superblock.inodes_per_group.get();
-        let inodes_in_block = BLOCK_BYTES as u32 / u32::from(superblock.dynamic_inode_size.get());
+        let inode_bytes = usize::from(superblock.dynamic_inode_size.get());
+        let inodes_in_block = (BLOCK_BYTES / inode_bytes) as u32;
         let bytes = match superblock.descriptor_size.get() {
             0 => group::SIZE,
             bytes => bytes.into(),
@@ -158,6 +169,12 @@ impl Territory {
                 let block = u64::from(table + index / inodes_in_block);
                 let inode = InodeNr::new(number * inodes + index + 1);
                 self.claim(block, Part::InodeTable, Some(inode), 0);
+                let at = (index % inodes_in_block) as usize * inode_bytes;
+                let (base, _) =
+                    Inode::ref_from_prefix(&home.block(block)[at..]).expect("a block holds inodes");
+                if base.flags().contains(InodeFlags::ATTRIBUTE_INODE) {
+                    self.values.insert(inode);
+                }
             }
         }
     }
