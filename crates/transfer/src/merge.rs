@@ -22,8 +22,8 @@ use super::origin::{Layer, Origin};
 use super::tally::{Tally, Units};
 use super::{Item, Node, Source, Times, Visitor, split_path, worker_count};
 use merged::Merged;
-use overlay::{Entry, Overlay, ROOT};
-use records::{Inode, NONE};
+use overlay::{Entry, Overlay};
+use records::{Inode, NONE, ROOT};
 
 /// Start of the name of an entry that removes another, in a container image.
 const WHITEOUT: &[u8] = b".wh.";

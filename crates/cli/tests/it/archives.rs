@@ -363,7 +363,7 @@ fn an_empty_value_in_an_extended_header_is_none() {
     assert_eq!(folder.good("cat out.img:/name"), "text");
 }
 
-/// What jext does not decompress is named, with the program that does.
+/// A compression that jext does not read is named, with the program that decompresses it.
 #[test]
 fn other_compressions_are_named() {
     let folder = Folder::new();

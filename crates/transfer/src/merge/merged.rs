@@ -2,8 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use super::overlay::ROOT;
-use super::records::{Inode, Name};
+use super::records::{Inode, Name, ROOT};
 use crate::entered::PATH_BYTES_MAX;
 use crate::paged::Paged;
 

@@ -15,13 +15,11 @@ use anyhow::{Context, Result, bail};
 use ext::volume::FileKind;
 
 use super::merged::Merged;
-use super::records::{Inode, KINDS, NO_LAYER, NONE, Name};
+use super::records::{Inode, KINDS, NO_LAYER, NONE, Name, ROOT};
 use crate::paged::{Index, Paged};
 use crate::split_path;
 use crate::tally::{Tally, entry_bytes};
 
-/// Number of the root, both as a name and as an inode.
-pub(super) const ROOT: u32 = 0;
 /// Maximum number of symbolic links on the way to a file, as in Linux.
 const LINKS_MAX: u32 = 40;
 /// Maximum bytes of the target of a link that is followed, as in Linux.

@@ -7,6 +7,8 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 use crate::paged::Paged;
 use crate::tally::Tally;
 
+/// Number of the root, both as a name and as an inode.
+pub(super) const ROOT: u32 = 0;
 /// No name, or no inode.
 pub(super) const NONE: u32 = u32::MAX;
 /// No layer.
