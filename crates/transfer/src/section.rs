@@ -91,6 +91,6 @@ impl Read for SectionReader {
 /// Copies a stream to a temporary file without a name, which is deleted when it is closed.
 pub(crate) fn spool(from: &mut dyn Read) -> Result<File> {
     let mut file = scratch::file()?;
-    io::copy(from, &mut file).context("the folder for temporary files (TMPDIR)")?;
+    io::copy(from, &mut file).with_context(scratch::folder)?;
     Ok(file)
 }

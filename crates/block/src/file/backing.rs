@@ -48,6 +48,23 @@ pub(super) struct Backing {
     has_lost_writes: AtomicBool,
 }
 
+/// The error of a write.
+#[derive(Debug)]
+struct Unwritten {
+    errno: Errno,
+    /// True if a part was written.
+    is_partial: bool,
+}
+
+impl From<Errno> for Unwritten {
+    fn from(errno: Errno) -> Self {
+        Self {
+            errno,
+            is_partial: false,
+        }
+    }
+}
+
 /// Unlocks explicitly: a child process that is being forked shares the open file, and with it the
 /// lock, for a moment. A child that closes its own copy leaves the lock to its parent.
 impl Drop for Backing {
@@ -136,8 +153,8 @@ impl Backing {
                         .iter()
                         .map(|(index, _)| (*index, Ok(Outcome::Done)))
                         .collect(),
-                    Err(errno) if parts.len() == 1 => {
-                        let error = self.failure("write", offset, payload_bytes(&pieces), errno);
+                    Err(unwritten) if parts.len() == 1 => {
+                        let error = self.unwritten(offset, payload_bytes(&pieces), unwritten);
                         vec![(parts[0].0, Err(error))]
                     }
                     Err(_) => self.run_apart(Operation::Write {
@@ -198,6 +215,16 @@ impl Backing {
             },
             Errno::NODEV | Errno::NXIO => DeviceError::Gone,
             errno => self.failed(operation, offset, bytes, errno),
+        }
+    }
+
+    fn unwritten(&self, offset: u64, bytes: u64, unwritten: Unwritten) -> DeviceError {
+        match unwritten.errno {
+            // What was written in part is not refused: it has changed something.
+            errno @ (Errno::NOSPC | Errno::DQUOT) if unwritten.is_partial => {
+                self.failed("write", offset, bytes, errno)
+            }
+            errno => self.failure("write", offset, bytes, errno),
         }
     }
 
@@ -310,7 +337,7 @@ impl Backing {
             .collect())
     }
 
-    fn write(&self, offset: u64, payload: &[Arc<Block>], is_forced: bool) -> Result<(), Errno> {
+    fn write(&self, offset: u64, payload: &[Arc<Block>], is_forced: bool) -> Result<(), Unwritten> {
         if payload.iter().all(|block| self.is_aligned(offset, block)) {
             let mut pieces: Vec<_> = payload.iter().map(|block| IoSlice::new(block)).collect();
             return self.write_pieces(offset, &mut pieces, is_forced);
@@ -383,13 +410,12 @@ impl Backing {
         offset: u64,
         pieces: &mut [IoSlice<'_>],
         is_forced: bool,
-    ) -> Result<(), Errno> {
+    ) -> Result<(), Unwritten> {
         let mut at = offset;
         self.write_from(&mut at, pieces, is_forced)
-            .map_err(|error| match error {
-                // What was written in part is not refused: it has changed something.
-                Errno::NOSPC | Errno::DQUOT if at > offset => Errno::IO,
-                other => other,
+            .map_err(|errno| Unwritten {
+                errno,
+                is_partial: at > offset,
             })
     }
 
@@ -416,9 +442,10 @@ impl Backing {
                         continue;
                     }
                     // Either the write or the flush failed; only the write may be repeated.
-                    Err(Errno::NOSPC | Errno::DQUOT) => {
-                        retry(|| rustix::io::pwritev(&self.file, &rest[..count], *at))?;
-                        return self.note_forced(Err(Errno::IO));
+                    Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => {
+                        *at +=
+                            retry(|| rustix::io::pwritev(&self.file, &rest[..count], *at))? as u64;
+                        return self.note_forced(Err(errno));
                     }
                     done => self.note_forced(done)?,
                 }

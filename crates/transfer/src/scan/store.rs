@@ -9,7 +9,6 @@ use crate::scratch;
 
 /// Maximum number of bytes in memory.
 const MEMORY_BYTES: usize = 16 << 20;
-const WHAT: &str = "the list of files, in the folder for temporary files (TMPDIR)";
 
 /// A list of byte strings that grows at its end.
 #[derive(Debug, Default)]
@@ -32,7 +31,8 @@ impl Store {
                 none => none.insert(scratch::file()?),
             };
             let in_file = at - self.memory.len() as u64;
-            file.write_all_at(bytes, in_file).context(WHAT)?;
+            file.write_all_at(bytes, in_file)
+                .with_context(scratch::folder)?;
         }
         self.length += bytes.len() as u64;
         Ok(at)
@@ -42,12 +42,13 @@ impl Store {
     pub(super) fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
         match at.checked_sub(self.memory.len() as u64) {
             Some(in_file) => {
-                let file = self.file.as_ref().context(WHAT)?;
-                file.read_exact_at(into, in_file).context(WHAT)
+                let file = self.file.as_ref().with_context(scratch::folder)?;
+                file.read_exact_at(into, in_file)
+                    .with_context(scratch::folder)
             }
             None => {
                 let found = self.memory.get(at as usize..at as usize + into.len());
-                into.copy_from_slice(found.context(WHAT)?);
+                into.copy_from_slice(found.with_context(scratch::folder)?);
                 Ok(())
             }
         }
