@@ -84,13 +84,22 @@ impl ArchiveSource {
         let (mut entries, is_packed) = self.entries().with_context(archive)?;
         while let Some(entry) = entries.next_entry().with_context(archive)? {
             let context = || format!("{}: {}", self.name, String::from_utf8_lossy(&entry.path));
-            let Some(node) = node(&entry).with_context(context)? else {
+            let Some(mut node) = node(&entry).with_context(context)? else {
                 continue;
             };
-            let has_data = node.kind == FileKind::Regular && node.link_to.is_none();
-            let is_wanted = visitor.node(node).with_context(context)?;
-            if has_data && is_wanted {
-                send_data(&mut entries, &entry, visitor).with_context(context)?;
+            if node.kind != FileKind::Regular || node.link_to.is_some() {
+                visitor.node(node).with_context(context)?;
+                continue;
+            }
+            let parts = match &entry.parts {
+                Some(parts) => parts.clone(),
+                None => entries.listed_parts(&entry).with_context(context)?,
+            };
+            if node.held < node.size {
+                node.parts = Some(parts.clone());
+            }
+            if visitor.node(node).with_context(context)? {
+                send_data(&mut entries, parts, visitor).with_context(context)?;
             }
         }
         match is_packed {
@@ -238,16 +247,12 @@ pub(crate) fn inner_path(path: &[u8]) -> Result<Vec<u8>> {
     Ok(names.join(&b'/'))
 }
 
-/// Shows the data of a file: all of it, or the parts that a sparse file has.
+/// Shows the data of a file, which has these parts.
 fn send_data(
     entries: &mut Entries<Box<dyn Read + Send>>,
-    entry: &Entry,
+    parts: Vec<(u64, u64)>,
     visitor: &mut dyn Visitor,
 ) -> Result<()> {
-    let parts = match &entry.parts {
-        Some(parts) => parts.clone(),
-        None => entries.listed_parts(entry)?,
-    };
     for (start, length) in parts {
         let (mut offset, end) = (start, start + length);
         while offset < end {

@@ -76,9 +76,9 @@ impl DirectorySource {
         Ok(())
     }
 
-    /// Shows each node, and the data that is wanted.
+    /// Shows each node with the parts of files that have holes, and the data that is wanted.
     pub(crate) fn visit(&self, visitor: &mut dyn Visitor) -> Result<()> {
-        for node in self.nodes() {
+        for node in self.nodes_with_parts() {
             let node = node?;
             let context = || self.at(&node).display().to_string();
             let is_wanted = visitor.node(node.clone()).with_context(context)?;
@@ -120,7 +120,14 @@ impl DirectorySource {
     /// # Errors
     /// Fails with the first error of the host or the sink.
     pub(crate) fn count(&self, sink: &mut dyn Sink) -> Result<()> {
-        for node in self.nodes() {
+        for node in self.nodes_with_parts() {
+            sink.take(Item::Node(Box::new(node?)))?;
+        }
+        sink.end()
+    }
+
+    fn nodes_with_parts(&self) -> impl Iterator<Item = Result<Node>> {
+        self.nodes().map(|node| {
             let mut node = node?;
             if node.is_regular_with_data() && node.held < node.size {
                 let file = self.open_data(&node);
@@ -128,9 +135,8 @@ impl DirectorySource {
                 let parts = parts.with_context(|| self.at(&node).display().to_string())?;
                 node.parts = Some(parts);
             }
-            sink.take(Item::Node(Box::new(node)))?;
-        }
-        sink.end()
+            Ok(node)
+        })
     }
 
     fn make(&self, sink: &mut ImageSink<'_>, jobs: &mut Jobs<'_>) -> Result<()> {

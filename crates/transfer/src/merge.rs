@@ -229,10 +229,12 @@ impl Visitor for Scanner<'_> {
         self.edits.edit_attributes(&mut node);
         let link = node.link_to.as_ref().map_or(0, Vec::len);
         self.batch_bytes += node.path.len() + node.target.len() + link;
+        let mut more = self.units.attributes(&node.attributes);
+        more.add_all(&self.units.more_for_parts(&node));
         self.batch.push(Entry {
             kind: node.kind,
             held: node.held,
-            attributes: self.units.attributes(&node.attributes),
+            more,
             target: node.target,
             link_to: node.link_to,
             path: node.path,
@@ -265,7 +267,7 @@ impl Merge {
             if inode.is_left() {
                 let (held, target) = (inode.held(), inode.target_bytes());
                 tally.add_all(&units.file(inode.kind(), held, target));
-                tally.add_all(&inode.attributes());
+                tally.add_all(&inode.more());
             }
         }
         for number in 0..names.len() {

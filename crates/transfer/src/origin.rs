@@ -100,9 +100,6 @@ impl Origin {
 
     /// Calls `see` with each node of a plain tree.
     pub(crate) fn survey(&self, see: &mut dyn FnMut(&Node) -> Result<()>) -> Result<()> {
-        if let Self::Directory(directory) = self {
-            return directory.nodes().try_for_each(|node| see(&node?));
-        }
         let mut surveyor = Surveyor { see };
         let mut layers = self.layers().into_iter();
         layers.try_for_each(|layer| layer.visit(&mut surveyor))

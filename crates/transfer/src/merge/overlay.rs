@@ -43,8 +43,8 @@ pub(super) struct Entry {
     pub(super) target: Vec<u8>,
     /// Bytes that are data.
     pub(super) held: u64,
-    /// Space for attributes.
-    pub(super) attributes: Tally,
+    /// Space for attributes, and for holes in the data.
+    pub(super) more: Tally,
 }
 
 /// The tree.
@@ -201,10 +201,7 @@ impl Overlay {
         let inode = self.new_inode(Inode {
             entry: number,
             held,
-            attributes: [
-                narrow(entry.attributes.inodes),
-                narrow(entry.attributes.blocks),
-            ],
+            more: [narrow(entry.more.inodes), narrow(entry.more.blocks)],
             kind: kind.unwrap_or_default() as u8,
             is_described: 1,
             ..Inode::directory()

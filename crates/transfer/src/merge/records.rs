@@ -47,8 +47,8 @@ pub(super) struct Inode {
     pub(super) first_name: u32,
     /// Bytes that are data, or offset of a link's target and its length.
     pub(super) held: [u32; 2],
-    /// Inodes and blocks for attributes.
-    pub(super) attributes: [u32; 2],
+    /// Inodes and blocks for attributes, and for holes in the data.
+    pub(super) more: [u32; 2],
     /// Place of the kind in [`KINDS`].
     pub(super) kind: u8,
     pub(super) is_described: u8,
@@ -131,9 +131,9 @@ impl Inode {
         self.held[1] as usize
     }
 
-    /// Returns the space for attributes.
-    pub(super) fn attributes(&self) -> Tally {
-        let [inodes, blocks] = self.attributes.map(u64::from);
+    /// Returns the space for attributes, and for holes in the data.
+    pub(super) fn more(&self) -> Tally {
+        let [inodes, blocks] = self.more.map(u64::from);
         Tally {
             inodes,
             blocks,

@@ -57,7 +57,7 @@ fn take(overlay: &mut Overlay, step: &Step, number: u32) {
         link_to,
         target: Vec::new(),
         held: 0,
-        attributes: Tally::default(),
+        more: Tally::default(),
     };
     overlay.put(&entry, number).expect("works");
 }
@@ -146,7 +146,7 @@ fn deep_and_wide_trees_are_removed() {
                 link_to: None,
                 target: Vec::new(),
                 held: 0,
-                attributes: Tally::default(),
+                more: Tally::default(),
             };
             overlay.put(&entry, 0).expect("works");
         }
