@@ -136,7 +136,7 @@ impl Plan {
                 let given = &settings.options;
                 let has_inodes = given.inode_count.is_some() || given.bytes_per_inode.is_some();
                 exact = Some((used.blocks, free));
-                let found = if free == Free::NONE && !has_inodes {
+                let found = if free.is_none() && !has_inodes {
                     fit::smallest_of(&mut options, used)?
                 } else {
                     fit::smallest(&options, used.blocks, free)?

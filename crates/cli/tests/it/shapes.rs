@@ -2,6 +2,7 @@
 //! it.
 
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use testkit::{Mount, Random, privilege, tool};
@@ -198,16 +199,43 @@ fn free_space_is_what_was_asked_for() {
             "{free}: {left} of {blocks}"
         );
     }
+    let part = "expected a part of the image, from 0% to less than 100%";
     for (line, why) in [
-        (
-            "--free 100%",
-            "--free 100%: expected 0% to 99% of the image",
-        ),
+        ("--free 100%", part),
+        ("--free=-1%", part),
+        ("--free nan%", part),
         ("--free x", "--free x: expected a percentage"),
+        (
+            "--free 95%",
+            "95% free and 5% reserved blocks leave nothing of the image for the tree",
+        ),
+        ("--free 99.9%", "99.9% free and 5% reserved"),
+        (
+            "--free 99% -m 0 -g 256 -O ^resize_inode",
+            "no image has 99% free blocks",
+        ),
     ] {
         let said = folder.bad(&format!("build {line} other.img tree"));
         assert!(said.contains(why), "{said}");
     }
+    build(
+        &folder,
+        "-q -F --free 99.9% -m 0 -O ^has_journal,^resize_inode disk.img tree",
+    );
+    folder.check("disk.img");
+    let (blocks, free) = (
+        number(&image, "Block count:"),
+        number(&image, "Free blocks:"),
+    );
+    assert!(
+        free * 1000 >= blocks * 999,
+        "{free} blocks are free of {blocks}"
+    );
+    let nothing = ["--fit -m 0", "--free 0 -m 0", "--free 0% -m 0"].map(|size| {
+        build(&folder, &format!("-q -F {size} disk.img tree"));
+        folder.read("disk.img")
+    });
+    assert!(nothing.iter().all(|image| *image == nothing[0]));
     for line in [
         "--fit --size 4M",
         "--fit --slack 5",
@@ -322,6 +350,90 @@ fn a_disk_has_the_image_in_its_partition() {
         &folder,
         &format!("-q -F -U {UUID} --partition gpt disk.img tree"),
     );
+}
+
+/// Pieces of data far apart, of which each takes a cluster.
+#[test]
+fn pieces_in_clusters_of_their_own_have_their_place() {
+    const PIECES: u64 = 1500;
+    let folder = Folder::new();
+    for name in ["tree", "pieces"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    folder.write("tree/file", b"text");
+    let file = File::create(folder.path().join("pieces/pieces")).unwrap();
+    for piece in 0..PIECES {
+        file.write_all_at(&[7; 4096], piece << 16).unwrap();
+    }
+    for format in ["gnu", "posix"] {
+        let archive = folder.path().join(format!("{format}.tar"));
+        let (archive, pieces) = (archive.to_str().unwrap(), folder.path().join("pieces"));
+        let format = format!("--format={format}");
+        let arguments = [
+            "-cSf",
+            archive,
+            &format,
+            "-C",
+            pieces.to_str().unwrap(),
+            ".",
+        ];
+        tool::run_well("tar", &arguments);
+    }
+    let image = folder.path().join("disk.img");
+    for size in ["--slack 0", "--slack 10", "--fit", "--free 10% -m 0"] {
+        for sources in [
+            "pieces",
+            "gnu.tar",
+            "posix.tar",
+            "tree pieces",
+            "tree posix.tar",
+        ] {
+            let line = format!("-q -F -O bigalloc -C 65536 {size} disk.img {sources}");
+            build(&folder, &line);
+            folder.check("disk.img");
+            let clusters = number(&image, "Block count:") / 16;
+            let free = number(&image, "Free blocks:") / 16;
+            let most = match size {
+                "--fit" => 1,
+                "--slack 0" => clusters / 10,
+                _ => clusters / 6,
+            };
+            assert!(
+                free <= most,
+                "{line}: {free} clusters are free of {clusters}"
+            );
+            assert!(clusters - free > PIECES, "{line}");
+        }
+    }
+}
+
+/// The folder for temporary files, in which blocks are counted, is full after more or less.
+#[test]
+fn a_full_folder_for_temporary_files_is_named() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let folder = Folder::new();
+    for number in 0..700 {
+        fs::create_dir_all(folder.path().join(format!("tree/{number}"))).unwrap();
+    }
+    let full = folder.path().join("full");
+    fs::create_dir(&full).unwrap();
+    let at = full.display().to_string();
+    for size in ["16k", "100k", "500k", "1m"] {
+        let size = format!("size={size}");
+        tool::run_well("mount", &["-t", "tmpfs", "-o", &size, "tmpfs", &at]);
+        let mut command = folder.command("build --fit disk.img tree");
+        let output = command.env("TMPDIR", &full).output();
+        tool::run_well("umount", &[&at]);
+        let output = output.unwrap();
+        let said = tool::said(&output);
+        assert_eq!(output.status.code(), Some(1), "{size}: {said}");
+        for word in [&at, "TMPDIR", "o space left"] {
+            assert!(said.contains(word), "{size}: {said}");
+        }
+        assert!(!folder.path().join("disk.img").exists());
+    }
 }
 
 /// mkfs rounds the inodes of a group down: to a multiple of 8, of which a block has 4, 2 or 1.

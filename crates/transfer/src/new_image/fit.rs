@@ -14,7 +14,8 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Error, Result, bail};
+use block::text::Size;
 use block::{BlockDevice, FileDevice, OpenOptions};
 use ext::mkfs::{self, Options, Summary};
 
@@ -23,6 +24,10 @@ use crate::{Tally, Times, scratch};
 
 /// Maximum number of steps to the size of an image.
 const STEPS_MAX: u32 = 10_000;
+/// Largest size of an image in units of what it would have without the volume's own blocks, and
+/// what may be added to it, in blocks.
+const OWN_FACTOR_MAX: u64 = 64;
+const OWN_BLOCKS_MAX: u64 = 1 << 29;
 /// Maximum number of smaller sizes that are tried after a size is found: a larger volume may need
 /// fewer blocks, since the inodes of a group fill whole blocks.
 const STEPS_BACK_MAX: u64 = 64;
@@ -34,6 +39,8 @@ const INVALID_BLOCKS_MAX: u64 = 1 << 26;
 /// Unit of the inodes of a group, and the smallest number of inodes that is asked for.
 const INODES_STEP: u32 = 8;
 const INODES_MIN: u32 = 16;
+/// An image that is all free space.
+const WHOLE_PERCENT: f64 = 100.0;
 /// Largest number of blocks of a volume.
 const BLOCKS_MAX: u64 = 1 << 48;
 
@@ -50,12 +57,46 @@ impl Free {
     /// Nothing: the smallest image.
     pub const NONE: Self = Self::Bytes(0);
 
+    /// Parses a share of the image, as `20%`, or a size, as `100M`.
+    ///
+    /// # Errors
+    /// Fails with what is expected.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let Some(percent) = text.strip_suffix('%') else {
+            return match Size::parse(text) {
+                Ok(size) => Ok(Self::Bytes(size.bytes())),
+                Err(expected) => Err(format!("a percentage of the image, as 20%, or {expected}")),
+            };
+        };
+        match percent.parse() {
+            Ok(percent) if (0.0..WHOLE_PERCENT).contains(&percent) => Ok(Self::Percent(percent)),
+            _ => Err("a part of the image, from 0% to less than 100%".to_owned()),
+        }
+    }
+
+    /// Returns true if nothing is left free.
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        match self {
+            Self::Bytes(bytes) => bytes == 0,
+            Self::Percent(percent) => percent <= 0.0,
+        }
+    }
+
+    /// Returns the percentage of the image that is free.
+    fn percent(self) -> f64 {
+        match self {
+            Self::Bytes(_) => 0.0,
+            Self::Percent(percent) => percent,
+        }
+    }
+
     /// Returns the number of free blocks of a volume.
     fn blocks(self, summary: &Summary) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.div_ceil(summary.geometry.block_bytes.into()),
             Self::Percent(percent) => {
-                (percent / 100.0 * summary.geometry.block_count as f64).ceil() as u64
+                (percent / WHOLE_PERCENT * summary.geometry.block_count as f64).ceil() as u64
             }
         }
     }
@@ -71,9 +112,10 @@ pub struct Used {
 }
 
 /// Space in the volume in which trees are counted, besides what they are estimated to need, in
-/// percent; and the factor of it if that does not suffice.
+/// percent; the factor of it if that does not suffice; and the largest that is tried.
 const COUNTING_SLACK: u32 = 25;
-const COUNTING_SLACK_FACTOR: u32 = 16;
+const COUNTING_SLACK_FACTOR: u32 = 4;
+const COUNTING_SLACK_MAX: u32 = COUNTING_SLACK * COUNTING_SLACK_FACTOR.pow(8);
 
 /// Makes trees without the data of files in a volume in an unnamed file, and returns what they
 /// take.
@@ -85,7 +127,7 @@ pub(super) fn count(trees: &Trees, options: &Options, tally: &Tally, times: Time
     loop {
         let bytes = size(options, tally, slack)?;
         match count_in(bytes, trees, options, times) {
-            Err(error) if is_full(&error) && slack == COUNTING_SLACK => {
+            Err(error) if is_without_blocks(&error) && slack < COUNTING_SLACK_MAX => {
                 slack *= COUNTING_SLACK_FACTOR;
             }
             counted => return counted,
@@ -95,12 +137,24 @@ pub(super) fn count(trees: &Trees, options: &Options, tally: &Tally, times: Time
 
 fn count_in(bytes: u64, trees: &Trees, options: &Options, times: Times) -> Result<Used> {
     let file = scratch::file()?;
-    file.set_len(bytes)?;
-    let device = FileDevice::of_file(file.into(), "counted image", &OpenOptions::default())?;
+    file.set_len(bytes).with_context(scratch::folder)?;
+    let name = "the image that is made to count blocks";
+    let device = FileDevice::of_file(file.into(), name, &OpenOptions::default())?;
     let device: Arc<dyn BlockDevice> = Arc::new(device);
-    let empty = mkfs::format(&device, options)?;
-    trees.count(&device, times)?;
-    used(&device, &empty)
+    let count = || {
+        let empty = mkfs::format(&device, options)?;
+        trees.count(&device, times)?;
+        used(&device, &empty)
+    };
+    count().map_err(|error: Error| {
+        let is_of_device = has_cause(&error, |cause| {
+            matches!(cause, ext::Error::Device(_) | ext::Error::DataLost { .. })
+        });
+        match is_of_device {
+            true => error.context(scratch::folder()),
+            false => error,
+        }
+    })
 }
 
 /// The judgement of a number of blocks.
@@ -121,10 +175,27 @@ pub(super) fn smallest(options: &Options, blocks: u64, free: Free) -> Result<Sum
     let block_bytes = options.block_bytes.unwrap_or(BLOCK_BYTES);
     let unit = u64::from(options.allocation_bytes() / block_bytes);
     let judge = |count: u64| judge(options, block_bytes, count, blocks, free);
-    let mut count = blocks.max(1).next_multiple_of(unit);
+    // The part of the image that is neither free nor reserved.
+    let rest = 1.0 - (free.percent() + options.reserved_percent) / WHOLE_PERCENT;
+    if rest <= 0.0 {
+        bail!(
+            "{}% free and {}% reserved blocks leave nothing of the image for the tree: less of \
+             either makes room",
+            free.percent(),
+            options.reserved_percent
+        );
+    }
+    // With a block more of the image, only this part of a block more is left for the tree.
+    let for_missing = |missing: u64| (missing as f64 / rest) as u64;
+    let count_max = for_missing(blocks.max(1)).saturating_mul(OWN_FACTOR_MAX);
+    let count_max = count_max.saturating_add(OWN_BLOCKS_MAX).min(BLOCKS_MAX);
+    // No size is valid, or some are and the larger ones are not.
+    let (mut invalid, mut is_short) = (None, false);
+    let (mut low, mut count) = (0, blocks.max(1).next_multiple_of(unit));
     for _ in 0..STEPS_MAX {
         match judge(count)? {
             Judged::Fits => {
+                count = first_fitting(low, count, unit, &judge)?;
                 let mut found = count;
                 for fewer in (1..=STEPS_BACK_MAX).map(|steps| steps * unit) {
                     let Some(fewer) = count.checked_sub(fewer).filter(|count| *count > 0) else {
@@ -136,14 +207,44 @@ pub(super) fn smallest(options: &Options, blocks: u64, free: Free) -> Result<Sum
                 }
                 return Ok(preview(options, block_bytes, found)?);
             }
-            Judged::Short(missing) => count += missing.next_multiple_of(unit),
-            Judged::Invalid(why) => count = first_valid(count, unit, why, &judge)?,
+            Judged::Short(missing) => {
+                (low, is_short) = (count, true);
+                count += for_missing(missing).next_multiple_of(unit);
+            }
+            Judged::Invalid(why) => {
+                let Some(valid) = first_valid(count, unit, &judge)? else {
+                    invalid = Some(why);
+                    break;
+                };
+                (low, count) = (count, valid);
+            }
         }
-        if count > BLOCKS_MAX {
+        if count > count_max {
             break;
         }
     }
-    bail!("no size can be found that holds the tree and the free space");
+    match (free, invalid) {
+        (Free::Percent(percent), _) if percent > 0.0 && is_short => bail!(
+            "no image has {percent}% free blocks besides {}% reserved ones and its own tables: \
+             less of either makes room",
+            options.reserved_percent
+        ),
+        (_, Some(why)) => bail!("no size can be found that holds the tree: {why}"),
+        (_, None) => bail!("no size can be found that holds the tree and the free space"),
+    }
+}
+
+/// Returns the smallest number of blocks that is enough, between one that is not and one that is.
+fn first_fitting(low: u64, high: u64, unit: u64, judge: Judge<'_>) -> Result<u64> {
+    let (mut low, mut high) = (low / unit, high / unit);
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        match judge(middle * unit)? {
+            Judged::Fits => high = middle,
+            Judged::Short(_) | Judged::Invalid(_) => low = middle,
+        }
+    }
+    Ok(high * unit)
 }
 
 /// Returns the description of the smallest volume that has the blocks and inodes of a tree, and
@@ -166,14 +267,14 @@ pub(super) fn smallest_of(options: &mut Options, used: Used) -> Result<Summary> 
 
 type Judge<'j> = &'j dyn Fn(u64) -> Result<Judged>;
 
-/// Returns the smallest number of blocks of a volume above `count`, which is none.
-fn first_valid(count: u64, unit: u64, why: &str, judge: Judge<'_>) -> Result<u64> {
-    let is_valid = |count| Ok::<_, anyhow::Error>(!matches!(judge(count)?, Judged::Invalid(_)));
+/// Returns the smallest number of blocks of a volume above `count`, which is none, if there is one.
+fn first_valid(count: u64, unit: u64, judge: Judge<'_>) -> Result<Option<u64>> {
+    let is_valid = |count| Ok::<_, Error>(!matches!(judge(count)?, Judged::Invalid(_)));
     let (mut low, mut high) = (count / unit, count / unit * 2);
     while !is_valid(high * unit)? {
         (low, high) = (high, high * 2);
         if high * unit > count * 2 + INVALID_BLOCKS_MAX {
-            bail!("no size can be found that holds the tree: {why}");
+            return Ok(None);
         }
     }
     while high - low > 1 {
@@ -183,7 +284,7 @@ fn first_valid(count: u64, unit: u64, why: &str, judge: Judge<'_>) -> Result<u64
             false => low = middle,
         }
     }
-    Ok(high * unit)
+    Ok(Some(high * unit))
 }
 
 fn judge(
@@ -236,7 +337,7 @@ pub(super) fn search(
             (Some(used), _) => {
                 let fewer = used.blocks.max(low + 1);
                 // A few more free blocks than were asked for are not worth another attempt.
-                if fewer >= blocks || high == Some(blocks) || free != Free::NONE {
+                if fewer >= blocks || high == Some(blocks) || !free.is_none() {
                     return Ok(());
                 }
                 high = Some(blocks);
@@ -258,16 +359,23 @@ pub(super) fn search(
 }
 
 /// Returns true if an error says that a volume is full.
-pub(super) fn is_full(error: &anyhow::Error) -> bool {
-    let is_full = |error: &ext::Error| matches!(error, ext::Error::NoSpace | ext::Error::NoInodes);
-    error
-        .chain()
-        .any(|cause| cause.downcast_ref::<ext::Error>().is_some_and(is_full))
+pub(super) fn is_full(error: &Error) -> bool {
+    is_without_blocks(error) || has_cause(error, |cause| matches!(cause, ext::Error::NoInodes))
+}
+
+/// Returns true if an error says that a volume has no free block.
+fn is_without_blocks(error: &Error) -> bool {
+    has_cause(error, |cause| matches!(cause, ext::Error::NoSpace))
+}
+
+fn has_cause(error: &Error, is_wanted: impl Fn(&ext::Error) -> bool) -> bool {
+    let mut causes = error.chain();
+    causes.any(|cause| cause.downcast_ref().is_some_and(&is_wanted))
 }
 
 #[cfg(test)]
 mod tests {
-    use ext::mkfs::FileSystemType;
+    use ext::mkfs::{FeatureEdits, FileSystemType};
 
     use super::*;
 
@@ -331,7 +439,34 @@ mod tests {
         let bytes = smallest(&options, 10_000, Free::Bytes(5 << 20)).expect("a size");
         let free = bytes.free_blocks - bytes.reserved_blocks - 10_000;
         assert!((1280..=1282).contains(&free), "{free}");
-        smallest(&options, 10_000, Free::Percent(95.0)).expect_err("more than is left");
+    }
+
+    #[test]
+    fn free_space_that_no_image_has_is_refused() {
+        let options = |reserved_percent| Options {
+            reserved_percent,
+            ..options(FileSystemType::Ext4, 4096)
+        };
+        for (percent, reserved) in [(99.0, 1.0), (95.0, 5.0), (99.9, 5.0), (60.0, 50.0)] {
+            let refused = smallest(&options(reserved), 10_000, Free::Percent(percent));
+            let error = refused.expect_err("nothing is left").to_string();
+            assert!(error.contains("leave nothing of the image"), "{error}");
+        }
+        for (percent, reserved) in [(94.0, 5.0), (99.0, 0.0), (99.9, 0.0)] {
+            let free = Free::Percent(percent);
+            let found = smallest(&options(reserved), 10_000, free).expect("a size");
+            let has = found.free_blocks - found.reserved_blocks - 10_000;
+            let wanted = free.blocks(&found);
+            assert!((wanted..=wanted + 2).contains(&has), "{has}, {wanted}");
+        }
+        // Bitmaps and tables of many small groups.
+        let small = Options {
+            blocks_per_group: Some(256),
+            features: FeatureEdits::parse("^resize_inode").expect("a feature"),
+            ..options(0.0)
+        };
+        let error = smallest(&small, 10_000, Free::Percent(99.0)).expect_err("no such image");
+        assert!(error.to_string().contains("its own tables"), "{error}");
     }
 
     /// Searches where the tree takes `real` blocks in a volume that has so many.

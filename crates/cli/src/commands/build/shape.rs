@@ -4,8 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
-use block::text::Size;
+use anyhow::{Context, Result, anyhow};
 use block::{BlockDevice, FileDevice, OpenOptions, SliceDevice};
 use clap::{Args, ValueEnum};
 use envelope::{Tree, Wrapped, Wrapping};
@@ -14,9 +13,6 @@ use serde_json::{Value, json};
 use transfer::new_image::fit::Free;
 
 use crate::new_file::NewFile;
-
-/// Largest share of free space, in percent.
-const FREE_PERCENT_MAX: f64 = 99.0;
 
 /// The size of the image, and what surrounds it.
 #[derive(Debug, Args)]
@@ -55,19 +51,9 @@ impl ShapeArguments {
         let Some(text) = &self.free else {
             return Ok(self.fit.then_some(Free::NONE));
         };
-        let Some(percent) = text.strip_suffix('%') else {
-            let size = Size::parse(text);
-            let size = size.map_err(|expected| {
-                anyhow!("--free {text}: expected a percentage of the image, as 20%, or {expected}")
-            })?;
-            return Ok(Some(Free::Bytes(size.bytes())));
-        };
-        match percent.parse::<f64>() {
-            Ok(percent) if (0.0..=FREE_PERCENT_MAX).contains(&percent) => {
-                Ok(Some(Free::Percent(percent)))
-            }
-            _ => bail!("--free {text}: expected 0% to {FREE_PERCENT_MAX}% of the image"),
-        }
+        let free = Free::parse(text);
+        free.map(Some)
+            .map_err(|expected| anyhow!("--free {text}: expected {expected}"))
     }
 
     /// Returns the options of mkfs, with this percentage of reserved blocks if it is given.
