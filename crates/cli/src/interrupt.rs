@@ -38,6 +38,9 @@ static UNDOS: Mutex<Undos> = Mutex::new(Undos {
     next: 0,
     all: BTreeMap::new(),
 });
+/// True if the output is complete. Locked during the step that completes it, and by the thread that
+/// ends the command.
+static IS_COMPLETE: Mutex<bool> = Mutex::new(false);
 static IS_WATCHING: AtomicBool = AtomicBool::new(false);
 /// True if the command polls for signals and ends itself.
 static ENDS_ITSELF: AtomicBool = AtomicBool::new(false);
@@ -92,6 +95,12 @@ fn wait(wanted: &SigSet) {
 }
 
 fn end(signal: Signal) -> ! {
+    let is_complete = is_complete();
+    if *is_complete {
+        // The command has nothing to do but to report.
+        std::thread::sleep(PATIENCE);
+        std::process::exit(STATUS_BASE + signal as i32);
+    }
     let all = std::mem::take(&mut undos().all);
     let what = all.first_key_value();
     let what = what.map_or_else(String::new, |(_, undo)| format!("{}: ", undo.what));
@@ -120,6 +129,20 @@ impl Drop for OnSignal {
         let undo = undos().all.remove(&self.0);
         drop(undo);
     }
+}
+
+fn is_complete() -> MutexGuard<'static, bool> {
+    IS_COMPLETE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs the step that completes the output of a command. A signal during the step has to wait; if
+/// the step succeeds, so does the command. If a signal ends the command already, the step does not
+/// start.
+pub(crate) fn complete<T>(step: impl FnOnce() -> Result<T>) -> Result<T> {
+    let mut is_complete = is_complete();
+    let done = step()?;
+    *is_complete = true;
+    Ok(done)
 }
 
 /// Declares that the command polls for signals with [`check`], and ends itself.

@@ -3,15 +3,18 @@
 //! Until then it has no name (`O_TMPFILE`): nothing is left behind however the command ends, even
 //! by `kill -9`. On file systems without `O_TMPFILE` it has a hidden name in the same directory,
 //! which an error or a signal removes.
+//!
+//! Files that belong together get their names one right after the other, by one system call each.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use anyhow::{Context, Error, Result, anyhow, bail};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
+use transfer::publish::{Complete, publish};
 
 use crate::interrupt::{self, OnSignal};
 
@@ -22,7 +25,7 @@ const MODE: u32 = 0o666;
 pub(crate) struct NewFile {
     path: PathBuf,
     file: File,
-    /// Its temporary name, if the file system has no `O_TMPFILE`.
+    /// Its temporary name, if it has one.
     hidden: Option<Hidden>,
     _on_signal: OnSignal,
 }
@@ -83,30 +86,60 @@ impl NewFile {
 
     /// Gives the file its name. Replaces an existing file only if `replaces` is set.
     pub(crate) fn finish(self, replaces: bool) -> Result<()> {
-        let named = self.take_name(replaces);
-        match named {
-            Err(Errno::EXIST) => bail!("{}: is there already", self.path.display()),
-            other => other.with_context(|| self.path.display().to_string()),
+        Self::finish_all(vec![self], replaces)
+    }
+
+    /// Gives complete files their names, one right after the other in this order. If one of them
+    /// cannot get its name, those before it lose theirs, and the files that they replaced are back.
+    pub(crate) fn finish_all(mut files: Vec<Self>, replaces: bool) -> Result<()> {
+        if let ([file], false) = (&files[..], replaces)
+            && file.hidden.is_none()
+        {
+            return file.link(&file.path).map_err(|errno| file.refused(errno));
+        }
+        // A file without a name cannot replace another in one step.
+        let hidden = files
+            .iter_mut()
+            .map(Self::hide)
+            .collect::<Result<Vec<_>>>()?;
+        let complete = files.iter().zip(&hidden);
+        let complete: Vec<_> = complete
+            .map(|(file, hidden)| Complete {
+                hidden,
+                path: &file.path,
+            })
+            .collect();
+        let published = publish(&complete, replaces);
+        published.map_err(|unpublished| files[unpublished.number].refused(unpublished.errno))
+    }
+
+    fn refused(&self, errno: Errno) -> Error {
+        let path = self.path.display();
+        match errno {
+            Errno::EXIST => anyhow!("{path}: is there already"),
+            errno => Error::from(errno).context(path.to_string()),
         }
     }
 
-    fn take_name(&self, replaces: bool) -> Result<(), Errno> {
-        if let Some(hidden) = &self.hidden {
-            return rename(&hidden.path, &self.path, replaces);
-        }
-        let open = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let link = |name: &Path| {
-            rustix::fs::linkat(CWD, open.as_str(), CWD, name, AtFlags::SYMLINK_FOLLOW)
-        };
-        match link(&self.path) {
-            // A file without a name cannot replace another in one step.
-            Err(Errno::EXIST) if replaces => {
+    /// Returns the hidden name, which a file without a name gets.
+    fn hide(&mut self) -> Result<PathBuf> {
+        let hidden = match self.hidden.take() {
+            Some(hidden) => hidden,
+            None => {
                 let hidden = Hidden::beside(&self.path);
-                link(&hidden.path)?;
-                rename(&hidden.path, &self.path, true)
+                self.link(&hidden.path)
+                    .map_err(|errno| self.refused(errno))?;
+                hidden
             }
-            other => other,
-        }
+        };
+        let path = hidden.path.clone();
+        self.hidden = Some(hidden);
+        Ok(path)
+    }
+
+    fn link(&self, name: &Path) -> Result<(), Errno> {
+        let open = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        rustix::fs::linkat(CWD, open, CWD, name, AtFlags::SYMLINK_FOLLOW)
     }
 }
 
@@ -131,19 +164,6 @@ pub(crate) fn hidden_name(path: &Path) -> PathBuf {
     name.push(path.file_name().unwrap_or_default());
     name.push(format!(".unfinished-{:016x}", rt::random_u64()));
     path.with_file_name(name)
-}
-
-fn rename(from: &Path, to: &Path, replaces: bool) -> Result<(), Errno> {
-    if replaces {
-        return rustix::fs::renameat(CWD, from, CWD, to);
-    }
-    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // The file system does not support the flag.
-        Err(Errno::INVAL | Errno::NOSYS) if !to.exists() => {
-            rustix::fs::renameat(CWD, from, CWD, to)
-        }
-        other => other,
-    }
 }
 
 #[cfg(test)]

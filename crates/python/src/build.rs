@@ -1,17 +1,14 @@
 //! `build`: an image of directories, archives and container images.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Error, Result};
-use jext::BlockDevice;
-use jext::device::{FileDevice, OpenOptions};
 use jext::mkfs::Summary;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use transfer::edits::{AttributeFilter, Edits, FileContexts, Owners};
-use transfer::new_image::{Plan, Settings, SizeRule};
+use transfer::new_image::{Plan, Settings, SizeRule, device_in};
 use transfer::{Origin, Platform, Tally};
 
 use crate::errors::Failure;
@@ -121,15 +118,13 @@ fn make(wanted: Wanted, cancel: &Cancel) -> Result<(Summary, Tally)> {
         ..wanted.settings
     };
     let plan = Plan::new(origins, &settings)?;
-    let open = OpenOptions::default();
     let file = std::fs::File::options()
         .read(true)
         .write(true)
         .open(&wanted.file)?;
-    file.set_len(plan.bytes)?;
     let name = wanted.file.display().to_string();
-    let device: Arc<dyn BlockDevice> = Arc::new(FileDevice::of_file(file.into(), &name, &open)?);
-    let summary = plan.make(&cancel.over(device), None, &|_| {})?;
+    let mut device = |bytes| Ok(cancel.over(device_in(&file, &name, 0, bytes)?));
+    let (summary, _) = plan.make(&mut device, &|_| {})?;
     Ok((summary, plan.tally))
 }
 

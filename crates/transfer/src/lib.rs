@@ -48,6 +48,7 @@ mod packed;
 mod paged;
 mod pax;
 mod placed;
+pub mod publish;
 mod scan;
 mod scratch;
 mod section;

@@ -1,16 +1,17 @@
 //! A new image of trees: its number of inodes, its size, and the copy of the trees.
 //!
 //! The volume is sized for its contents, filled without its journal, and sealed as if it had never
-//! been mounted. [`Plan::new`] reads the trees and decides everything; [`Plan::make`] writes the
-//! image to a device of that size.
+//! been mounted. [`Plan::new`] reads the trees and decides everything; [`Plan::make`] writes
+//! the image to a device of that size.
 
 pub mod fit;
 
+use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use block::BlockDevice;
+use block::{BlockDevice, FileDevice, OpenOptions, SliceDevice};
 use ext::mkfs::{self, JournalDevice, JournalOption, Options, Summary};
 use ext::options::{AccessTime, Memory};
 use ext::superblock::Superblock;
@@ -156,34 +157,18 @@ impl Plan {
         })
     }
 
-    /// Makes the image on a device of the planned size: formats it, with an external journal if one
-    /// was planned, fills and seals it. Calls `count` with the number of bytes of data.
+    /// Makes the image: formats a device, fills it and seals it. Calls `count` with the number of
+    /// bytes of data. Returns the description of the image and its size in bytes, which may differ
+    /// from the planned one: files of many extents may take other numbers of blocks in a volume of
+    /// another size, so that an exact size is corrected.
+    ///
+    /// An external journal is not changed. It has to get the image as its user.
     ///
     /// # Errors
-    /// Fails with the first error of reading a tree or of the devices.
-    pub fn make(
-        &self,
-        device: &Arc<dyn BlockDevice>,
-        journal: Option<&Arc<dyn BlockDevice>>,
-        count: Counter<'_>,
-    ) -> Result<Summary> {
-        self.make_as(&self.options, device, journal, count)
-    }
-
-    /// Makes the image, and returns its description and its size in bytes. Other than
-    /// [`Self::make`], it corrects an exact size if the count was wrong: files of many extents may
-    /// take other numbers of blocks in a volume of another size.
-    ///
-    /// # Errors
-    /// Fails as [`Self::make`], or with the first error of `open`.
-    pub fn make_on(
-        &self,
-        open: OpenDevice<'_>,
-        journal: Option<&Arc<dyn BlockDevice>>,
-        count: Counter<'_>,
-    ) -> Result<(Summary, u64)> {
+    /// Fails with the first error of reading a tree, of `open` or of the device.
+    pub fn make(&self, open: OpenDevice<'_>, count: Counter<'_>) -> Result<(Summary, u64)> {
         let Some((blocks, free)) = self.exact else {
-            let made = self.make(&open(self.bytes)?, journal, count);
+            let made = self.make_in(&self.options, &open(self.bytes)?, count);
             return Ok((made?, self.bytes));
         };
         let mut made = None;
@@ -193,14 +178,13 @@ impl Plan {
                 block_count: Some(wanted.geometry.block_count),
                 ..self.options.clone()
             };
-            match self.make_as(&options, &device, journal, count) {
+            match self.make_in(&options, &device, count) {
                 Ok(summary) => {
                     let used = used(&device, &summary)?;
                     made = Some(summary);
                     Ok(Some(used))
                 }
-                // The journal would have to forget the volume before another attempt.
-                Err(error) if fit::is_full(&error) && journal.is_none() => Ok(None),
+                Err(error) if fit::is_full(&error) => Ok(None),
                 Err(error) => Err(error),
             }
         })?;
@@ -209,17 +193,13 @@ impl Plan {
         Ok((made, bytes))
     }
 
-    fn make_as(
+    fn make_in(
         &self,
         options: &Options,
         device: &Arc<dyn BlockDevice>,
-        journal: Option<&Arc<dyn BlockDevice>>,
         count: Counter<'_>,
     ) -> Result<Summary> {
-        let summary = match journal {
-            None => mkfs::format(device, options),
-            Some(journal) => mkfs::format_with_journal(device, journal, options),
-        }?;
+        let summary = mkfs::format(device, options)?;
         self.trees.fill(device, self.times, count)?;
         Ok(summary)
     }
@@ -335,6 +315,23 @@ pub fn fill(
     trees.fill(device, times, count)
 }
 
+/// Returns the device of an image of this size, without contents, at an offset of a file. What the
+/// file holds is cut off.
+///
+/// # Errors
+/// Fails if the file cannot have the size, or is locked.
+pub fn device_in(file: &File, name: &str, offset: u64, bytes: u64) -> Result<Arc<dyn BlockDevice>> {
+    file.set_len(0)?;
+    file.set_len(offset + bytes)?;
+    let file = file.try_clone()?;
+    let device = FileDevice::of_file(file.into(), name, &OpenOptions::default())?;
+    let device: Arc<dyn BlockDevice> = Arc::new(device);
+    if offset == 0 {
+        return Ok(device);
+    }
+    Ok(Arc::new(SliceDevice::new(device, offset, offset + bytes)?))
+}
+
 /// Returns the size of a volume in bytes.
 fn size_of(summary: &Summary) -> u64 {
     summary.geometry.block_count * u64::from(summary.geometry.block_bytes)
@@ -363,6 +360,9 @@ fn with_blocks(settings: &Settings) -> Result<Options> {
     let given = settings.options.block_bytes;
     // The journal and the image have the same block size.
     let journal = settings.journal.as_ref().map(|journal| journal.block_bytes);
+    if given.is_some_and(|given| journal.is_some_and(|journal| journal != given)) {
+        bail!("the blocks of the journal device have another size");
+    }
     let block_bytes = given.or(journal).unwrap_or(BLOCK_BYTES);
     if !BLOCK_BYTES_ALL.contains(&block_bytes) {
         bail!("blocks of {block_bytes} bytes: expected 1024, 2048 or 4096");

@@ -4,6 +4,7 @@
 //! been mounted. With `SOURCE_DATE_EPOCH` the same tree gives the same bytes: UUID and hash seed
 //! are then derived from the tree.
 
+mod journal;
 pub(super) mod origin;
 mod shape;
 mod sources;
@@ -11,23 +12,21 @@ mod sources;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use block::BlockDevice;
 use block::text::Size;
 use clap::Args;
 use envelope::Wrapped;
-use ext::mkfs::{self, JournalDevice, Summary};
+use ext::mkfs::Summary;
 use indicatif::HumanBytes;
 use serde_json::json;
 use transfer::Counter;
 use transfer::new_image::{Plan, Settings, SizeRule};
 
+use self::journal::Journal;
 use self::shape::{Envelope, ShapeArguments};
 use self::sources::SourceArguments;
 use super::format_arguments::{Format, FormatArguments, random_uuid};
-use crate::image::{Access, open_device};
 use crate::interrupt;
 use crate::new_file::NewFile;
 use crate::output;
@@ -62,28 +61,6 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// The device of the image's external journal.
-struct Journal {
-    device: Arc<dyn BlockDevice>,
-    found: JournalDevice,
-}
-
-impl Journal {
-    fn open(text: &str) -> Result<Self> {
-        let device = open_device(text, Access::Write).context("-J device")?;
-        let found = mkfs::journal_device(&device).with_context(|| text.to_owned())?;
-        Ok(Self { device, found })
-    }
-
-    /// Removes the image, which was not completed, from the journal's users.
-    fn forget(&self, image: [u8; 16]) -> Result<(), jbd2::Error> {
-        let JournalDevice {
-            uuid, block_bytes, ..
-        } = self.found;
-        jbd2::format::remove_user(&self.device, block_bytes, uuid, image)
-    }
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let out = &arguments.out;
     interrupt::watch()?;
@@ -93,7 +70,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         journal_device,
     } = arguments.format.parse()?;
     let journal = journal_device.as_deref().map(Journal::open).transpose()?;
-    let journal = journal.map(Arc::new);
     if let Some(hashes) = arguments.shape.hashes() {
         refuse_present(hashes, arguments.force)?;
         if place(hashes) == place(out) {
@@ -115,38 +91,48 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         true => error.context(out.display().to_string()),
         false => error,
     })?;
-    let uuid = plan.options.uuid.unwrap_or_default();
+    if let Some(journal) = &journal {
+        let uuid = plan.options.uuid.unwrap_or_default();
+        journal.check(uuid, out, arguments.shape.image_offset())?;
+    }
     let new = NewFile::create(out)?;
     let envelope = arguments.shape.envelope()?;
-    let forget = || {
-        if let Some(journal) = &journal {
-            // The original error or signal is reported, not this one.
-            let _ = journal.forget(uuid);
-        }
-    };
-    let at_signal = journal.clone();
-    let on_signal = interrupt::on_signal(out.display().to_string(), move || {
-        if let Some(journal) = at_signal {
-            let _ = journal.forget(uuid);
-        }
-    });
     let bar = progress::bytes(plan.tally.bytes);
     bar.set_message(out.display().to_string());
     let count = |bytes| bar.inc(bytes);
-    let made = make((&new, out, &envelope), &plan, journal.as_deref(), &count);
+    let made = make((&new, out, &envelope), &plan, &count);
     bar.finish_and_clear();
-    let made = made.with_context(|| out.display().to_string());
-    let made = made.and_then(|summary| {
+    let made = made.with_context(|| out.display().to_string())?;
+    interrupt::complete(|| {
         refuse_present(out, arguments.force)?;
-        envelope.finish(arguments.force)?;
-        new.finish(arguments.force)?;
-        Ok(summary)
-    });
-    drop(on_signal);
-    if made.is_err() {
-        forget();
+        publish(
+            (new, envelope),
+            journal.as_ref(),
+            made.summary.uuid,
+            arguments.force,
+        )
+    })?;
+    report(arguments, &made, &plan)
+}
+
+/// Gives the image its name, and its UUID to the journal. Where the image is, its hash tree is.
+fn publish(
+    (new, envelope): (NewFile, Envelope),
+    journal: Option<&Journal>,
+    uuid: [u8; 16],
+    replaces: bool,
+) -> Result<()> {
+    let files = envelope.hashes.into_iter().chain([new]).collect();
+    let Some(journal) = journal else {
+        return NewFile::finish_all(files, replaces);
+    };
+    let published = journal
+        .give_to(uuid)
+        .and_then(|()| NewFile::finish_all(files, replaces));
+    if published.is_err() {
+        journal.take_back(uuid);
     }
-    report(arguments, &made?, &plan)
+    published
 }
 
 /// Returns the directory and the name of a file, which need not exist.
@@ -200,13 +186,11 @@ struct Made {
 fn make(
     (new, out, envelope): (&NewFile, &Path, &Envelope),
     plan: &Plan,
-    journal: Option<&Journal>,
     count: Counter<'_>,
 ) -> Result<Made> {
     let name = out.display().to_string();
     let mut open = |bytes| envelope.device(new.file(), &name, bytes);
-    let journal = journal.map(|journal| &journal.device);
-    let (summary, bytes) = plan.make_on(&mut open, journal, count)?;
+    let (summary, bytes) = plan.make(&mut open, count)?;
     let wrapped = envelope.wrap(new.file(), bytes, summary.uuid)?;
     Ok(Made {
         summary,

@@ -324,3 +324,48 @@ fn a_build_that_fails_leaves_the_journal_free() {
     assert_eq!(folder.json("info --json log.img")["journal_user_count"], 0);
     folder.good("build -q -J device=log.img disk.img tree");
 }
+
+/// The journal changes its user when the new image replaces the old one.
+#[test]
+fn a_journal_belongs_to_the_image_that_is_there() {
+    const UUID: &str = "-U 6e0aa8d8-4a3e-4b9c-9a8e-3f5c0ffee000";
+    let folder = Folder::new();
+    for name in ["tree", "large"] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    folder.write("tree/file", b"text");
+    folder.write("large/large", &vec![7; 8 << 20]);
+    folder.good("journal create -q -b 1024 log.img 4M");
+    let user = || {
+        let found = folder.json("info --json log.img");
+        assert_eq!(found["journal_user_count"], 1);
+        found["journal_users"][0].as_str().unwrap().to_owned()
+    };
+    folder.good(&format!("build -q {UUID} -J device=log.img disk.img tree"));
+    let pair = || ["disk.img", "log.img"].map(|name| folder.read(name));
+    let old = pair();
+    for uuid in [UUID, ""] {
+        let line = format!("build -F {uuid} --size 4M -J device=log.img disk.img large");
+        let error = folder.bad(&line);
+        assert!(error.contains("no space"), "{error}");
+        assert!(pair() == old, "{line}");
+    }
+    for uuid in [UUID, ""] {
+        let line = format!("build --json -F {uuid} -J device=log.img disk.img large");
+        let built = folder.json(&line);
+        assert_eq!(built["uuid"], user().as_str());
+        folder.good("ls --journal log.img disk.img:/large");
+    }
+    let other = "build -F -J device=log.img other.img tree";
+    let taken = folder.bad(other);
+    assert!(taken.starts_with("-J device=log.img: "), "{taken}");
+    // The old image exists under another name.
+    std::fs::hard_link(
+        folder.path().join("disk.img"),
+        folder.path().join("other.img"),
+    )
+    .unwrap();
+    let whole = pair();
+    folder.bad(other);
+    assert!(pair() == whole);
+}

@@ -214,6 +214,50 @@ fn an_interrupted_build_leaves_what_it_was_to_replace() {
     assert!(folder.read("old.img") == old);
 }
 
+/// An image and its hash tree are of one build.
+#[test]
+fn an_interrupted_build_leaves_image_and_hash_tree_as_they_were() {
+    let folder = folder();
+    std::fs::create_dir(folder.path().join("small")).unwrap();
+    folder.write("small/file", b"text");
+    folder.good("build -q --verity=hashes old.img small");
+    let pair = || ["old.img", "hashes"].map(|name| folder.read(name));
+    let old = pair();
+    for signal in [2, 15] {
+        interrupt(
+            &folder,
+            "build -q -F --verity=hashes old.img tree",
+            signal,
+            || {
+                folder.good("build -q -F --verity=hashes old.img small");
+                folder.write("old.img", &old[0]);
+                folder.write("hashes", &old[1]);
+            },
+        );
+        assert!(pair() == old);
+    }
+}
+
+/// The journal belongs to the old image as long as that exists.
+#[test]
+fn an_interrupted_build_leaves_the_journal_to_the_old_image() {
+    let folder = folder();
+    let uuid = "-U 6e0aa8d8-4a3e-4b9c-9a8e-3f5c0ffee000";
+    std::fs::create_dir(folder.path().join("small")).unwrap();
+    folder.write("small/file", b"text");
+    folder.good("journal create -q log.img 8M");
+    folder.good(&format!("build -q {uuid} -J device=log.img old.img small"));
+    let (old, log) = (folder.read("old.img"), folder.read("log.img"));
+    for uuid in [uuid, ""] {
+        let line = format!("build -q -F {uuid} -J device=log.img old.img tree");
+        interrupt(&folder, &line, 15, || {
+            folder.write("old.img", &old);
+            folder.write("log.img", &log);
+        });
+        assert!(folder.read("old.img") == old && folder.read("log.img") == log);
+    }
+}
+
 /// An ignored signal, as by nohup, stays ignored.
 #[test]
 fn nohup_is_heeded() {

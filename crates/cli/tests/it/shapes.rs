@@ -313,6 +313,101 @@ fn a_hash_tree_vouches_for_the_image() {
     assert!(!at("other.img").exists());
 }
 
+/// An image and its hash tree in a file of its own are there together, or neither of them is.
+#[test]
+fn an_image_and_its_hash_tree_appear_together() {
+    let folder = prepared();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("folder")).unwrap();
+    let names = || {
+        let entries = fs::read_dir(folder.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    for (line, why) in [
+        (
+            "--verity=folder disk.img tree",
+            "folder: is no regular file",
+        ),
+        (
+            "-F --verity=folder disk.img tree",
+            "folder: is no regular file",
+        ),
+        (
+            "--verity=missing/hashes disk.img tree",
+            "missing/hashes: No such file",
+        ),
+        (
+            "--verity=hashes missing/disk.img tree",
+            "missing/disk.img: No such file",
+        ),
+        ("--verity=/proc/hashes disk.img tree", "/proc/hashes: "),
+        ("--verity=hashes --size 1M disk.img tree", "disk.img: "),
+    ] {
+        let said = folder.bad(&format!("build {line}"));
+        assert!(said.contains(why), "{line}: {said}");
+        assert_eq!(names(), before, "{line}");
+    }
+    let old = build_json(&folder, "--fit --verity=hashes disk.img tree");
+    let pair = || ["disk.img", "hashes"].map(|name| folder.read(name));
+    let (whole, before) = (pair(), names());
+    for line in [
+        "-F --verity=hashes --size 1M disk.img tree",
+        "-F --verity=folder disk.img tree",
+        "--verity=hashes disk.img tree",
+        "--verity=other disk.img tree",
+        "--verity=hashes other.img tree",
+    ] {
+        folder.bad(&format!("build {line}"));
+        assert!(pair() == whole && names() == before, "{line}");
+    }
+    assert!(verify(&at("disk.img"), &at("hashes"), &old["verity"]));
+    folder.write("tree/new", b"another tree");
+    let new = build_json(&folder, "-F --fit --verity=hashes disk.img tree");
+    assert!(verify(&at("disk.img"), &at("hashes"), &new["verity"]));
+    assert_ne!(new["verity"]["root_hash"], old["verity"]["root_hash"]);
+    assert_eq!(names(), before);
+}
+
+/// The pair is old or new, whatever comes between.
+#[test]
+fn a_pair_that_cannot_be_replaced_is_the_old_one() {
+    if !privilege::is_granted() {
+        return;
+    }
+    let folder = prepared();
+    let at = |name: &str| folder.path().join(name);
+    let old = build_json(&folder, "--fit --verity=hashes disk.img tree");
+    folder.write("tree/new", b"another tree");
+    // Nothing replaces what something is mounted on.
+    let [image, hashes] = ["disk.img", "hashes"].map(|name| at(name).display().to_string());
+    for mounted in [&image, &hashes] {
+        tool::run_well("mount", &["--bind", mounted, mounted]);
+        let output = folder
+            .command("build -F --verity=hashes disk.img tree")
+            .output();
+        tool::run_well("umount", &[mounted]);
+        let said = tool::said(&output.unwrap());
+        assert!(
+            said.contains(&format!(
+                "{}: ",
+                Path::new(mounted).file_name().unwrap().display()
+            )),
+            "{said}"
+        );
+        assert!(
+            verify(&at("disk.img"), &at("hashes"), &old["verity"]),
+            "{said}"
+        );
+        let names = fs::read_dir(folder.path()).unwrap();
+        let hidden =
+            names.filter(|entry| entry.as_ref().unwrap().file_name().as_encoded_bytes()[0] == b'.');
+        assert_eq!(hidden.count(), 0, "{said}");
+    }
+}
+
 #[test]
 fn a_disk_has_the_image_in_its_partition() {
     if !privilege::is_granted() {

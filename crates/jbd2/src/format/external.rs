@@ -185,6 +185,22 @@ pub fn add_user(device: &Arc<dyn BlockDevice>, block_bytes: u32, fs_uuid: [u8; 1
     })
 }
 
+/// Returns the file system that uses an external journal, if there is one, for another that would
+/// take its place.
+///
+/// # Errors
+/// - [`Error::NotEmpty`] if its log was not replayed: the transactions belong to that file system.
+/// - Errors of [`open_external`].
+pub fn user_of_empty(device: &Arc<dyn BlockDevice>, block_bytes: u32) -> Result<Option<[u8; 16]>> {
+    let journal_uuid = external_superblock(device)?.uuid;
+    let log = open_external(Arc::clone(device), block_bytes, journal_uuid)?;
+    let superblock = Superblock::load(&log)?;
+    match superblock.start() {
+        Some(_) => Err(Error::NotEmpty),
+        None => Ok(superblock.users().first().copied()),
+    }
+}
+
 /// Removes a file system from the users of the external journal with this UUID. Does nothing if it
 /// is not among them.
 ///

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
 use jbd2::format::{
-    ExternalOptions, add_user, check_user, create_external, open_external, remove_user, rename_user,
+    ExternalOptions, add_user, check_user, create_external, open_external, remove_user,
+    rename_user, user_of_empty,
 };
 use jbd2::{Config, Corrupt, Error, Journal};
 use testkit::tool;
@@ -68,8 +69,10 @@ fn a_journal_device_has_one_user() {
             wanted: USER
         })
     );
+    assert_eq!(user_of_empty(&device, 1024), Ok(None));
     add_user(&device, 1024, USER).unwrap();
     add_user(&device, 1024, USER).unwrap();
+    assert_eq!(user_of_empty(&device, 1024), Ok(Some(USER)));
     check_user(&device, 1024, USER).unwrap();
     let taken = Err(Error::Taken { user: USER });
     assert_eq!(add_user(&device, 1024, UUID), taken);
@@ -116,6 +119,7 @@ fn a_journal_that_was_never_replayed_gets_no_new_user() {
     bytes[0x1C..0x20].copy_from_slice(&3_u32.to_be_bytes());
     device.write_blocks(2048, vec![superblock]).unwrap();
     assert_eq!(add_user(&device, 1024, USER), Err(Error::NotEmpty));
+    assert_eq!(user_of_empty(&device, 1024), Err(Error::NotEmpty));
 }
 
 #[test]

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
-use block::{BlockDevice, FileDevice, OpenOptions, SliceDevice};
+use block::BlockDevice;
 use clap::{Args, ValueEnum};
 use envelope::{Tree, Wrapped, Wrapping};
 use ext::mkfs::Options;
 use serde_json::{Value, json};
+use transfer::new_image::device_in;
 use transfer::new_image::fit::Free;
 
 use crate::new_file::NewFile;
@@ -42,7 +43,7 @@ enum Table {
 pub(super) struct Envelope {
     wrapping: Wrapping,
     /// The file of a separate hash tree.
-    hashes: Option<NewFile>,
+    pub(super) hashes: Option<NewFile>,
 }
 
 impl ShapeArguments {
@@ -75,18 +76,26 @@ impl ShapeArguments {
 
     /// Prepares what surrounds the image.
     pub(super) fn envelope(&self) -> Result<Envelope> {
-        let hashes = self.hashes().map(NewFile::create).transpose()?;
-        let tree = match &hashes {
+        Ok(Envelope {
+            wrapping: self.wrapping(),
+            hashes: self.hashes().map(NewFile::create).transpose()?,
+        })
+    }
+
+    /// Returns the offset of the image in its file, in bytes.
+    pub(super) fn image_offset(&self) -> u64 {
+        self.wrapping().image_offset()
+    }
+
+    fn wrapping(&self) -> Wrapping {
+        let tree = match self.hashes() {
             Some(_) => Tree::Separate,
             None => Tree::Appended,
         };
-        Ok(Envelope {
-            wrapping: Wrapping {
-                verity: self.verity.as_ref().map(|_| tree),
-                is_partitioned: self.partition.is_some(),
-            },
-            hashes,
-        })
+        Wrapping {
+            verity: self.verity.as_ref().map(|_| tree),
+            is_partitioned: self.partition.is_some(),
+        }
     }
 }
 
@@ -98,31 +107,19 @@ impl Envelope {
         name: &str,
         bytes: u64,
     ) -> Result<Arc<dyn BlockDevice>> {
-        let start = self.wrapping.image_offset();
-        // The contents of an earlier attempt are cut off.
-        file.set_len(0)?;
-        file.set_len(start + bytes)?;
-        let file = file.try_clone()?;
-        let device = FileDevice::of_file(file.into(), name, &OpenOptions::default())?;
-        let device: Arc<dyn BlockDevice> = Arc::new(device);
-        if start == 0 {
-            return Ok(device);
-        }
-        Ok(Arc::new(SliceDevice::new(device, start, start + bytes)?))
+        device_in(file, name, self.wrapping.image_offset(), bytes)
     }
 
-    /// Writes what surrounds a finished image.
+    /// Writes what surrounds a finished image, and syncs it.
     pub(super) fn wrap(&self, file: &File, bytes: u64, uuid: [u8; 16]) -> Result<Wrapped> {
         let hashes = self.hashes.as_ref().map(NewFile::file);
-        Ok(self.wrapping.finish(file, hashes, bytes, uuid)?)
-    }
-
-    /// Gives the file of a separate hash tree its name.
-    pub(super) fn finish(self, replaces: bool) -> Result<()> {
-        match self.hashes {
-            Some(hashes) => hashes.finish(replaces).context("--verity"),
-            None => Ok(()),
+        let wrapped = self.wrapping.finish(file, hashes, bytes, uuid)?;
+        // The image itself is synced already.
+        if !self.wrapping.is_none() {
+            file.sync_data()?;
         }
+        hashes.map_or(Ok(()), File::sync_data).context("--verity")?;
+        Ok(wrapped)
     }
 }
 
