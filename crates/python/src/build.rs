@@ -1,14 +1,19 @@
 //! `build`: an image of directories, archives and container images.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Error, Result};
+use envelope::{Partitioned, Tree, Verified, Wrapped, Wrapping};
 use jext::mkfs::Summary;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use transfer::edits::{AttributeFilter, Edits, FileContexts, Owners};
+use transfer::new_image::fit::Free;
 use transfer::new_image::{Plan, Settings, SizeRule, device_in};
+use transfer::publish::Complete;
 use transfer::{Origin, Platform, Tally};
 
 use crate::errors::Failure;
@@ -20,9 +25,55 @@ use crate::paths::host_path;
 struct Wanted {
     /// The empty file that becomes the image.
     file: PathBuf,
+    /// The empty file that becomes the hash tree.
+    hashes: Option<PathBuf>,
+    wrapping: Wrapping,
     sources: Vec<PathBuf>,
     choices: SourceOptions,
     settings: Settings,
+}
+
+/// The size of an image and what surrounds it, by the names of the Python half.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ShapeOptions<'py> {
+    size: Option<Bound<'py, PyAny>>,
+    free: Option<Bound<'py, PyAny>>,
+    slack: u32,
+    /// True to add a hash tree; it lies behind the image unless it has a file.
+    verity: bool,
+    hashes: Option<Bound<'py, PyAny>>,
+    partitioned: bool,
+}
+
+impl ShapeOptions<'_> {
+    fn size(&self) -> PyResult<SizeRule> {
+        Ok(match (&self.size, &self.free) {
+            (_, Some(free)) => SizeRule::Exact(parsed_free(free)?),
+            (Some(size), None) => SizeRule::Bytes(bytes(size)?),
+            (None, None) => SizeRule::Slack(self.slack),
+        })
+    }
+
+    fn wrapping(&self) -> Wrapping {
+        let tree = match self.hashes {
+            Some(_) => Tree::Separate,
+            None => Tree::Appended,
+        };
+        Wrapping {
+            verity: self.verity.then_some(tree),
+            is_partitioned: self.partitioned,
+        }
+    }
+}
+
+fn parsed_free(free: &Bound<'_, PyAny>) -> PyResult<Free> {
+    if let Ok(bytes) = free.extract() {
+        return Ok(Free::Bytes(bytes));
+    }
+    let text: String = free.extract()?;
+    let free = Free::parse(&text);
+    free.map_err(|expected| PyValueError::new_err(format!("free={text:?}: expected {expected}")))
 }
 
 /// Choices among the sources, and changes of files, by the names of the Python half.
@@ -74,27 +125,27 @@ fn contexts(path: &Path) -> Result<FileContexts> {
 }
 
 /// Makes an image of directories, archives and container images in an empty file; later sources
-/// replace files of earlier ones.
+/// replace files of earlier ones. What surrounds the image is written, too, and all of it is synced.
 #[pyfunction]
 pub(crate) fn build<'py>(
     py: Python<'py>,
     file: Bound<'py, PyAny>,
     sources: Vec<Bound<'py, PyAny>>,
-    size: Option<Bound<'py, PyAny>>,
-    slack: u32,
+    shape: ShapeOptions<'py>,
     options: FormatOptions,
     choices: SourceOptions,
 ) -> PyResult<Bound<'py, PyDict>> {
     let options = options.parse();
     let options = options.map_err(|failure| failure.into_exception(py, None))?;
-    let size = size.as_ref().map(bytes).transpose()?;
     let wanted = Wanted {
         file: host_path(&file)?,
+        hashes: shape.hashes.as_ref().map(host_path).transpose()?,
+        wrapping: shape.wrapping(),
         sources: sources.iter().map(host_path).collect::<PyResult<_>>()?,
         choices,
         settings: Settings {
             options,
-            size: size.map_or(SizeRule::Slack(slack), SizeRule::Bytes),
+            size: shape.size()?,
             journal: None,
             now: now(),
             edits: Edits::default(),
@@ -103,29 +154,94 @@ pub(crate) fn build<'py>(
     };
     let cancel = Cancel::default();
     let made = interruptible(py, || cancel.request(), || make(wanted, &cancel))?;
-    let (summary, tally) =
+    let (summary, tally, wrapped) =
         made.map_err(|error| Failure::Context(error).into_exception(py, None))?;
     let dict = described(py, &summary)?;
+    let verity = wrapped.verity.map(|found| verity(py, &found)).transpose()?;
+    dict.set_item("verity", verity)?;
+    let partition = wrapped.partition;
+    let partition = partition
+        .map(|found| described_partition(py, &found))
+        .transpose()?;
+    dict.set_item("partition", partition)?;
     dict.set_item("files", tally.inodes)?;
     dict.set_item("data_bytes", tally.bytes)?;
     Ok(dict)
 }
 
-fn make(wanted: Wanted, cancel: &Cancel) -> Result<(Summary, Tally)> {
+fn make(wanted: Wanted, cancel: &Cancel) -> Result<(Summary, Tally, Wrapped)> {
     let origins = wanted.choices.origins(&wanted.sources)?;
     let settings = Settings {
         edits: wanted.choices.edits()?,
         ..wanted.settings
     };
     let plan = Plan::new(origins, &settings)?;
-    let file = std::fs::File::options()
-        .read(true)
-        .write(true)
-        .open(&wanted.file)?;
-    let name = wanted.file.display().to_string();
-    let mut device = |bytes| Ok(cancel.over(device_in(&file, &name, 0, bytes)?));
-    let (summary, _) = plan.make(&mut device, &|_| {})?;
-    Ok((summary, plan.tally))
+    let open = |path: &Path| {
+        let file = File::options().read(true).write(true).open(path);
+        file.with_context(|| path.display().to_string())
+    };
+    let file = open(&wanted.file)?;
+    let hashes = wanted.hashes.as_deref().map(open).transpose()?;
+    let (name, offset) = (
+        wanted.file.display().to_string(),
+        wanted.wrapping.image_offset(),
+    );
+    let mut device = |bytes| Ok(cancel.over(device_in(&file, &name, offset, bytes)?));
+    let (summary, bytes) = plan.make(&mut device, &|_| {})?;
+    let wrapping = wanted.wrapping;
+    let wrapped = wrapping.finish(&file, hashes.as_ref(), bytes, summary.uuid)?;
+    if !wrapping.is_none() {
+        file.sync_data()?;
+    }
+    hashes.map_or(Ok(()), |hashes| hashes.sync_data())?;
+    Ok((summary, plan.tally, wrapped))
+}
+
+fn verity<'py>(py: Python<'py>, found: &Verified) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("root_hash", hex(&found.root_hash))?;
+    dict.set_item("salt", hex(&found.salt))?;
+    dict.set_item("uuid", found.uuid.to_string())?;
+    dict.set_item("hash_offset", found.hash_offset)?;
+    dict.set_item("data_blocks", found.data_block_count)?;
+    Ok(dict)
+}
+
+fn described_partition<'py>(py: Python<'py>, found: &Partitioned) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("offset", found.offset)?;
+    dict.set_item("size", found.bytes)?;
+    dict.set_item("uuid", found.uuid.to_string())?;
+    dict.set_item("disk_uuid", found.disk_uuid.to_string())?;
+    Ok(dict)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Gives complete files with hidden names their names, in order: all of them, or none. No handler
+/// of a signal runs in between.
+#[pyfunction]
+pub(crate) fn publish(
+    py: Python<'_>,
+    files: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
+    force: bool,
+) -> PyResult<()> {
+    let paths = files.iter();
+    let paths = paths.map(|(hidden, path)| Ok((host_path(hidden)?, host_path(path)?)));
+    let paths = paths.collect::<PyResult<Vec<(PathBuf, PathBuf)>>>()?;
+    let files: Vec<_> = paths
+        .iter()
+        .map(|(hidden, path)| Complete { hidden, path })
+        .collect();
+    let published = py.detach(|| transfer::publish::publish(&files, force));
+    published.map_err(|unpublished| {
+        let error = std::io::Error::from(unpublished.errno);
+        let path = files[unpublished.number].path.to_owned();
+        // `OSError` chooses its subclass by the number.
+        PyOSError::new_err((error.raw_os_error(), error.to_string(), path))
+    })
 }
 
 fn now() -> i64 {

@@ -46,7 +46,7 @@ mod _native {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::build::build;
+    use crate::build::{build, publish};
     #[pymodule_export]
     use crate::check::check;
     #[pymodule_export]

@@ -20,7 +20,7 @@ Errors are `OSError` and its subclasses; damage is a `DamageError`.
 
 from ._check import Problem, Report, check
 from ._files import RawFile
-from ._format import FormatOptions, Summary, build, mkfs, mkjournal
+from ._format import FormatOptions, Partition, Summary, Verity, build, mkfs, mkjournal
 from ._native import DamageError, __version__
 from ._stat import DirEntry, StatResult, StatvfsResult
 from ._types import HostPath, Image, VolumePath
@@ -32,12 +32,14 @@ __all__ = [
     "FormatOptions",
     "HostPath",
     "Image",
+    "Partition",
     "Problem",
     "RawFile",
     "Report",
     "StatResult",
     "StatvfsResult",
     "Summary",
+    "Verity",
     "Volume",
     "VolumePath",
     "__version__",

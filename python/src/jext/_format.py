@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from uuid import uuid4
 
 from . import _native
@@ -56,6 +56,34 @@ class FormatOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
+class Verity:
+    """The hash tree of an image: what `veritysetup` asks for."""
+
+    # The root hash and the salt in hexadecimal digits.
+    root_hash: str
+    salt: str
+    # UUID in the superblock of the tree.
+    uuid: str
+    # Offset of the tree in bytes from the start of the image, or of its own file.
+    hash_offset: int
+    # Number of data blocks, of 4096 bytes.
+    data_blocks: int
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The partition that an image is in."""
+
+    # Offset and size in bytes.
+    offset: int
+    size: int
+    # UUID of the partition, by which Linux finds it (PARTUUID).
+    uuid: str
+    # UUID of the disk.
+    disk_uuid: str
+
+
+@dataclass(frozen=True)
 class Summary:
     """A new file system."""
 
@@ -77,6 +105,10 @@ class Summary:
     files: int = 0
     # Number of bytes of their data.
     data_bytes: int = 0
+    # The hash tree that was added.
+    verity: Verity | None = None
+    # The partition that the file system is in.
+    partition: Partition | None = None
 
 
 def mkfs(
@@ -138,7 +170,11 @@ def build(
     *,
     type: str = "ext4",
     size: int | str | None = None,
-    slack: int = 10,
+    slack: int | None = None,
+    fit: bool = False,
+    free: int | str | None = None,
+    verity: bool | HostPath = False,
+    partition: Literal["gpt"] | None = None,
     force: bool = False,
     platform: str | None = None,
     owner: tuple[int, int] | None = None,
@@ -158,7 +194,13 @@ def build(
     - `sources`: a directory, an archive or a container image (an image layout of OCI, as a
       directory or an archive, or an archive of `docker save`), or several of them: later ones
       replace files of earlier ones. Owners, modes, times, links and extended attributes are kept.
-    - `size`: size of the image; by default what the sources need, and `slack` percent.
+    - `size`: size of the image; by default what the sources need, and `slack` percent, 10.
+    - `fit`: true for the smallest image; nothing is reserved without `reserved_percent`. `free`: an
+      image with exactly this free space besides reserved blocks, a number of bytes, or text such
+      as `"100M"` or `"20%"`. Only one of `size`, `slack`, `fit` and `free` can be given.
+    - `verity`: true for a dm-verity hash tree behind the image, or the path of a file for it. Image
+      and file appear together. The summary has the root hash.
+    - `partition`: `"gpt"` to put the image into the only partition of a disk.
     - `platform`: the platform of container images for several, such as "linux/amd64".
     - `owner`: user and group of all files; or `owner_map`: ranges such as "u:0:100000:65536".
     - `file_contexts`: file with SELinux labels.
@@ -169,6 +211,12 @@ def build(
     paths = [sources] if isinstance(sources, (str, bytes, os.PathLike)) else list(sources)
     if not paths and dumpfile is None:
         raise ValueError("build: there is no source")
+    if partition not in (None, "gpt"):
+        raise ValueError(f"build: partition={partition!r}: expected 'gpt'")
+    rules = {"size": size, "slack": slack, "fit": fit or None, "free": free}
+    given = [name for name, rule in rules.items() if rule is not None]
+    if len(given) > 1:
+        raise ValueError(f"build: {given[0]} and {given[1]} exclude each other")
     choices = {
         "platform": platform,
         "owner": owner,
@@ -179,23 +227,62 @@ def build(
         "basedir": basedir,
     }
     checked = _checked("build", type, options)
+    if fit:
+        checked.setdefault("reserved_percent", 0)
     target = os.fsdecode(out)
-    if os.path.lexists(target) and not force:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    # The image is the last: where it is, its hash tree is.
+    targets = [target] if isinstance(verity, bool) else [os.fsdecode(verity), target]
+    _refuse_present(targets, force)
+    unfinished: list[str] = []
+    try:
+        for path in targets:
+            unfinished.append(_unfinished(path))
+        shape = {
+            "size": size,
+            "free": 0 if fit else free,
+            "slack": 10 if slack is None else slack,
+            "verity": verity is not False,
+            "hashes": None if isinstance(verity, bool) else unfinished[0],
+            "partitioned": partition is not None,
+        }
+        made = _native.build(unfinished[-1], paths, shape, checked, choices)
+        _native.publish(list(zip(unfinished, targets)), force)
+    finally:
+        for path in unfinished:
+            if os.path.lexists(path):
+                os.unlink(path)
+    found, place = made.pop("verity"), made.pop("partition")
+    return Summary(
+        **made,
+        verity=None if found is None else Verity(**found),
+        partition=None if place is None else Partition(**place),
+    )
+
+
+def _refuse_present(targets: list[str], force: bool) -> None:
+    for path in targets:
+        if os.path.lexists(path) and not force:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        if os.path.isdir(path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if len({_place(path) for path in targets}) < len(targets):
+        raise ValueError(f"build: verity={targets[0]!r} is the image itself")
+
+
+def _place(path: str) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(os.path.realpath(folder), name)
+
+
+def _unfinished(target: str) -> str:
+    """Makes an empty file with a hidden name beside its target."""
     folder, name = os.path.split(target)
-    descriptor, unfinished = tempfile.mkstemp(prefix=f".{name}.", dir=folder or ".")
+    descriptor, path = tempfile.mkstemp(prefix=f".{name}.", dir=folder or ".")
     try:
         os.fchmod(descriptor, 0o666 & ~_umask())
-        os.close(descriptor)
-        made = _native.build(unfinished, paths, size, slack, checked, choices)
-        if force:
-            os.replace(unfinished, target)
-        else:
-            os.link(unfinished, target)
     finally:
-        if os.path.lexists(unfinished):
-            os.unlink(unfinished)
-    return Summary(**made)
+        os.close(descriptor)
+    return path
 
 
 def _umask() -> int:
@@ -227,4 +314,4 @@ def _checked(name: str, type: str, options: Any) -> dict[str, Any]:
     return checked
 
 
-__all__ = ["FormatOptions", "Summary", "build", "mkfs", "mkjournal"]
+__all__ = ["FormatOptions", "Partition", "Summary", "Verity", "build", "mkfs", "mkjournal"]

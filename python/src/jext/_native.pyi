@@ -16,6 +16,7 @@ __all__ = [
     "mkfs",
     "mkjournal",
     "plan_names",
+    "publish",
     "run_plan",
     "size_of",
 ]
@@ -103,11 +104,11 @@ def size_of(size: int | str) -> int: ...
 def build(
     file: HostPath,
     sources: list[HostPath],
-    size: int | str | None,
-    slack: int,
+    shape: dict[str, Any],
     options: dict[str, Any],
     choices: dict[str, Any],
 ) -> dict[str, Any]: ...
+def publish(files: list[tuple[HostPath, HostPath]], force: bool) -> None: ...
 def check(
     image: Image, offset: int, size: int | None, journal: Image | None, now: int | None
 ) -> dict[str, Any]: ...

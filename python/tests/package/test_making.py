@@ -126,6 +126,89 @@ def test_trees_become_images(tmp_path: pathlib.Path, tree: pathlib.Path) -> None
     assert path.stat().st_mode & 0o777 == 0o666 & ~(os.umask(os.umask(0o022)))
 
 
+def test_images_have_the_size_that_is_asked_for(tmp_path: pathlib.Path, tree: pathlib.Path) -> None:
+    path = tmp_path / "disk.img"
+
+    def free_and_all() -> tuple[int, int]:
+        clean(path)
+        with jext.open(path, read_only=True) as volume:
+            return volume.statvfs().f_bavail, path.stat().st_size // volume.statvfs().f_bsize
+
+    jext.build(path, tree)
+    default = path.stat().st_size
+    summary = jext.build(path, tree, fit=True, force=True)
+    assert path.stat().st_size < default
+    assert (free_and_all()[0] <= 1, summary.reserved_blocks) == (True, 0)
+    fitted = path.read_bytes()
+    for free in (0, "0", "0%"):
+        jext.build(path, tree, free=free, force=True, reserved_percent=0, uuid=summary.uuid)
+        assert path.stat().st_size == len(fitted)
+    jext.build(path, tree, free="20%", force=True)
+    free_blocks, blocks = free_and_all()
+    assert 0 <= free_blocks - blocks / 5 < 3
+    jext.build(path, tree, free=4 << 20, force=True)
+    assert 0 <= free_and_all()[0] - 1024 < 3
+    with pytest.raises(ValueError, match='free="100%": expected a part of the image'):
+        jext.build(path, tree, free="100%", force=True)
+    with pytest.raises(OSError, match="95% free and 5% reserved blocks leave nothing"):
+        jext.build(path, tree, free="95%", force=True)
+    with pytest.raises(ValueError, match="slack and fit exclude each other"):
+        jext.build(path, tree, slack=10, fit=True, force=True)
+    with pytest.raises(ValueError, match="size and free exclude each other"):
+        jext.build(path, tree, size="8M", free=0, force=True)
+    assert 0 <= free_and_all()[0] - 1024 < 3
+    assert sorted(os.listdir(tmp_path)) == ["disk.img", "tree"]
+
+
+def verified(image: pathlib.Path, hashes: pathlib.Path, verity: jext.Verity | None) -> bool:
+    assert verity is not None
+    offset = str(verity.hash_offset)
+    command = ["veritysetup", "verify", str(image), str(hashes), verity.root_hash]
+    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    ended = subprocess.run(
+        [*command, "--hash-offset", offset], env={**os.environ, "PATH": path}, check=False
+    )
+    return ended.returncode == 0
+
+
+def test_hash_trees_vouch_for_images(tmp_path: pathlib.Path, tree: pathlib.Path) -> None:
+    path, hashes = tmp_path / "disk.img", tmp_path / "hashes"
+    assert jext.build(path, tree).verity is None
+    inner = jext.build(path, tree, verity=True, fit=True, force=True)
+    assert verified(path, path, inner.verity)
+    summary = jext.build(path, tree, verity=hashes, force=True)
+    assert verified(path, hashes, summary.verity)
+    clean(path)
+    before = path.read_bytes(), hashes.read_bytes()
+    with pytest.raises(FileExistsError) as raised:
+        jext.build(tmp_path / "other.img", tree, verity=hashes)
+    assert raised.value.filename == str(hashes)
+    with pytest.raises(OSError):
+        jext.build(path, tree, verity=hashes, force=True, size="100K")
+    with pytest.raises(IsADirectoryError):
+        jext.build(path, tree, verity=tree, force=True)
+    with pytest.raises(ValueError, match="is the image itself"):
+        jext.build(path, tree, verity=path, force=True)
+    with pytest.raises(FileNotFoundError):
+        jext.build(path, tree, verity=tmp_path / "missing" / "hashes", force=True)
+    assert (path.read_bytes(), hashes.read_bytes()) == before
+    assert sorted(os.listdir(tmp_path)) == ["disk.img", "hashes", "tree"]
+
+
+def test_images_are_partitions(tmp_path: pathlib.Path, tree: pathlib.Path) -> None:
+    path = tmp_path / "disk.img"
+    summary = jext.build(path, tree, partition="gpt", verity=True, fit=True)
+    assert summary.partition is not None
+    offset, size = summary.partition.offset, summary.partition.size
+    with jext.open(path, read_only=True, offset=offset) as volume:
+        assert volume.read_bytes("/large") == (tree / "large").read_bytes()
+    part = tmp_path / "part.img"
+    part.write_bytes(path.read_bytes()[offset : offset + size])
+    assert verified(part, part, summary.verity)
+    with pytest.raises(ValueError, match="partition='mbr': expected 'gpt'"):
+        jext.build(path, tree, partition="mbr", force=True)  # type: ignore[arg-type]
+
+
 def test_later_sources_replace_files(tmp_path: pathlib.Path, tree: pathlib.Path) -> None:
     archive = tmp_path / "more.tar.gz"
     with tarfile.open(archive, "w:gz") as tar:
