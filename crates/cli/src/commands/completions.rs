@@ -29,8 +29,23 @@ pub(crate) fn run(arguments: &Arguments, command: Command) -> Result<ExitCode> {
     // Written at once: the generator would panic if the reader stopped early.
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "jext", &mut text);
+    if arguments.shell == Shell::Fish {
+        text.extend_from_slice(plans_in_fish().as_bytes());
+    }
     std::io::stdout().write_all(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns what the generator leaves out in fish: the values of positional arguments.
+fn plans_in_fish() -> String {
+    let commands: Vec<&str> = OF_PLANS.iter().map(|(command, _)| *command).collect();
+    let plans: Vec<&str> = builtin::ALL.iter().map(|plan| plan.name).collect();
+    format!(
+        "complete -c jext -n \"__fish_jext_using_subcommand lab; and \
+         __fish_seen_subcommand_from {}\" -a \"{}\"\n",
+        commands.join(" "),
+        plans.join(" ")
+    )
 }
 
 /// Returns the command with the names of the built-in plans as values. The parser takes paths, too,
