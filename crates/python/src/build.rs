@@ -125,7 +125,7 @@ fn contexts(path: &Path) -> Result<FileContexts> {
 }
 
 /// Makes an image of directories, archives and container images in an empty file; later sources
-/// replace files of earlier ones. What surrounds the image is written, too, and all of it is synced.
+/// replace files of earlier ones. What surrounds the image is written, too. All of it is synced.
 #[pyfunction]
 pub(crate) fn build<'py>(
     py: Python<'py>,
