@@ -503,7 +503,7 @@ fn a_move_within_a_file_that_was_not_written() {
     );
 }
 
-/// What moves out of an inode is written while the transaction that has it within the inode is
+/// Data that moves out of an inode is written while the transaction that has it within the inode is
 /// committed: it belongs to the next one. A first try to move it has failed.
 #[test]
 fn contents_leave_their_inode_during_a_commit() {
