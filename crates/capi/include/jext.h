@@ -626,7 +626,8 @@ int jext_device_slice(struct jext_device *whole,
 
 /**
  * Gives up a device. The storage is closed when the volumes on it are, too. In the child of a fork
- * it stays open and locked for the parent, and the callback `close` is not called. NULL is allowed.
+ * it stays open and locked for the parent, and the callback `close` is not called. NULL is
+ * allowed.
  */
 int jext_device_close(struct jext_device *device);
 

@@ -103,7 +103,8 @@ pub unsafe extern "C" fn jext_device_slice(
 }
 
 /// Gives up a device. The storage is closed when the volumes on it are, too. In the child of a fork
-/// it stays open and locked for the parent, and the callback `close` is not called. NULL is allowed.
+/// it stays open and locked for the parent, and the callback `close` is not called. NULL is
+/// allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn jext_device_close(device: *mut Device) -> c_int {
     call(|| {

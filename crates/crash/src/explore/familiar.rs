@@ -26,7 +26,7 @@ struct Images {
     recovered: BTreeMap<u64, Rc<Checked>>,
 }
 
-/// What recordings whose images are shared have in common, apart from the images.
+/// The common properties of recordings whose images are shared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Beginning {
     /// Hash of the contents of the devices before the recording.

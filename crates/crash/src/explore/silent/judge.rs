@@ -8,7 +8,7 @@
 //! | indirect block | the contents of the file or directory |
 //! | indirect block of the journal | nothing, or the volume is refused |
 //! | attributes | the attributes of the inodes that share the block |
-//! | inodes with values of attributes, their blocks | the attributes of other inodes, which are an error |
+//! | inodes with values of attributes | the attributes of other inodes, which are an error |
 //! | inode table | its inodes; with the root or the journal among them, a refusal |
 //! | bitmaps | nothing |
 //! | superblock | nothing, or the volume is refused; everything if locations have changed |
