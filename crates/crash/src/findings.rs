@@ -15,7 +15,7 @@ pub struct Tally {
     /// Number of images that were recovered, checked and compared in full; each differs from all
     /// others of its workload.
     pub recovered: u64,
-    /// Number of images that were equal to one of those.
+    /// Number of images that were equal to one of those, or to one of a workload of its family.
     pub equal: u64,
     /// Number of comparisons of a recovered tree with the promises at a moment.
     pub compared: u64,
