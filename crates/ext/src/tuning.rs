@@ -9,7 +9,9 @@
 //! it into time, and on a real system it costs nothing.
 
 use jbd2::LogPolicy;
-use jbd2::policy::{Batch, Batches, CreditsAsked, HomeIo, LogIo, Rewrite, Tick, WriteOrder};
+use jbd2::policy::{
+    Batch, Batches, CreditsAsked, HomeIo, LogIo, OrderedData, Rewrite, Tick, WriteOrder,
+};
 
 /// Number of pages in a batch of writeback, unless the log policy asks for small ones.
 pub(crate) const BATCH_PAGES: usize = 2048;
@@ -133,6 +135,8 @@ pub(crate) struct Resolved {
     pub(crate) writes_before_rewrite: bool,
     /// True if handles ask for as many credits as those of ext3 of Linux 2.4.
     pub(crate) asks_as_ext3: bool,
+    /// True if commits write ordered data beside the log.
+    pub(crate) commits_write_beside: bool,
     /// True if each round of the writer daemon requests a commit.
     pub(crate) commits_by_tick: bool,
     /// True if pages are submitted in the order of their blocks.
@@ -161,6 +165,7 @@ impl Tuning {
             writeback: self.writeback,
             waits_for_block_io: policy.log_io == LogIo::Wait || policy.home == HomeIo::Wait,
             asks_as_ext3: policy.credits == CreditsAsked::Ext3,
+            commits_write_beside: policy.data == OrderedData::Beside,
             commits_by_tick: policy.tick == Tick::Commit,
             writes_before_rewrite: policy.rewrite == Rewrite::Write,
             sorts_pages: policy.order == WriteOrder::Sorted,

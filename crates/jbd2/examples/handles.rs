@@ -13,7 +13,6 @@ use block::{BlockDevice, DeviceError, MemoryDevice};
 use jbd2::format::LogOptions;
 use jbd2::{Buffer, Client, Config, Credits, Error, Journal, Location, LogExtent};
 use layout::{Block, BlockNr, Tid};
-use rt::Nanos;
 
 const BLOCK_BYTES: u32 = 4096;
 const LOG_BLOCKS: u32 = 8192;
@@ -26,7 +25,7 @@ impl Client for Silent {
         Ok(false)
     }
     fn committed(&self, _tid: Tid) {}
-    fn home_flushed(&self, _submitted: Nanos) {}
+    fn home_flushed(&self, _started: u64) {}
     fn aborted(&self, error: &Error) {
         eprintln!("aborted: {error}");
     }

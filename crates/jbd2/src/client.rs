@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use block::DeviceError;
 use layout::{Block, BlockNr, Tid};
-use rt::Nanos;
 
 use crate::buffer::Label;
 use crate::error::Error;
@@ -49,9 +48,14 @@ pub trait Client: Send + Sync {
     /// write these blocks any more.
     fn committed(&self, tid: Tid);
 
+    /// Returns a number for the moment at which a flush of the file-system device is about to start.
+    fn home_flush_starts(&self) -> u64 {
+        0
+    }
+
     /// Notes that the journal has flushed the file-system device. The flush covers all writes that
-    /// had completed before `submitted`.
-    fn home_flushed(&self, submitted: Nanos);
+    /// had completed before [`home_flush_starts`](Self::home_flush_starts) returned `started`.
+    fn home_flushed(&self, started: u64);
 
     /// Reports that the journal has aborted, permanently. Called before any other thread is
     /// notified, and under a lock: it must neither wait nor call the journal.

@@ -47,11 +47,8 @@ pub(crate) struct Inner {
     /// Number of failed writes so far, and the last cause.
     errors: u64,
     last_error: Option<DeviceError>,
-    /// Time at which the last write completed, the number of completed writes, and the number of
-    /// those that a device flush covers.
-    pub(crate) written_at: Nanos,
-    pub(crate) written_count: u64,
-    pub(crate) flushed_count: u64,
+    /// The moment after the last write completed, as [`Flushes`] counts; 0 if there was none.
+    written_at: u64,
     /// Readers without an open file; none for most inodes of a program that opens its files.
     streams: Option<Box<Streams>>,
     /// Windows that are read ahead.
@@ -91,10 +88,7 @@ impl FilePages {
     /// eviction may still need a flush.
     pub(crate) fn note_loaded(&self, flushes: &Flushes) {
         let mut inner = self.inner.lock();
-        if let Some(written_at) = flushes.written_by_evicted() {
-            inner.written_at = written_at;
-            inner.written_count = 1;
-        }
+        inner.written_at = flushes.written_by_evicted();
     }
 
     /// Returns true if any page is in memory.
@@ -118,9 +112,7 @@ impl FilePages {
         inner.folios.remove_from(0);
         counts.count_resident(-(inner.resident as i64));
         inner.resident = 0;
-        if inner.written_count != inner.flushed_count {
-            flushes.note_evicted(inner.written_at);
-        }
+        flushes.note_evicted(inner.written_at);
     }
 
     /// Locks the pages.
@@ -363,8 +355,6 @@ impl Inner {
         }
         counts.count_in_flight(-count);
         self.batches.retain(|other| *other != batch);
-        self.written_at = rt::monotonic();
-        self.written_count += 1;
         counts.count_dirty(-cleaned);
         self.errors != errors
     }
@@ -436,6 +426,22 @@ impl Inner {
         } else {
             self.listed
         }
+    }
+
+    /// Notes that a write of data has completed.
+    pub(crate) fn note_written(&mut self, flushes: &Flushes) {
+        self.written_at = flushes.note_written();
+    }
+
+    /// Returns true unless data may still be in the device's cache.
+    pub(crate) fn is_flushed(&self, flushes: &Flushes) -> bool {
+        flushes.covers(self.written_at)
+    }
+
+    /// Returns true if pages are dirty, at most as many as given, and the file is in the ordered
+    /// set of a transaction.
+    pub(crate) fn waits_for(&self, tid: Tid, pages_max: u64) -> bool {
+        self.ordered_in == Some(tid) && (1..=pages_max).contains(&self.dirty)
     }
 
     /// Returns the block after the last folio with dirty pages.

@@ -14,20 +14,25 @@
 
 use block::DeviceError;
 use rt::atomic::{AtomicU64, Ordering};
-use rt::{Condvar, Mutex, MutexGuard, Nanos};
+use rt::{Condvar, Mutex, MutexGuard};
 
 use crate::awaited::awaited;
 use crate::error::Result;
 
 /// The state of writes and flushes of the file-system device.
+///
+/// Completions of writes and starts of flushes are numbered in their order. Times would not do:
+/// several of them can have the same.
 #[derive(Default)]
 pub(crate) struct Flushes {
-    /// Submission time of the latest completed flush.
-    flushed: AtomicNanos,
-    /// Completion time of the latest write of file data.
-    written: AtomicNanos,
-    /// Completion time of the latest unflushed write of the files evicted from memory.
-    evicted: AtomicNanos,
+    /// Number of moments so far.
+    moments: AtomicU64,
+    /// Start of the latest completed flush.
+    flushed: AtomicU64,
+    /// Completion of the latest write of file data.
+    written: AtomicU64,
+    /// Completion of the latest unflushed write of the files evicted from memory.
+    evicted: AtomicU64,
     gate: Mutex<Gate>,
     done: Condvar,
 }
@@ -41,40 +46,43 @@ struct Gate {
 }
 
 impl Flushes {
-    /// Notes a completed write of file data.
-    pub(crate) fn note_written(&self, at: Nanos) {
-        self.written.raise(at);
+    /// Returns a number for the present moment, above those of all earlier ones.
+    pub(crate) fn moment(&self) -> u64 {
+        self.moments.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// Notes a completed flush that was submitted at a time.
-    pub(crate) fn note_flushed(&self, submitted: Nanos) {
-        self.flushed.raise(submitted);
+    /// Notes that a write of file data has completed. Returns the moment.
+    pub(crate) fn note_written(&self) -> u64 {
+        let now = self.moment();
+        self.written.fetch_max(now, Ordering::AcqRel);
+        now
     }
 
-    /// Notes the eviction of a file whose last write completed at a time.
-    pub(crate) fn note_evicted(&self, written_at: Nanos) {
+    /// Notes a completed flush that started at a moment.
+    pub(crate) fn note_flushed(&self, started: u64) {
+        self.flushed.fetch_max(started, Ordering::AcqRel);
+    }
+
+    /// Notes the eviction of a file whose last write completed at a moment; 0 if there was none.
+    pub(crate) fn note_evicted(&self, written_at: u64) {
         if !self.covers(written_at) {
-            self.evicted.raise(written_at);
+            self.evicted.fetch_max(written_at, Ordering::AcqRel);
         }
     }
 
-    /// Returns the latest write of an evicted file, unless a flush is known to cover it.
-    pub(crate) fn written_by_evicted(&self) -> Option<Nanos> {
-        self.evicted.get().filter(|evicted| !self.covers(*evicted))
+    /// Returns the latest write of an evicted file; 0 if there was none.
+    pub(crate) fn written_by_evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Acquire)
     }
 
-    /// Returns true if a flush has covered a write that completed at a time.
-    pub(crate) fn covers(&self, written_at: Nanos) -> bool {
-        self.flushed
-            .get()
-            .is_some_and(|flushed| written_at < flushed)
+    /// Returns true if a flush has covered a write that completed at a moment, or there was none.
+    pub(crate) fn covers(&self, written_at: u64) -> bool {
+        written_at <= self.flushed.load(Ordering::Acquire)
     }
 
-    /// Returns true if a write has completed since the last flush.
+    /// Returns true if a write has completed since the last flush started.
     pub(crate) fn is_owed(&self) -> bool {
-        self.written
-            .get()
-            .is_some_and(|written| !self.covers(written))
+        !self.covers(self.written.load(Ordering::Acquire))
     }
 
     /// Fails if a flush has failed.
@@ -103,11 +111,11 @@ impl Flushes {
             gate.started += 1;
             let number = gate.started;
             drop(gate);
-            let submitted = rt::monotonic();
+            let started = self.moment();
             let abandon = || drop(self.end(number, Err(DeviceError::Gone), &give_up));
             let result = awaited(&flush, abandon);
             if result.is_ok() {
-                self.note_flushed(submitted);
+                self.note_flushed(started);
             }
             gate = self.end(number, result, &give_up);
         }
@@ -136,63 +144,36 @@ impl Flushes {
     }
 }
 
-/// A time that only grows, or none. Time zero counts as a time: simulations start at it.
-#[derive(Default)]
-struct AtomicNanos(AtomicU64); // one more than the time; 0 is none
-
-impl AtomicNanos {
-    fn get(&self) -> Option<Nanos> {
-        self.0
-            .load(Ordering::Acquire)
-            .checked_sub(1)
-            .map(Nanos::new)
-    }
-
-    fn raise(&self, to: Nanos) {
-        self.0
-            .fetch_max(to.get().saturating_add(1), Ordering::AcqRel);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_flush_covers_what_completed_before_it_was_submitted() {
+    fn a_flush_covers_what_completed_before_it_started() {
         let flushes = Flushes::default();
         assert!(!flushes.is_owed());
-        flushes.note_written(Nanos::new(10));
+        let early = flushes.moment();
+        let written = flushes.note_written();
         assert!(flushes.is_owed());
-        flushes.note_flushed(Nanos::new(10));
-        assert!(
-            flushes.is_owed(),
-            "at the same instant the order is unknown"
-        );
-        flushes.note_flushed(Nanos::new(11));
-        assert!(!flushes.is_owed());
-        flushes.note_flushed(Nanos::new(5));
+        flushes.note_flushed(early);
+        assert!(flushes.is_owed() && !flushes.covers(written));
+        let late = flushes.moment();
+        flushes.note_flushed(late);
+        assert!(!flushes.is_owed() && flushes.covers(written));
+        flushes.note_flushed(early);
         assert!(!flushes.is_owed(), "an older flush takes nothing back");
     }
 
     #[test]
     fn evicted_files_are_remembered_until_a_flush() {
         let flushes = Flushes::default();
-        flushes.note_written(Nanos::new(10));
-        flushes.note_evicted(Nanos::new(10));
-        assert_eq!(flushes.written_by_evicted(), Some(Nanos::new(10)));
-        flushes.note_flushed(Nanos::new(12));
-        assert_eq!(flushes.written_by_evicted(), None);
-    }
-
-    #[test]
-    fn what_happens_at_time_zero_counts() {
-        let flushes = Flushes::default();
-        flushes.note_written(Nanos::ZERO);
-        flushes.note_evicted(Nanos::ZERO);
-        assert!(flushes.is_owed());
-        assert_eq!(flushes.written_by_evicted(), Some(Nanos::ZERO));
-        flushes.note_flushed(Nanos::new(1));
-        assert!(!flushes.is_owed());
+        assert!(flushes.covers(flushes.written_by_evicted()), "none");
+        let written = flushes.note_written();
+        flushes.note_evicted(written);
+        assert_eq!(flushes.written_by_evicted(), written);
+        assert!(!flushes.covers(written));
+        let started = flushes.moment();
+        flushes.note_flushed(started);
+        assert!(flushes.covers(flushes.written_by_evicted()));
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use block::DeviceError;
 use layout::{FileBlock, Tid};
+use rt::Mutex;
 use rt::atomic::{AtomicBool, AtomicU64};
-use rt::{Mutex, Nanos};
 
 use super::dirty_list::DirtyList;
 use super::file_pages::{Dirt, FilePages, Inner, Written};
@@ -118,12 +118,6 @@ impl Pages {
         self.stalls.read()
     }
 
-    /// Notes that the journal flushed the file-system device: covers writes completed before
-    /// `submitted`.
-    pub(crate) fn home_flushed(&self, submitted: Nanos) {
-        self.flushes.note_flushed(submitted);
-    }
-
     /// Returns the handle that wakes and stops the writer daemon.
     pub(crate) fn wake(&self) -> &Arc<Wake> {
         &self.wake
@@ -190,7 +184,7 @@ impl Pages {
         if inner.note_results(&self.counts, batch, written) {
             self.reclaim.failure.lock().clone_from(inner.last_error());
         }
-        self.flushes.note_written(inner.written_at);
+        inner.note_written(&self.flushes);
         self.relist(&mut inner, inode);
         drop(inner);
         pages.notify_written();

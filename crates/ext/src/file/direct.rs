@@ -129,9 +129,6 @@ fn overwrite(core: &Core, inode: &Arc<Inode>, spans: &[Span], from: &[u8]) -> Re
     });
     let batch = batch.collect();
     let written = core.device.request(batch).wait_all();
-    let mut inner = inode.pages.lock();
-    inner.written_at = rt::monotonic();
-    inner.written_count += 1;
-    core.pages.flushes.note_written(inner.written_at);
+    inode.pages.lock().note_written(&core.pages.flushes);
     Ok(written?)
 }

@@ -412,9 +412,6 @@ fn copy_run(core: &Core, spare: &Inode, source: Run, target: Run) -> Result<()> 
         .read_blocks(from, target.count, geometry.block_bytes)?;
     let to = geometry.byte_offset(target.first);
     core.device.write_blocks(to, payload)?;
-    let mut inner = spare.pages.lock();
-    inner.written_at = rt::monotonic();
-    inner.written_count += 1;
-    core.pages.flushes.note_written(inner.written_at);
+    spare.pages.lock().note_written(&core.pages.flushes);
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use block::DeviceError;
 use jbd2::Label;
 use layout::{Block, BlockNr, Tid};
+use rt::Mutex;
 use rt::atomic::Ordering;
-use rt::{Mutex, Nanos};
 
 use super::describe::describe;
 use crate::core::Core;
@@ -73,9 +73,13 @@ impl jbd2::Client for Client {
         }
     }
 
-    fn home_flushed(&self, submitted: Nanos) {
+    fn home_flush_starts(&self) -> u64 {
+        self.core().map_or(0, |core| core.pages.flushes.moment())
+    }
+
+    fn home_flushed(&self, started: u64) {
         if let Some(core) = self.core() {
-            core.pages.home_flushed(submitted);
+            core.pages.flushes.note_flushed(started);
         }
     }
 

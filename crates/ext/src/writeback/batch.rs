@@ -190,7 +190,9 @@ impl Submission {
             match written.get_mut(item.file) {
                 Some(list) => list.push(item.written(error)),
                 // The image no longer belongs to a file, but a commit may still wait for it.
-                None => pages.flushes.note_written(rt::monotonic()),
+                None => {
+                    pages.flushes.note_written();
+                }
             }
         }
         for (file, list) in files.into_iter().zip(written) {

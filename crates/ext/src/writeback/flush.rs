@@ -21,7 +21,7 @@ impl Core {
     pub(crate) fn write_first(&self, block: BlockNr, image: &Arc<Block>) -> Result<()> {
         let at = self.geometry().byte_offset(block);
         self.device.write_blocks(at, vec![image.clone()])?;
-        self.pages.flushes.note_written(rt::monotonic());
+        self.pages.flushes.note_written();
         match self.journal {
             Some(_) => Ok(()),
             None => flush(self),

@@ -2,7 +2,7 @@
 //!
 //! | object | action |
 //! |---|---|
-//! | data | dirty pages are written and waited for |
+//! | data | dirty pages are written and waited for; few new ones are left to the commit |
 //! | metadata, with a journal | the inode's last transaction becomes durable; see below |
 //! | the same, with fast commits | the changes of that transaction so far |
 //! | metadata, without one | all dirty metadata of the volume is written |
@@ -27,13 +27,20 @@ use crate::disk::inode::InodeState;
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 
+/// Largest number of pages that are left to the commit: others wait for it, too.
+const COMMITTED_PAGES_MAX: u64 = 16;
+
 /// Makes a file (or directory) durable. `data_only` is fdatasync.
+///
+/// If the commit has to write all dirty pages, as those of a small new file, it does so: beside the
+/// log, and together with the pages of other callers. What it could not write is written here.
 ///
 /// # Errors
 /// - [`Error::DataLost`] if its data cannot be written: it stays dirty, and the next attempt writes
 ///   it again.
 pub(crate) fn sync(core: &Core, inode: &Arc<Inode>, data_only: bool) -> Result<()> {
     core.pages.flushes.check()?;
+    let committed = commit_with_data(core, inode, data_only);
     let written = if rt::mutant!("fsync/data-not-written") {
         Ok(())
     } else {
@@ -43,20 +50,37 @@ pub(crate) fn sync(core: &Core, inode: &Arc<Inode>, data_only: bool) -> Result<(
         inode: inode.nr,
         cause,
     })?;
-    let tid = {
-        let state = inode.state.read();
-        if data_only && rt::mutant!("fdatasync/size-not-committed") {
-            None
-        } else if data_only {
-            state.data_tid
-        } else {
-            state.last_tid
-        }
-    };
+    committed?;
+    commit_inode(core, inode, needed_by(inode, data_only), data_only)?;
+    flush_file(core, inode)
+}
+
+/// Commits the inode if that writes all of its dirty pages, and they are few.
+fn commit_with_data(core: &Core, inode: &Arc<Inode>, data_only: bool) -> Result<()> {
+    let tid = needed_by(inode, data_only);
+    let is_written = |tid: &Tid| inode.pages.lock().waits_for(*tid, COMMITTED_PAGES_MAX);
+    if core.tuning.commits_write_beside && tid.as_ref().is_some_and(is_written) {
+        commit_inode(core, inode, tid, data_only)?;
+    }
+    Ok(())
+}
+
+/// Returns the last transaction that fsync or fdatasync waits for.
+fn needed_by(inode: &Inode, data_only: bool) -> Option<Tid> {
+    let state = inode.state.read();
+    if data_only && rt::mutant!("fdatasync/size-not-committed") {
+        None
+    } else if data_only {
+        state.data_tid
+    } else {
+        state.last_tid
+    }
+}
+
+fn commit_inode(core: &Core, inode: &Arc<Inode>, tid: Option<Tid>, data_only: bool) -> Result<()> {
     make_durable(core, tid, |tid, changes| {
         changes.has_changes(tid, inode.nr, data_only)
-    })?;
-    flush_file(core, inode)
+    })
 }
 
 /// Makes a transaction durable, or with fast commits its changes so far; without a journal, all
@@ -106,20 +130,10 @@ fn flush_file(core: &Core, inode: &Arc<Inode>) -> Result<()> {
     if rt::mutant!("fsync/device-not-flushed") {
         return Ok(());
     }
-    let pages = &core.pages;
-    let count = {
-        let inner = inode.pages.lock();
-        let is_covered =
-            inner.written_count == inner.flushed_count || pages.flushes.covers(inner.written_at);
-        if is_covered && core.journal.is_some() {
-            return Ok(());
-        }
-        inner.written_count
-    };
-    flush(core)?;
-    let mut inner = inode.pages.lock();
-    inner.flushed_count = inner.flushed_count.max(count);
-    Ok(())
+    if core.journal.is_some() && inode.pages.lock().is_flushed(&core.pages.flushes) {
+        return Ok(());
+    }
+    flush(core)
 }
 
 /// Makes the whole volume durable.

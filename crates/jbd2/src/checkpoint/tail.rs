@@ -180,10 +180,13 @@ impl Shared {
             self.counters.log_flushes.add(1);
             return Ok(self.log.device.flush()?);
         }
-        let (written, submitted) = (self.checkpoint.lock().written, rt::monotonic());
+        let (written, started) = (
+            self.checkpoint.lock().written,
+            self.client.home_flush_starts(),
+        );
         self.counters.log_flushes.add(1);
         self.log.device.flush()?;
-        self.note_home_flush(written, submitted);
+        self.note_home_flush(written, started);
         Ok(())
     }
 
@@ -192,10 +195,13 @@ impl Shared {
         if !self.config.is_external {
             return self.flush_log();
         }
-        let (written, submitted) = (self.checkpoint.lock().written, rt::monotonic());
+        let (written, started) = (
+            self.checkpoint.lock().written,
+            self.client.home_flush_starts(),
+        );
         self.counters.home_flushes.add(1);
         self.home.flush()?;
-        self.note_home_flush(written, submitted);
+        self.note_home_flush(written, started);
         Ok(())
     }
 
@@ -212,10 +218,10 @@ impl Shared {
         }
     }
 
-    fn note_home_flush(&self, written: u64, submitted: rt::Nanos) {
+    fn note_home_flush(&self, written: u64, started: u64) {
         let mut checkpoint = self.checkpoint.lock();
         checkpoint.flushed = checkpoint.flushed.max(written);
         drop(checkpoint);
-        self.client.home_flushed(submitted);
+        self.client.home_flushed(started);
     }
 }

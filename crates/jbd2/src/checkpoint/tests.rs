@@ -24,7 +24,7 @@ impl Client for NoData {
         Ok(false)
     }
     fn committed(&self, _tid: Tid) {}
-    fn home_flushed(&self, _submitted: Nanos) {}
+    fn home_flushed(&self, _started: u64) {}
     fn aborted(&self, _error: &Error) {}
 }
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use block::{BlockDevice, DeviceError, MemoryDevice};
 use layout::{Block, BlockNr, Tid};
-use rt::Nanos;
 
 use crate::checkpoint_list::Chosen;
 use crate::format::LogOptions;
@@ -107,7 +106,7 @@ impl Client for Silent {
         Ok(false)
     }
     fn committed(&self, _tid: Tid) {}
-    fn home_flushed(&self, _submitted: Nanos) {}
+    fn home_flushed(&self, _started: u64) {}
     fn aborted(&self, error: &Error) {
         panic!("nothing fails here: {error}");
     }

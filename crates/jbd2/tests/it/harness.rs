@@ -167,7 +167,7 @@ impl Client for Notes {
         self.committed.lock().push(tid);
     }
 
-    fn home_flushed(&self, _submitted: Nanos) {
+    fn home_flushed(&self, _started: u64) {
         *self.home_flushes.lock() += 1;
     }
 

@@ -154,9 +154,6 @@ pub(super) fn zero_blocks(core: &Core, inode: &Inode, run: Run) -> Result<()> {
         core.device.write_blocks(at, payload)?;
         next = next + count;
     }
-    let mut inner = inode.pages.lock();
-    inner.written_at = rt::monotonic();
-    inner.written_count += 1;
-    core.pages.flushes.note_written(inner.written_at);
+    inode.pages.lock().note_written(&core.pages.flushes);
     Ok(())
 }

@@ -164,6 +164,13 @@ fn many_appenders_share_commits() {
             "{flushes} flushes, {} commits",
             stats.commits
         );
+        // The commit writes the pages of its callers, in one batch.
+        let batches = home.batches + log.batches;
+        let fsyncs = THREADS * APPENDS;
+        assert!(
+            batches < fsyncs,
+            "{batches} batches of requests for {fsyncs} fsyncs, journal {place:?}"
+        );
     }
 }
 

@@ -45,7 +45,7 @@ impl Client for Given {
 
     fn committed(&self, _tid: Tid) {}
 
-    fn home_flushed(&self, _submitted: Nanos) {}
+    fn home_flushed(&self, _started: u64) {}
 
     fn aborted(&self, _error: &Error) {}
 }
