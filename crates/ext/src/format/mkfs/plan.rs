@@ -436,6 +436,9 @@ fn round(
     features: Features,
 ) -> Result<Round> {
     const TOO_MANY_INODES: Error = Error::Invalid("there would be too many inodes for the groups");
+    const TOO_MANY_RESERVED: Error = Error::Invalid(
+        "the blocks that resize_inode reserves fill whole groups: choose larger groups, or remove it with ^resize_inode",
+    );
     let block_bytes = resolved.block_bytes;
     let first = first_block(resolved);
     let per_group = u64::from(counts.blocks_per_group);
@@ -468,19 +471,18 @@ fn round(
     } else {
         0
     };
-    let descriptors_in_group = match has_meta_groups(features) {
-        true => 1,
-        false => descriptors,
-    };
-    let copies = 1 + descriptors_in_group + u32::from(reserved);
-    if 2 + table + copies > counts.blocks_per_group {
-        return Err(TOO_MANY_INODES);
+    let in_meta_group = has_meta_groups(features).then_some(1);
+    let copies = 1 + in_meta_group.unwrap_or(descriptors) + u32::from(reserved);
+    let overhead = 2 + table + copies;
+    if overhead > counts.blocks_per_group {
+        return Err(
+            match overhead - u32::from(reserved) > counts.blocks_per_group {
+                true => TOO_MANY_INODES,
+                false => TOO_MANY_RESERVED,
+            },
+        );
     }
-    let last_copies = if backups(features, groups).has(groups - 1) {
-        copies
-    } else {
-        0
-    };
+    let last_copies = copies * u32::from(backups(features, groups).has(groups - 1));
     let last_overhead = u64::from(2 + table + last_copies);
     let rest = (counts.blocks - first) % per_group;
     if groups == 1 && rest != 0 && rest < last_overhead {

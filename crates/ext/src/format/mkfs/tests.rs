@@ -582,3 +582,19 @@ fn impossible_options_are_refused_before_anything_is_written() {
     let tiny: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(16 << 10));
     assert!(format(&tiny, &ext2()).is_err());
 }
+
+/// The number of inodes is not the reason.
+#[test]
+fn small_groups_have_no_room_for_reserved_descriptors() {
+    let try_with = |edits| {
+        let options = Options {
+            blocks_per_group: Some(256),
+            features: FeatureEdits::parse(edits).unwrap(),
+            ..options(FileSystemType::Ext3)
+        };
+        preview(&block::Geometry::new(1 << 30), &options)
+    };
+    let error = try_with("resize_inode").unwrap_err().to_string();
+    assert!(error.contains("^resize_inode"), "{error}");
+    try_with("^resize_inode").unwrap();
+}
