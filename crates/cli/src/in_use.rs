@@ -12,6 +12,8 @@ const LOCKS: &str = "/proc/locks";
 /// The mount table, and the file system type of jext in it.
 const MOUNTS: &str = "/proc/self/mountinfo";
 const TYPE: &str = "fuse.jext";
+/// The kernel's error for a FUSE mount whose process has ended: ENOTCONN.
+pub(crate) const NOT_CONNECTED: i32 = rustix::io::Errno::NOTCONN.raw_os_error();
 const BLOCK_DEVICES: &str = "/sys/block";
 
 /// A line of the mount table.
@@ -20,6 +22,14 @@ struct Mounted {
     kind: String,
     source: String,
     is_read_only: bool,
+}
+
+impl Mounted {
+    /// Returns true if the process of a FUSE mount is gone.
+    fn is_abandoned(&self) -> bool {
+        let found = fs::metadata(&self.point);
+        found.is_err_and(|error| error.raw_os_error() == Some(NOT_CONNECTED))
+    }
 }
 
 /// A use of an image by another process.
@@ -54,13 +64,15 @@ pub(crate) fn path_of(device: &DeviceText) -> Option<PathBuf> {
 pub(crate) fn mounted(path: &Path) -> Option<Use> {
     let metadata = fs::metadata(path).ok()?;
     let mounts = mounts();
-    if let Some(mount) = mounts.iter().find(|mount| {
+    let mut own = mounts.iter().filter(|mount| {
         let source = || fs::metadata(&mount.source).ok();
         mount.kind == TYPE
             && !mount.is_read_only
             && source().is_some_and(|source| is_same(&source, &metadata))
-    }) {
-        let holder = holder(&metadata);
+    });
+    let holder = holder(&metadata);
+    // The mount of a process that is gone stays in the table until it is taken away.
+    if let Some(mount) = own.find(|mount| holder.is_some() || !mount.is_abandoned()) {
         let process = holder.map_or_else(String::new, |(number, name)| {
             format!(" (process {number}, {name})")
         });

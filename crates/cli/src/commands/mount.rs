@@ -26,6 +26,7 @@ use crate::image::{
     Access, MountArguments, explain, has_replayed, note_other_node, open_device, parse_device,
     replayed, take_defaults, warn_of_errors,
 };
+use crate::in_use;
 use crate::output;
 use options::Options;
 
@@ -83,7 +84,7 @@ fn find_directory(path: &Path) -> Result<PathBuf> {
     match found.and_then(|found| Ok((found.metadata()?.is_dir(), found))) {
         Ok((true, found)) => Ok(found),
         Ok(_) => bail!("{}: not a directory", place()),
-        Err(error) if error.raw_os_error() == Some(NOT_CONNECTED) => bail!(
+        Err(error) if error.raw_os_error() == Some(in_use::NOT_CONNECTED) => bail!(
             "{0}: the process of the mount there is gone; `fusermount3 -u {0}` (root: `umount {0}`) takes the mount away",
             place()
         ),
@@ -93,8 +94,6 @@ fn find_directory(path: &Path) -> Result<PathBuf> {
 
 /// The permissions of a group and of others to write.
 const WRITE_BY_OTHERS: u16 = 0o022;
-/// The kernel's error for a FUSE mount whose process has ended: ENOTCONN.
-const NOT_CONNECTED: i32 = rustix::io::Errno::NOTCONN.raw_os_error();
 
 fn mount(image: &str, directory: &Path, options: &Options) -> Result<Mount> {
     let (volume, report) = open(image, options)?;

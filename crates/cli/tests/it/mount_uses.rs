@@ -179,6 +179,10 @@ fn a_mount_whose_process_is_gone_is_told() {
         assert!(said.starts_with(&format!("jext: {advice}")), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
     }
+    for line in ["jext ls disk.img:/", "jext fsck disk.img"] {
+        let said = tool::said(&run(&place.0, line));
+        assert!(!said.contains("has it mounted"), "{line}: {said}");
+    }
     place.good("fusermount3 -u mnt && jext mount disk.img mnt");
     assert_eq!(place.good("cat mnt/file"), "synced\n");
     place.good("jext umount mnt");
