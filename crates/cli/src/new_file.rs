@@ -6,9 +6,10 @@
 //!
 //! Files that belong together get their names one right after the other, by one system call each.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result, anyhow, bail};
@@ -20,6 +21,9 @@ use crate::interrupt::{self, OnSignal};
 
 /// Permissions of a new file, before the umask.
 const MODE: u32 = 0o666;
+
+/// Maximum bytes of the name of a file in its hidden name, which other words follow.
+const SHOWN_BYTES_MAX: usize = 200;
 
 /// An unfinished file.
 pub(crate) struct NewFile {
@@ -158,10 +162,11 @@ impl Hidden {
 }
 
 /// Returns a hidden name in the directory of a path: random, so that no other process uses or
-/// predicts it.
+/// predicts it, and no longer than names may be.
 pub(crate) fn hidden_name(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
+    let own = path.file_name().unwrap_or_default().as_bytes();
+    name.push(OsStr::from_bytes(&own[..own.len().min(SHOWN_BYTES_MAX)]));
     name.push(format!(".unfinished-{:016x}", rt::random_u64()));
     path.with_file_name(name)
 }
@@ -197,5 +202,16 @@ mod tests {
         assert_eq!(fs::read(&path).expect("it is there"), b"second");
         drop(second());
         assert_eq!(names(folder.path()), ["new"]);
+    }
+
+    #[test]
+    fn a_name_may_be_as_long_as_names_are() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("n".repeat(255));
+        for replaces in [false, true] {
+            let new = NewFile::create(&path).expect("there is room");
+            new.finish(replaces).expect("it gets its name");
+        }
+        assert_eq!(names(folder.path()).len(), 1);
     }
 }
