@@ -153,9 +153,13 @@ impl Visitor for Teller<'_> {
 /// Returns the node of an entry, or none if the entry is not part of the tree.
 fn node(entry: &Entry) -> Result<Option<Node>> {
     let header = &entry.header;
-    let Some((kind, is_link)) = kind(header.entry_type())? else {
+    let Some((mut kind, is_link)) = kind(header.entry_type())? else {
         return Ok(None);
     };
+    // The form of directories before POSIX.
+    if kind == FileKind::Regular && !is_link && entry.path.ends_with(b"/") {
+        kind = FileKind::Directory;
+    }
     let mtime = entry.mtime.map_or_else(|| header_time(header), Ok);
     let mut node = Node {
         kind,
@@ -268,6 +272,28 @@ fn send_data(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_whose_name_ends_with_a_slash_is_a_directory() {
+        for (name, expected) in [("d/", FileKind::Directory), ("d", FileKind::Regular)] {
+            let mut header = Header::new_old();
+            header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_mode(0o711);
+            header.set_uid(0);
+            header.set_gid(0);
+            header.set_mtime(0);
+            header.set_size(5);
+            header.as_old_mut().linkflag = [0];
+            header.set_cksum();
+            let mut archive = header.as_bytes().to_vec();
+            archive.extend_from_slice(&[0; 512]);
+            let mut entries = Entries::new(&archive[..]);
+            let entry = entries.next_entry().expect("an entry").expect("an entry");
+            let node = node(&entry).expect("a file").expect("a file");
+            assert_eq!((node.kind, node.permissions), (expected, 0o711));
+            assert!(entries.next_entry().expect("the end").is_none());
+        }
+    }
 
     #[test]
     fn paths_stay_within_the_tree() {

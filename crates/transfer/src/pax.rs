@@ -14,6 +14,9 @@ pub(crate) const LISTS: [(&str, &[u8]); 2] = [
     ("SCHILY.acl.default", b"system.posix_acl_default"),
 ];
 
+/// Key of a label of SELinux, as GNU tar writes it.
+pub(crate) const LABEL: &[u8] = b"RHT.security.selinux";
+
 /// Characters of an attribute's name that would end a key or start an escape, as GNU tar escapes
 /// them.
 const ESCAPES: [(u8, &[u8]); 2] = [(b'%', b"%25"), (b'=', b"%3D")];

@@ -295,26 +295,15 @@ impl Entry {
             if empty.get(key).is_some_and(|last| at <= *last) {
                 continue;
             }
-            let number = || -> Result<u64> { Ok(std::str::from_utf8(value)?.parse()?) };
-            let mut lists = pax::LISTS.iter();
-            if let Some((_, name)) = lists.find(|(list, _)| list.as_bytes() == *key) {
-                let list = acl_text::parse(std::str::from_utf8(value)?)?;
-                self.attributes.push((name.to_vec(), list));
-                continue;
-            }
-            match *key {
-                b"path" | b"GNU.sparse.name" => self.path = value.to_vec(),
-                b"linkpath" => self.target = value.to_vec(),
-                b"size" => (self.size, self.stored) = (number()?, number()?),
-                b"uid" => self.uid = Some(u32::try_from(number()?)?),
-                b"gid" => self.gid = Some(u32::try_from(number()?)?),
-                b"mtime" => self.mtime = Some(pax::time(std::str::from_utf8(value)?)?),
-                b"GNU.sparse.major" => sparse.is_listed = *value == b"1",
-                b"GNU.sparse.realsize" | b"GNU.sparse.size" => sparse.size = Some(number()?),
-                b"GNU.sparse.offset" | b"GNU.sparse.numbytes" => sparse.numbers.push(number()?),
-                b"GNU.sparse.map" => sparse.numbers = numbers(value)?,
-                _ => {}
-            }
+            let taken = self.take_line(&mut sparse, key, value);
+            taken.with_context(|| {
+                let [key, path] = [key, &self.path[..]].map(String::from_utf8_lossy);
+                format!("{path}: {key} in its extended header")
+            })?;
+        }
+        // In whatever order they are: the path of a long name is that of a part of the archive.
+        if let Some(name) = sparse.name.take() {
+            self.path = name;
         }
         // Of several values of a name the last one counts.
         self.attributes.reverse();
@@ -326,11 +315,46 @@ impl Entry {
         }
         Ok(sparse.is_listed)
     }
+
+    /// Applies an extended line that is no attribute, and not empty.
+    fn take_line(&mut self, sparse: &mut SparseLines, key: &[u8], value: &[u8]) -> Result<()> {
+        let text = || std::str::from_utf8(value).context("it is no text");
+        let number = || text()?.parse::<u64>().context("it is no number");
+        let owner = || u32::try_from(number()?).context("it is too large");
+        let mut lists = pax::LISTS.iter();
+        if let Some((_, name)) = lists.find(|(list, _)| list.as_bytes() == key) {
+            self.attributes
+                .push((name.to_vec(), acl_text::parse(text()?)?));
+            return Ok(());
+        }
+        match key {
+            b"path" => self.path = value.to_vec(),
+            b"linkpath" => self.target = value.to_vec(),
+            b"size" => (self.size, self.stored) = (number()?, number()?),
+            b"uid" => self.uid = Some(owner()?),
+            b"gid" => self.gid = Some(owner()?),
+            b"mtime" => self.mtime = Some(pax::time(text()?).context("it is no time")?),
+            // The kernel, too, stores a zero byte behind a label.
+            pax::LABEL => {
+                let label = [value, &[0]].concat();
+                self.attributes.push((b"security.selinux".to_vec(), label));
+            }
+            b"GNU.sparse.name" => sparse.name = Some(value.to_vec()),
+            b"GNU.sparse.major" => sparse.is_listed = value == b"1",
+            b"GNU.sparse.realsize" | b"GNU.sparse.size" => sparse.size = Some(number()?),
+            b"GNU.sparse.offset" | b"GNU.sparse.numbytes" => sparse.numbers.push(number()?),
+            b"GNU.sparse.map" => sparse.numbers = numbers(value)?,
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 /// Extended lines of a sparse file.
 #[derive(Default)]
 struct SparseLines {
+    /// The path, in place of any other.
+    name: Option<Vec<u8>>,
     size: Option<u64>,
     /// True if the parts are listed before the data.
     is_listed: bool,
@@ -442,6 +466,65 @@ mod tests {
         assert_eq!(lines[1], (&b"mtime"[..], &b"5.5"[..]));
         for text in ["5 a=b", "9 a=b\n", "x a=b\n", "6 ab1\n", "2 "] {
             assert!(parse_lines(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    /// Returns the first entry of an archive of a file with extended lines.
+    fn entry_with(lines: &[(&str, &[u8])]) -> Result<Entry> {
+        let mut extended = Vec::new();
+        lines
+            .iter()
+            .for_each(|(key, value)| pax::add(&mut extended, key, value));
+        let mut archive = tar::Builder::new(Vec::new());
+        for (entry_type, bytes) in [
+            (EntryType::XHeader, &extended[..]),
+            (EntryType::Regular, b""),
+        ] {
+            let mut header = Header::new_ustar();
+            header.set_entry_type(entry_type);
+            header.set_size(bytes.len() as u64);
+            header.set_path("name")?;
+            header.set_cksum();
+            archive.append(&header, bytes)?;
+        }
+        let archive = archive.into_inner()?;
+        let entry = Entries::new(&archive[..]).next_entry()?;
+        entry.context("an entry")
+    }
+
+    /// GNU tar writes a part of its own name as the path of a sparse file with a long name.
+    #[test]
+    fn the_name_of_a_sparse_file_is_its_own() {
+        let lines: [(&str, &[u8]); 2] = [
+            ("GNU.sparse.name", b"own"),
+            ("path", b"GNUSparseFile.1/own"),
+        ];
+        for lines in [lines, [lines[1], lines[0]]] {
+            assert_eq!(entry_with(&lines).expect("an entry").path, b"own");
+        }
+    }
+
+    #[test]
+    fn labels_of_gnu_tar_are_attributes() {
+        let entry = entry_with(&[("RHT.security.selinux", b"u:r:t:s0")]).expect("an entry");
+        let label = (b"security.selinux".to_vec(), b"u:r:t:s0\0".to_vec());
+        assert_eq!(entry.attributes, [label]);
+    }
+
+    #[test]
+    fn wrong_lines_are_named() {
+        for (key, value) in [
+            ("mtime", "1e5"),
+            ("uid", "-1"),
+            ("gid", "4294967296"),
+            ("size", "0x10"),
+            ("SCHILY.acl.access", "user::rwz"),
+            ("GNU.sparse.map", "1,x"),
+        ] {
+            let refused = entry_with(&[(key, value.as_bytes())]).err();
+            let said = format!("{:#}", refused.expect("it is wrong"));
+            let start = format!("name: {key} in its extended header: ");
+            assert!(said.starts_with(&start), "{said}");
         }
     }
 
