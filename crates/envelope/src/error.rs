@@ -14,6 +14,9 @@ pub enum Error {
         /// The host's error.
         cause: io::Error,
     },
+    /// The caller has ended the work.
+    #[error("the call was interrupted")]
+    Stopped,
     /// A parameter is out of range.
     #[error("{0}")]
     Invalid(&'static str),

@@ -36,6 +36,9 @@ const VERSION: u32 = 1;
 const HASH_TYPE: u32 = 1;
 const ALGORITHM: &[u8] = b"sha256";
 
+/// Returns true if a long work is to fail.
+pub type IsStopped<'s> = &'s (dyn Fn() -> bool + Sync);
+
 /// The parameters of a hash tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -133,6 +136,17 @@ pub fn format(
     hashes: Part<'_>,
     options: &Options,
 ) -> Result<[u8; DIGEST_BYTES], Error> {
+    format_until(data, data_bytes, hashes, options, &|| false)
+}
+
+/// As [`format`], which fails once `is_stopped` returns true.
+pub(crate) fn format_until(
+    data: Part<'_>,
+    data_bytes: u64,
+    hashes: Part<'_>,
+    options: &Options,
+    is_stopped: IsStopped<'_>,
+) -> Result<[u8; DIGEST_BYTES], Error> {
     options.check(data_bytes)?;
     let hash_block = u64::from(options.hash_block_bytes);
     if !hashes.offset.is_multiple_of(hash_block) {
@@ -157,7 +171,7 @@ pub fn format(
             block_bytes: options.hash_block_bytes,
             count,
         };
-        level::hash(&hasher, &below, &level)?;
+        level::hash(&hasher, &below, &level, is_stopped)?;
         below = level;
     }
     let root = level::digest_of_first(&hasher, &below)?;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::error::Error;
 use crate::identity;
 use crate::partition::{self, Identity};
-use crate::verity::{self, DIGEST_BYTES, Options, Part};
+use crate::verity::{self, DIGEST_BYTES, IsStopped, Options, Part};
 
 /// Size of the blocks of dm-verity in bytes, `veritysetup`'s default.
 const VERITY_BLOCK: u32 = 4096;
@@ -108,16 +108,17 @@ impl Wrapping {
     }
 
     /// Writes the hash tree and the partition table around a finished image. `hashes` is the file
-    /// of a separate tree.
+    /// of a separate tree. The hashes of a large image take long: they end if `is_stopped`.
     ///
     /// # Errors
-    /// Fails if a file cannot be read or written.
+    /// Fails if a file cannot be read or written, or if `is_stopped` returns true.
     pub fn finish(
         self,
         file: &File,
         hashes: Option<&File>,
         image_bytes: u64,
         image_uuid: [u8; 16],
+        is_stopped: IsStopped<'_>,
     ) -> Result<Wrapped, Error> {
         if self.is_none() {
             return Ok(Wrapped {
@@ -129,13 +130,15 @@ impl Wrapping {
         file.set_len(size).map_err(Error::io("its size"))?;
         let verity = match (self.verity, hashes) {
             (None, _) => None,
-            (Some(Tree::Appended), _) => Some(self.append(file, image_bytes, image_uuid)?),
+            (Some(Tree::Appended), _) => {
+                Some(self.append(file, image_bytes, image_uuid, is_stopped)?)
+            }
             (Some(Tree::Separate), Some(hashes)) => {
                 let hashes = Part {
                     file: hashes,
                     offset: 0,
                 };
-                Some(self.verify(file, hashes, image_bytes, image_uuid)?)
+                Some(self.verify((file, hashes), image_bytes, image_uuid, is_stopped)?)
             }
             (Some(Tree::Separate), None) => {
                 return Err(Error::Invalid("the separate hash tree has no file"));
@@ -148,13 +151,19 @@ impl Wrapping {
         Ok(Wrapped { verity, partition })
     }
 
-    fn append(self, file: &File, image_bytes: u64, image: [u8; 16]) -> Result<Verified, Error> {
+    fn append(
+        self,
+        file: &File,
+        image_bytes: u64,
+        image: [u8; 16],
+        is_stopped: IsStopped<'_>,
+    ) -> Result<Verified, Error> {
         let data = data_bytes(image_bytes);
         let hashes = Part {
             file,
             offset: self.image_offset() + data,
         };
-        let verified = self.verify(file, hashes, image_bytes, image)?;
+        let verified = self.verify((file, hashes), image_bytes, image, is_stopped)?;
         Ok(Verified {
             hash_offset: data,
             ..verified
@@ -163,10 +172,10 @@ impl Wrapping {
 
     fn verify(
         self,
-        file: &File,
-        hashes: Part<'_>,
+        (file, hashes): (&File, Part<'_>),
         image_bytes: u64,
         image: [u8; 16],
+        is_stopped: IsStopped<'_>,
     ) -> Result<Verified, Error> {
         let options = options(image);
         let bytes = data_bytes(image_bytes);
@@ -174,7 +183,7 @@ impl Wrapping {
             file,
             offset: self.image_offset(),
         };
-        let root_hash = verity::format(data, bytes, hashes, &options)?;
+        let root_hash = verity::format_until(data, bytes, hashes, &options, is_stopped)?;
         Ok(Verified {
             root_hash,
             salt: options.salt,

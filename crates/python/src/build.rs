@@ -14,7 +14,7 @@ use transfer::edits::{AttributeFilter, Edits, FileContexts, Owners};
 use transfer::new_image::fit::Free;
 use transfer::new_image::{Plan, Settings, SizeRule, device_in};
 use transfer::publish::Complete;
-use transfer::{Origin, Platform, Tally};
+use transfer::{Origin, Platform, Stop, Tally};
 
 use crate::errors::Failure;
 use crate::format::{FormatOptions, bytes, described};
@@ -91,11 +91,11 @@ pub(crate) struct SourceOptions {
 
 impl SourceOptions {
     /// Opens the sources, in order.
-    fn origins(&self, sources: &[PathBuf]) -> Result<Vec<Origin>> {
+    fn origins(&self, sources: &[PathBuf], stop: &Stop) -> Result<Vec<Origin>> {
         let platform = self.platform.as_deref().map(str::parse::<Platform>);
         let platform = platform.transpose().map_err(Error::msg)?;
         let sources = sources.iter();
-        let origins = sources.map(|path| Origin::open(path, platform.as_ref(), &|_| None));
+        let origins = sources.map(|path| Origin::open(path, platform.as_ref(), &|_| None, stop));
         let dump = self.dumpfile.iter();
         let dump = dump.map(|path| Origin::open_dump(path, self.basedir.as_deref()));
         origins.chain(dump).collect()
@@ -137,6 +137,7 @@ pub(crate) fn build<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let options = options.parse();
     let options = options.map_err(|failure| failure.into_exception(py, None))?;
+    let cancel = Cancel::default();
     let wanted = Wanted {
         file: host_path(&file)?,
         hashes: shape.hashes.as_ref().map(host_path).transpose()?,
@@ -150,9 +151,9 @@ pub(crate) fn build<'py>(
             now: now(),
             edits: Edits::default(),
             random_uuid: None,
+            stop: cancel.stop().clone(),
         },
     };
-    let cancel = Cancel::default();
     let made = interruptible(py, || cancel.request(), || make(wanted, &cancel))?;
     let (summary, tally, wrapped) =
         made.map_err(|error| Failure::Context(error).into_exception(py, None))?;
@@ -170,7 +171,7 @@ pub(crate) fn build<'py>(
 }
 
 fn make(wanted: Wanted, cancel: &Cancel) -> Result<(Summary, Tally, Wrapped)> {
-    let origins = wanted.choices.origins(&wanted.sources)?;
+    let origins = wanted.choices.origins(&wanted.sources, cancel.stop())?;
     let settings = Settings {
         edits: wanted.choices.edits()?,
         ..wanted.settings
@@ -189,7 +190,9 @@ fn make(wanted: Wanted, cancel: &Cancel) -> Result<(Summary, Tally, Wrapped)> {
     let mut device = |bytes| Ok(cancel.over(device_in(&file, &name, offset, bytes)?));
     let (summary, bytes) = plan.make(&mut device, &|_| {})?;
     let wrapping = wanted.wrapping;
-    let wrapped = wrapping.finish(&file, hashes.as_ref(), bytes, summary.uuid)?;
+    let is_stopped = || cancel.stop().is_requested();
+    let uuid = summary.uuid;
+    let wrapped = wrapping.finish(&file, hashes.as_ref(), bytes, uuid, &is_stopped)?;
     if !wrapping.is_none() {
         file.sync_data()?;
     }

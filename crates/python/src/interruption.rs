@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -11,6 +10,7 @@ use std::time::Duration;
 use jext::device::{Block, Geometry, Request, Ticket};
 use jext::{BlockDevice, DeviceError};
 use pyo3::prelude::*;
+use transfer::Stop;
 
 /// Time between two looks for signals.
 const POLL: Duration = Duration::from_millis(50);
@@ -52,14 +52,19 @@ pub(crate) fn interruptible<T: Send>(
     })
 }
 
-/// A switch that makes devices fail.
+/// A switch that makes devices fail, and ends the reading of trees.
 #[derive(Clone, Default)]
-pub(crate) struct Cancel(Arc<AtomicBool>);
+pub(crate) struct Cancel(Stop);
 
 impl Cancel {
     /// Makes all further requests fail.
     pub(crate) fn request(&self) {
-        self.0.store(true, Ordering::SeqCst);
+        self.0.request();
+    }
+
+    /// Returns the switch of trees.
+    pub(crate) fn stop(&self) -> &Stop {
+        &self.0
     }
 
     /// Returns a device that fails after [`Cancel::request`].
@@ -71,7 +76,7 @@ impl Cancel {
     }
 
     fn is_requested(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
+        self.0.is_requested()
     }
 }
 

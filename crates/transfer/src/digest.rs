@@ -7,7 +7,7 @@ use ext::volume::FileKind;
 
 use super::edits::Edits;
 use super::origin::Origin;
-use super::{Item, Node, Times};
+use super::{Item, Node, Stop, Times};
 
 /// An odd 128-bit multiplier with evenly spread bits, from the generator PCG-XSL-RR.
 const MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
@@ -111,9 +111,10 @@ impl TreeDigest {
 }
 
 /// Returns the digest of a plain tree.
-pub(crate) fn of(origin: &Origin, times: Times) -> Result<u128> {
+pub(crate) fn of(origin: &Origin, times: Times, stop: &Stop) -> Result<u128> {
     let mut digest = TreeDigest::new(times);
     origin.read(&mut |item| {
+        stop.check()?;
         match item {
             Item::Node(node) => digest.node(&node),
             Item::Data { offset, bytes } => digest.data(offset, &bytes),

@@ -18,6 +18,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use super::Stop;
 use super::decompressed;
 use super::from_archive::ArchiveSource;
 use super::section::Section;
@@ -97,7 +98,7 @@ impl Layer {
     ///
     /// # Errors
     /// Fails if the digest is another one, or the layer cannot be read.
-    pub(crate) fn verify(&self) -> Result<()> {
+    pub(crate) fn verify(&self, stop: &Stop) -> Result<()> {
         let (name, contents) = (self.archive.name(), self.archive.contents());
         if let Some(program) = decompressed::other_program(contents) {
             bail!(
@@ -106,6 +107,6 @@ impl Layer {
                  --dest-force-compress-format"
             );
         }
-        self.expected.verify(name, contents)
+        self.expected.verify(name, contents, stop)
     }
 }

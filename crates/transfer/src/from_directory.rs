@@ -20,7 +20,9 @@ use rustix::io::Errno;
 
 use super::file_data::{self, Jobs};
 use super::scan::{self, Scanned};
-use super::{CHUNK_BYTES, Filling, ImageSink, Item, Node, Scope, Sink, Source, Visitor, host};
+use super::{
+    CHUNK_BYTES, Filling, ImageSink, Item, Node, Scope, Sink, Source, Stop, Visitor, host,
+};
 
 /// A directory of the host and everything below it, or a file, as of the time it was opened.
 pub struct DirectorySource {
@@ -36,9 +38,14 @@ impl DirectorySource {
     /// # Errors
     /// Fails with the host's error if the tree cannot be read.
     pub fn open(root: &Path, scope: Scope) -> Result<Self> {
+        Self::open_until(root, scope, &Stop::default())
+    }
+
+    /// As [`Self::open`], until `stop`.
+    pub(crate) fn open_until(root: &Path, scope: Scope, stop: &Stop) -> Result<Self> {
         Ok(Self {
             root: root.to_owned(),
-            scanned: scan::scan(root, scope)?,
+            scanned: scan::scan(root, scope, stop)?,
             follows_root: scope.follows_root,
             is_exact: scope.exact,
         })

@@ -20,7 +20,7 @@ use super::digest::TreeDigest;
 use super::edits::Edits;
 use super::origin::{Layer, Origin};
 use super::tally::{Tally, Units};
-use super::{Item, Node, Source, Times, Visitor, split_path, worker_count};
+use super::{Item, Node, Source, Stop, Times, Visitor, split_path, worker_count};
 use merged::Merged;
 use overlay::{Entry, Overlay};
 use records::{Inode, NONE, ROOT};
@@ -71,6 +71,7 @@ pub(crate) fn survey(
     edits: &Edits,
     units: Units,
     times: Option<Times>,
+    stop: &Stop,
 ) -> Result<Survey> {
     let layers: Vec<Vec<Layer<'_>>> = origins.iter().map(Origin::layers).collect();
     let decoder = layers.iter().flatten().map(Layer::decoder_bytes).max();
@@ -93,6 +94,7 @@ pub(crate) fn survey(
                 digest: times.map(TreeDigest::new),
                 edits,
                 units,
+                stop,
             };
             let ended = scanner.scan(layer);
             // The receiver is gone if the merge has failed.
@@ -203,11 +205,12 @@ struct Scanner<'s> {
     digest: Option<TreeDigest>,
     edits: &'s Edits,
     units: Units,
+    stop: &'s Stop,
 }
 
 impl Scanner<'_> {
     fn scan(mut self, layer: &Layer<'_>) -> Result<Option<u128>> {
-        layer.verify()?;
+        layer.verify(self.stop)?;
         layer.visit(&mut self)?;
         self.send()?;
         Ok(self.digest.map(TreeDigest::end))
@@ -223,6 +226,7 @@ impl Scanner<'_> {
 
 impl Visitor for Scanner<'_> {
     fn node(&mut self, mut node: Node) -> Result<bool> {
+        self.stop.check()?;
         if let Some(digest) = &mut self.digest {
             digest.node(&node);
         }
@@ -246,6 +250,7 @@ impl Visitor for Scanner<'_> {
     }
 
     fn data(&mut self, offset: u64, bytes: Vec<u8>) -> Result<()> {
+        self.stop.check()?;
         if let Some(digest) = &mut self.digest {
             digest.data(offset, &bytes);
         }

@@ -24,8 +24,9 @@ use fit::{Free, Used};
 
 use super::edits::Edits;
 use super::merge::{self, Merge, MergedSource};
+use super::stop::StoppableSink;
 use super::tally::{Tally, Units};
-use super::{Counter, Filling, ImageSink, Origin, Times, digest, run};
+use super::{Counter, Filling, ImageSink, Origin, Sink, Stop, Times, digest, run};
 
 /// Default block size in bytes.
 const BLOCK_BYTES: u32 = 4096;
@@ -67,6 +68,8 @@ pub struct Settings {
     pub edits: Edits,
     /// UUID if the options have none and none is derived; by default mkfs draws one.
     pub random_uuid: Option<[u8; 16]>,
+    /// Ends the reading of the trees before the image is made.
+    pub stop: Stop,
 }
 
 /// A new image of which everything is decided.
@@ -105,7 +108,8 @@ impl Plan {
         // The UUID is derived from the trees.
         let digested = (times.clamps && options.uuid.is_none()).then_some(times);
         let edits = settings.edits.clone();
-        let (trees, tally, digests) = Trees::survey(origins, edits, units, digested)?;
+        let (trees, tally, digests) =
+            Trees::survey(origins, edits, units, digested, &settings.stop)?;
         let options = Options {
             inode_count: Some(inode_count(&options, &tally)?),
             seconds: Some(times.seconds),
@@ -211,6 +215,7 @@ struct Trees {
     edits: Edits,
     /// Unless there is only one tree, which can be copied as it is.
     merge: Option<Merge>,
+    stop: Stop,
 }
 
 impl Trees {
@@ -220,15 +225,18 @@ impl Trees {
         edits: Edits,
         units: Units,
         times: Option<Times>,
+        stop: &Stop,
     ) -> Result<(Self, Tally, Vec<u128>)> {
         let (merge, tally, digests) = match &origins[..] {
             [only] if only.is_plain() => {
-                let tally = Tally::of(only, &edits, units)?;
-                let digest = times.map(|times| digest::of(only, times)).transpose()?;
+                let tally = Tally::of(only, &edits, units, stop)?;
+                let digest = times
+                    .map(|times| digest::of(only, times, stop))
+                    .transpose()?;
                 (None, tally, digest.into_iter().collect())
             }
             all => {
-                let survey = merge::survey(all, &edits, units, times)?;
+                let survey = merge::survey(all, &edits, units, times, stop)?;
                 (Some(survey.merge), survey.tally, survey.digests)
             }
         };
@@ -236,6 +244,7 @@ impl Trees {
             origins,
             edits,
             merge,
+            stop: stop.clone(),
         };
         Ok((trees, tally, digests))
     }
@@ -268,7 +277,10 @@ impl Trees {
             count: &|_| {},
         };
         let volume = open_new(device)?;
-        let mut sink = ImageSink::counting(&volume, &filling);
+        let mut sink = StoppableSink {
+            sink: &mut ImageSink::counting(&volume, &filling),
+            stop: &self.stop,
+        };
         let counted = match (&self.merge, &self.origins[..]) {
             (None, [Origin::Directory(directory)]) => directory.count(&mut sink),
             _ => self.send(times, &mut sink),
@@ -279,7 +291,7 @@ impl Trees {
     }
 
     /// Sends what is left of the trees.
-    fn send(&self, times: Times, sink: &mut ImageSink<'_>) -> Result<()> {
+    fn send(&self, times: Times, sink: &mut dyn Sink) -> Result<()> {
         match (&self.merge, &self.origins[..]) {
             (None, [Origin::Directory(directory)]) => run(&**directory, sink),
             (None, [Origin::Archive(archive)]) => run(archive, sink),
@@ -311,7 +323,13 @@ pub fn fill(
         block_bytes: bytes,
         cluster_bytes: bytes,
     };
-    let (trees, _, _) = Trees::survey(vec![origin], Edits::default(), units, None)?;
+    let (trees, _, _) = Trees::survey(
+        vec![origin],
+        Edits::default(),
+        units,
+        None,
+        &Stop::default(),
+    )?;
     trees.fill(device, times, count)
 }
 

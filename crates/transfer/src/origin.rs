@@ -10,7 +10,7 @@ use super::from_container::{self, Choice, ContainerSource, Platform};
 use super::from_directory::DirectorySource;
 use super::from_dump::DumpSource;
 use super::section::{STANDARD_INPUT, Section};
-use super::{Item, Node, Recognise, Scope, Source, Visitor};
+use super::{Item, Node, Recognise, Scope, Source, Stop, Visitor};
 
 /// A tree that an image can be made from.
 pub enum Origin {
@@ -37,7 +37,7 @@ impl Origin {
     /// Opens a directory, a tar archive or a container image; `-` is an archive from standard
     /// input. Behind the path of a container image a colon and a name may choose one of several,
     /// and `platform` chooses one for several platforms. `recognise` names a file that is none of
-    /// these.
+    /// these. `stop` ends the scan of a directory.
     ///
     /// # Errors
     /// Fails if the path is none of them, or cannot be read.
@@ -45,6 +45,7 @@ impl Origin {
         path: &Path,
         platform: Option<&Platform>,
         recognise: Recognise<'_>,
+        stop: &Stop,
     ) -> Result<Self> {
         let (path, tag) = split_tag(path);
         let tag = tag.as_deref();
@@ -54,7 +55,7 @@ impl Origin {
         let container = if !is_input && path.is_dir() {
             match ContainerSource::of_directory(&path, choice)? {
                 None if tag.is_none() => {
-                    let directory = DirectorySource::open(&path, Scope::WHOLE)?;
+                    let directory = DirectorySource::open_until(&path, Scope::WHOLE, stop)?;
                     return Ok(Self::Directory(Box::new(directory)));
                 }
                 other => other,
@@ -141,9 +142,9 @@ impl Layer<'_> {
     }
 
     /// Verifies what is known of the layer before it is read.
-    pub(crate) fn verify(&self) -> Result<()> {
+    pub(crate) fn verify(&self, stop: &Stop) -> Result<()> {
         match self {
-            Self::Container(layer) => layer.verify(),
+            Self::Container(layer) => layer.verify(stop),
             _ => Ok(()),
         }
     }

@@ -23,7 +23,7 @@ use rustix::path::Arg;
 
 use super::host::{self, AttributeReader};
 use super::paged::Paged;
-use super::{Node, Scope, worker_count};
+use super::{Node, Scope, Stop, worker_count};
 use names::Names;
 pub(crate) use scanned::Scanned;
 use scanned::{Listings, NONE};
@@ -78,6 +78,7 @@ fn push(waiting: &mut Vec<u8>, listing: u32, path: &[u8]) {
 struct Scan<'r> {
     root: &'r Path,
     scope: Scope,
+    stop: &'r Stop,
     /// Number of listings, known and wanted; the root's is 0.
     listing_count: AtomicU32,
     board: Mutex<Board>,
@@ -99,8 +100,8 @@ struct Scanner<'s> {
 }
 
 /// Scans all nodes below a directory. A later name of a file is a link to the first. A root that is
-/// not a directory is the only node.
-pub(crate) fn scan(root: &Path, scope: Scope) -> Result<Scanned> {
+/// not a directory is the only node. Fails after `stop`.
+pub(crate) fn scan(root: &Path, scope: Scope, stop: &Stop) -> Result<Scanned> {
     let context = || root.display().to_string();
     let stat = match scope.follows_root {
         true => rustix::fs::stat(root),
@@ -113,7 +114,7 @@ pub(crate) fn scan(root: &Path, scope: Scope) -> Result<Scanned> {
     if first.kind != FileKind::Directory {
         return Ok(Scanned::file(first));
     }
-    let scan = Scan::new(root, scope)?;
+    let scan = Scan::new(root, scope, stop)?;
     std::thread::scope(|scope| {
         for _ in 0..worker_count() {
             scope.spawn(|| Scanner::new(&scan).run());
@@ -128,7 +129,7 @@ pub(crate) fn scan(root: &Path, scope: Scope) -> Result<Scanned> {
 }
 
 impl<'r> Scan<'r> {
-    fn new(root: &'r Path, scope: Scope) -> Result<Self> {
+    fn new(root: &'r Path, scope: Scope, stop: &'r Stop) -> Result<Self> {
         let (mut waiting, mut first) = (Paged::new(WAITING_MEMORY), Vec::new());
         push(&mut first, 0, &[]);
         waiting.extend(&first)?;
@@ -142,6 +143,7 @@ impl<'r> Scan<'r> {
         Ok(Self {
             root,
             scope,
+            stop,
             listing_count: AtomicU32::new(1),
             board: Mutex::new(board),
             changed: Condvar::new(),
@@ -237,6 +239,7 @@ impl<'s> Scanner<'s> {
 
     /// Adds the record of an entry of the directory `path`.
     fn take(&mut self, path: &[u8], (directory, name): (&OwnedFd, &CStr)) -> Result<()> {
+        self.scan.stop.check()?;
         let mut child = Vec::with_capacity(path.len() + 1 + name.count_bytes());
         child.extend_from_slice(path);
         if !path.is_empty() {
@@ -317,7 +320,7 @@ mod tests {
             fs::write(inner.join("file"), b"x").expect("there is room");
         }
         fs::hard_link(at("d07/inner/file"), at("a-link")).expect("one file system");
-        let scanned = scan(folder.path(), Scope::WHOLE).expect("all is there");
+        let scanned = scan(folder.path(), Scope::WHOLE, &Stop::default()).expect("all is there");
         let nodes: Result<Vec<Node>> = scanned.nodes().collect();
         let nodes = nodes.expect("all is there");
         let paths: Vec<_> = nodes.iter().map(Node::text).collect();
@@ -342,7 +345,8 @@ mod tests {
         fs::create_dir_all(at("secret/inner")).expect("there is room");
         std::os::unix::fs::symlink(at("secret"), at("tree/d")).expect("there is room");
         let root = at("tree");
-        let scan = Scan::new(&root, Scope::WHOLE).expect("there is room");
+        let stop = Stop::default();
+        let scan = Scan::new(&root, Scope::WHOLE, &stop).expect("there is room");
         for path in [&b"d"[..], b"d/inner"] {
             assert!(Scanner::new(&scan).list(1, path).is_err());
         }
@@ -359,7 +363,7 @@ mod tests {
         for name in &names {
             fs::write(folder.path().join(name), b"").expect("there is room");
         }
-        let scanned = scan(folder.path(), Scope::WHOLE).expect("all is there");
+        let scanned = scan(folder.path(), Scope::WHOLE, &Stop::default()).expect("all is there");
         for _ in 0..2 {
             let found = scanned.nodes().skip(1).map(|node| {
                 let path = node.expect("it was scanned").path;
@@ -370,8 +374,20 @@ mod tests {
     }
 
     #[test]
+    fn a_scan_is_stopped() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("file"), b"x").expect("there is room");
+        let stop = Stop::default();
+        scan(folder.path(), Scope::WHOLE, &stop).expect("all is there");
+        stop.request();
+        let stopped = scan(folder.path(), Scope::WHOLE, &stop).map(drop);
+        let error = stopped.expect_err("it is stopped");
+        assert!(format!("{error:#}").ends_with("the call was interrupted"));
+    }
+
+    #[test]
     fn what_is_not_there_is_told() {
-        let Err(error) = scan(Path::new("/nowhere/at/all"), Scope::WHOLE) else {
+        let Err(error) = scan(Path::new("/nowhere/at/all"), Scope::WHOLE, &Stop::default()) else {
             panic!("it is there");
         };
         assert!(format!("{error:#}").starts_with("/nowhere/at/all: No such file"));

@@ -10,7 +10,7 @@ use layout::inode::{DIRECT_BLOCKS, FAST_SYMLINK_MAX, POINTER_SIZE};
 use super::edits::Edits;
 use super::origin::Origin;
 use super::paged::{Index, Paged};
-use super::{Node, split_path};
+use super::{Node, Stop, split_path};
 
 /// Reciprocal of the minimum fill of an indexed directory's blocks: a full block is split in half.
 const FILLED_PART: u64 = 2;
@@ -45,12 +45,13 @@ pub(crate) struct Units {
 
 impl Tally {
     /// Counts a tree after its edits.
-    pub(crate) fn of(origin: &Origin, edits: &Edits, units: Units) -> Result<Self> {
+    pub(crate) fn of(origin: &Origin, edits: &Edits, units: Units, stop: &Stop) -> Result<Self> {
         let mut tally = Self::default();
         let mut names = NameBytes::new();
         // Consecutive nodes are usually in the same directory.
         let mut last = (Vec::new(), 0);
         origin.survey(&mut |node| {
+            stop.check()?;
             let (parent, name) = split_path(&node.path);
             if last.0 != parent {
                 let (parent, bytes) = std::mem::replace(&mut last, (parent.to_vec(), 0));

@@ -9,6 +9,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 import warnings
@@ -228,6 +229,17 @@ def test_long_calls_are_interrupted(tmp_path: pathlib.Path, image: pathlib.Path)
 
     assert interrupted(build) < 5
     assert [path.name for path in tmp_path.glob(".*img*")] == [], "nothing is left"
+
+    # What comes before and after the copy of the data: digests, and hashes.
+    archive = tmp_path / "large.tar"
+    entry = tarfile.TarInfo("large")
+    entry.size = 1 << 37
+    archive.write_bytes(entry.tobuf(tarfile.GNU_FORMAT))
+    os.truncate(archive, 512 + entry.size + 1024)
+    out = tmp_path / "out.img"
+    assert interrupted(lambda: jext.build(out, archive, created=0)) < 5
+    assert interrupted(lambda: jext.build(out, tree, size="256G", verity=True)) < 5
+    assert [path.name for path in tmp_path.glob("*out.img*")] == []
 
     def write() -> None:
         with jext.open(image) as volume:

@@ -20,8 +20,8 @@ use envelope::Wrapped;
 use ext::mkfs::Summary;
 use indicatif::HumanBytes;
 use serde_json::json;
-use transfer::Counter;
 use transfer::new_image::{Plan, Settings, SizeRule};
+use transfer::{Counter, Stop};
 
 use self::journal::Journal;
 use self::shape::{Envelope, ShapeArguments};
@@ -84,6 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         now: rt::wall().seconds,
         edits: arguments.sources.edits()?,
         random_uuid: Some(random_uuid()),
+        stop: Stop::default(),
     };
     let origins = arguments.sources.origins()?;
     // Everything that can be refused is refused before the file is made.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-use super::{DIGEST_BYTES, Part};
+use super::{DIGEST_BYTES, IsStopped, Part};
 use crate::error::Error;
 
 /// Number of bytes that a thread reads at a time, or one block.
@@ -44,7 +44,12 @@ impl Hasher {
 }
 
 /// Computes the blocks of `level`, which are the digests of the blocks `below`.
-pub(super) fn hash(hasher: &Hasher, below: &Blocks<'_>, level: &Blocks<'_>) -> Result<(), Error> {
+pub(super) fn hash(
+    hasher: &Hasher,
+    below: &Blocks<'_>,
+    level: &Blocks<'_>,
+    is_stopped: IsStopped<'_>,
+) -> Result<(), Error> {
     let (next, failed) = (AtomicU64::new(0), Mutex::new(None));
     let work = || {
         let mut worker = Worker::new(hasher, below, level);
@@ -53,7 +58,11 @@ pub(super) fn hash(hasher: &Hasher, below: &Blocks<'_>, level: &Blocks<'_>) -> R
             if index >= level.count {
                 return;
             }
-            if let Err(error) = worker.make(index) {
+            let made = match is_stopped() {
+                true => Err(Error::Stopped),
+                false => worker.make(index),
+            };
+            if let Err(error) = made {
                 // The other threads find no more work.
                 next.store(level.count, Ordering::Relaxed);
                 let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);

@@ -23,7 +23,9 @@ fn tables_are_sound_and_fixed() {
             let mut options = File::options();
             let options = options.read(true).write(true).create_new(true);
             let file = options.open(&path).unwrap();
-            let wrapped = wrapping.finish(&file, None, image_bytes, IMAGE).unwrap();
+            let wrapped = wrapping
+                .finish(&file, None, image_bytes, IMAGE, &|| false)
+                .unwrap();
             let partition = wrapped.partition.unwrap();
             assert_eq!(wrapped.verity, None);
             assert_eq!(

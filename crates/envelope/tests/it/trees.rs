@@ -118,12 +118,12 @@ fn an_appended_tree_verifies_until_a_bit_changes() {
         let bytes = Random::new(blocks).bytes(image_bytes as usize);
         std::os::unix::fs::FileExt::write_all_at(&file, &bytes, start).unwrap();
         let wrapped = wrapping
-            .finish(&file, None, image_bytes, UUID_BYTES)
+            .finish(&file, None, image_bytes, UUID_BYTES, &|| false)
             .unwrap();
         let expected = wrapping.file_bytes(image_bytes).unwrap();
         assert_eq!(file.metadata().unwrap().len(), expected);
         let again = wrapping
-            .finish(&file, None, image_bytes, UUID_BYTES)
+            .finish(&file, None, image_bytes, UUID_BYTES, &|| false)
             .unwrap();
         assert_eq!(wrapped, again);
         let verity = wrapped.verity.unwrap();

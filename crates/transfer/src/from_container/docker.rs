@@ -9,6 +9,7 @@ use super::json::{Config, SavedImage, hex_of, is_hex};
 use super::oci::is_named;
 use super::store::{Expected, Store, read_json};
 use super::{Choice, Layer, MANIFEST_NAME};
+use crate::Stop;
 use crate::from_archive::ArchiveSource;
 
 /// Returns the layers of the chosen image, the lowest first.
@@ -18,7 +19,7 @@ pub(super) fn layers(store: &Store, choice: Choice<'_>) -> Result<Vec<Layer>> {
     let image = choose(images, choice).with_context(|| store.name())?;
     let (name, section) = store.open(&image.config)?;
     if let Some(digest) = digest_in(&image.config) {
-        Expected::Contents(digest.to_owned()).verify(&name, &section)?;
+        Expected::Contents(digest.to_owned()).verify(&name, &section, &Stop::default())?;
     }
     let config: Config = read_json(&name, &section)?;
     if let (Some(wanted), Some(found)) = (choice.platform, &config.platform)

@@ -5,13 +5,14 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use rustix::fs::OFlags;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use super::json::{Descriptor, hex_of};
 use super::members::Members;
+use crate::Stop;
 use crate::decompressed::Decompressed;
 use crate::section::Section;
 
@@ -85,7 +86,7 @@ impl Store {
     /// Reads the verified document of a descriptor.
     pub(super) fn document<D: DeserializeOwned>(&self, descriptor: &Descriptor) -> Result<D> {
         let (name, section, expected) = self.blob(descriptor)?;
-        expected.verify(&name, &section)?;
+        expected.verify(&name, &section, &Stop::default())?;
         read_json(&name, &section)
     }
 }
@@ -103,11 +104,12 @@ pub(super) fn read_json<D: DeserializeOwned>(name: &str, section: &Section) -> R
 }
 
 impl Expected {
-    /// Verifies a file; `name` is for messages.
-    pub(super) fn verify(&self, name: &str, section: &Section) -> Result<()> {
+    /// Verifies a file, until `stop`; `name` is for messages.
+    pub(super) fn verify(&self, name: &str, section: &Section, stop: &Stop) -> Result<()> {
         let (found, wanted) = match self {
             Self::Bytes { digest, size } => {
-                let (found, bytes) = hash(section.reader()).with_context(|| name.to_owned())?;
+                let (found, bytes) =
+                    hash(section.reader(), stop).with_context(|| name.to_owned())?;
                 if bytes != *size {
                     bail!("{name}: has {bytes} bytes, not {size} as its descriptor says");
                 }
@@ -115,7 +117,8 @@ impl Expected {
             }
             Self::Contents(digest) => {
                 let contents = Decompressed::of(section.reader());
-                let found = contents.and_then(|contents| hash(contents.reader));
+                let found = contents.map_err(Error::from);
+                let found = found.and_then(|contents| hash(contents.reader, stop));
                 (found.with_context(|| name.to_owned())?.0, digest)
             }
         };
@@ -127,10 +130,11 @@ impl Expected {
 }
 
 /// Returns the digest and the number of the bytes of a stream.
-fn hash(mut from: impl Read) -> std::io::Result<(String, u64)> {
+fn hash(mut from: impl Read, stop: &Stop) -> Result<(String, u64)> {
     let (mut hasher, mut total) = (Sha256::new(), 0);
     let mut piece = vec![0; PIECE_BYTES];
     loop {
+        stop.check()?;
         match from.read(&mut piece)? {
             0 => break,
             count => {

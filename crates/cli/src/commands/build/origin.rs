@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use block::{BlockDevice, FileDevice, OpenOptions};
-use transfer::{Origin, Platform};
+use transfer::{Origin, Platform, Stop};
 
 use crate::foreign;
 
 /// Opens a directory, an archive or a container image.
 pub(crate) fn open(path: &Path, platform: Option<&Platform>) -> Result<Origin> {
-    Origin::open(path, platform, &|file| recognise(file, path))
+    let recognise = |file: &File| recognise(file, path);
+    Origin::open(path, platform, &recognise, &Stop::default())
 }
 
 /// Returns the contents of a file that is not an archive, with advice.

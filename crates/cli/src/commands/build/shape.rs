@@ -113,7 +113,7 @@ impl Envelope {
     /// Writes what surrounds a finished image, and syncs it.
     pub(super) fn wrap(&self, file: &File, bytes: u64, uuid: [u8; 16]) -> Result<Wrapped> {
         let hashes = self.hashes.as_ref().map(NewFile::file);
-        let wrapped = self.wrapping.finish(file, hashes, bytes, uuid)?;
+        let wrapped = self.wrapping.finish(file, hashes, bytes, uuid, &|| false)?;
         // The image itself is synced already.
         if !self.wrapping.is_none() {
             file.sync_data()?;
