@@ -265,6 +265,8 @@ def _refuse_present(targets: list[str], force: bool) -> None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         if os.path.isdir(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise ValueError(f"build: {path!r} is no regular file, and would be replaced by one")
     if len({_place(path) for path in targets}) < len(targets):
         raise ValueError(f"build: verity={targets[0]!r} is the image itself")
 
@@ -277,7 +279,9 @@ def _place(path: str) -> str:
 def _unfinished(target: str) -> str:
     """Makes an empty file with a hidden name beside its target."""
     folder, name = os.path.split(target)
-    descriptor, path = tempfile.mkstemp(prefix=f".{name}.", dir=folder or ".")
+    # No longer than names may be.
+    shown = os.fsdecode(os.fsencode(name)[:200])
+    descriptor, path = tempfile.mkstemp(prefix=f".{shown}.", dir=folder or ".")
     try:
         os.fchmod(descriptor, 0o666 & ~_umask())
     finally:

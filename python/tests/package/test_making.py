@@ -287,6 +287,19 @@ def test_container_images(tmp_path: pathlib.Path) -> None:
         jext.build(tmp_path / "wrong.img", tmp_path / "layout")
 
 
+def test_only_files_are_replaced(tmp_path: pathlib.Path, tree: pathlib.Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for out, verity in ((fifo, False), (tmp_path / "disk.img", fifo)):
+        with pytest.raises(ValueError, match="no regular file"):
+            jext.build(out, tree, verity=verity, force=True)
+    assert fifo.is_fifo() and sorted(os.listdir(tmp_path)) == sorted(["fifo", tree.name])
+    long = tmp_path / ("n" * 255)
+    for _ in range(2):
+        jext.build(long, tree, force=True)
+    clean(long)
+
+
 def test_wrong_sources_leave_nothing(tmp_path: pathlib.Path, tree: pathlib.Path) -> None:
     path = tmp_path / "out" / "disk.img"
     with pytest.raises(FileNotFoundError):
