@@ -1,11 +1,13 @@
 //! Files of the host: metadata and extended attributes, read and set.
 
 use std::collections::BTreeSet;
+use std::ffi::{CStr, OsStr};
 use std::fs::{self, File, Permissions};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result, bail};
 use ext::volume::{DeviceNumber, FileKind};
@@ -129,6 +131,17 @@ impl AttributeReader {
         }
         Ok(attributes)
     }
+}
+
+/// Returns a path of an entry of an open directory, which stays the same if the directory is moved
+/// or replaced; none if there is no `/proc`.
+pub(crate) fn path_of_entry(directory: &OwnedFd, name: &CStr) -> Option<PathBuf> {
+    static HAS_PROC: OnceLock<bool> = OnceLock::new();
+    let open = Path::new("/proc/self/fd");
+    HAS_PROC.get_or_init(|| open.exists()).then(|| {
+        let directory = open.join(directory.as_raw_fd().to_string());
+        directory.join(OsStr::from_bytes(name.to_bytes()))
+    })
 }
 
 /// A regular file that was scanned, below the root of its tree.

@@ -109,7 +109,12 @@ pub(crate) fn scan(root: &Path, scope: Scope, stop: &Stop) -> Result<Scanned> {
     };
     let stat = stat.with_context(context)?;
     let mut attributes = scope.attributes.then(AttributeReader::new);
-    let first = look(Vec::new(), root, (CWD, root), &stat, attributes.as_mut());
+    // Attributes are read without following a link.
+    let at = match scope.follows_root {
+        true => root.canonicalize().with_context(context)?,
+        false => root.to_owned(),
+    };
+    let first = look(Vec::new(), &at, (CWD, root), &stat, attributes.as_mut());
     let first = first.with_context(context)?;
     if first.kind != FileKind::Directory {
         return Ok(Scanned::file(first));
@@ -251,7 +256,9 @@ impl<'s> Scanner<'s> {
             .map_err(Error::from)
             .and_then(|stat| {
                 let found = (directory.as_fd(), name);
-                look(child, &at, found, &stat, self.attributes.as_mut())
+                let there = host::path_of_entry(directory, name);
+                let there = there.unwrap_or_else(|| at.clone());
+                look(child, &there, found, &stat, self.attributes.as_mut())
             })
             .with_context(|| at.display().to_string())?;
         let mut listing = NONE;
@@ -371,6 +378,48 @@ mod tests {
             });
             assert!(found.eq(names.iter().cloned()));
         }
+    }
+
+    /// A file in another directory may have the right to more.
+    #[test]
+    fn attributes_come_from_the_directory_that_was_listed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |path: &str| folder.path().join(path);
+        for directory in ["tree/d", "secret"] {
+            fs::create_dir_all(at(directory)).expect("there is room");
+            let file = at(directory).join("file");
+            fs::write(&file, b"x").expect("there is room");
+            let value = directory.as_bytes();
+            rustix::fs::lsetxattr(file, "user.a", value, rustix::fs::XattrFlags::empty())
+                .expect("the folder for temporary files has attributes");
+        }
+        let (root, stop) = (at("tree"), Stop::default());
+        let scan = Scan::new(&root, Scope::WHOLE, &stop).expect("there is room");
+        let directory = host::open_directory(&root, b"d").expect("it is there");
+        fs::rename(at("tree/d"), at("tree/moved")).expect("it is there");
+        std::os::unix::fs::symlink(at("secret"), at("tree/d")).expect("there is room");
+        let mut scanner = Scanner::new(&scan);
+        let taken = scanner.take(b"d", (&directory, c"file"));
+        taken.expect("it is there");
+        let (node, _) = record::decode(&mut &scanner.records[..], b"d").expect("a record");
+        assert_eq!(node.attributes, [(b"user.a".to_vec(), b"tree/d".to_vec())]);
+    }
+
+    #[test]
+    fn a_root_behind_a_link_has_its_attributes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |path: &str| folder.path().join(path);
+        fs::create_dir(at("tree")).expect("there is room");
+        std::os::unix::fs::symlink("tree", at("link")).expect("there is room");
+        rustix::fs::lsetxattr(at("tree"), "user.a", b"1", rustix::fs::XattrFlags::empty())
+            .expect("the folder for temporary files has attributes");
+        let scanned = scan(&at("link"), Scope::WHOLE, &Stop::default()).expect("all is there");
+        let root = scanned
+            .nodes()
+            .next()
+            .expect("a root")
+            .expect("it was scanned");
+        assert_eq!(root.attributes.len(), 1);
     }
 
     #[test]
