@@ -165,7 +165,10 @@ fn put_all(
     for message in receiver {
         let entries = match message {
             Message::Entries(entries) => entries,
-            Message::End(digest) => return digest,
+            Message::End(digest) => {
+                overlay.end()?;
+                return digest;
+            }
         };
         for entry in entries {
             let put = put(overlay, layer, &entry, count);

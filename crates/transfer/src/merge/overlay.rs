@@ -14,6 +14,7 @@
 use anyhow::{Context, Result, bail};
 use ext::volume::FileKind;
 
+use super::RESERVED;
 use super::merged::Merged;
 use super::records::{Inode, KINDS, NO_LAYER, NONE, Name, ROOT};
 use crate::paged::{Index, Paged};
@@ -60,6 +61,8 @@ pub(super) struct Overlay {
     layer: u16,
     /// True if paths lead through symbolic links.
     follows: bool,
+    /// True if the current layer has files with reserved names.
+    has_reserved: bool,
     /// The root of the current layer: [`ROOT`], or that of a container image.
     root: u32,
     /// The last directory that was looked up.
@@ -76,6 +79,7 @@ impl Overlay {
             layer_starts: Vec::new(),
             layer: 0,
             follows: false,
+            has_reserved: false,
             root: ROOT,
             last: None,
         };
@@ -104,6 +108,22 @@ impl Overlay {
         self.layer_starts.push(self.inodes.len() as u32);
         self.follows = follows;
         self.last = None;
+        Ok(())
+    }
+
+    /// Ends a layer. In a container image, files with reserved names only have links.
+    pub(super) fn end(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.has_reserved) || !self.follows {
+            return Ok(());
+        }
+        let mut child = self.name(self.root)?.first_child;
+        while child != NONE {
+            let name = self.name(child)?;
+            if name.is_present != 0 && self.text_of(&name)?.starts_with(RESERVED) {
+                self.remove(child)?;
+            }
+            child = name.next;
+        }
         Ok(())
     }
 
@@ -171,6 +191,7 @@ impl Overlay {
 
     /// Puts an entry, the one with this number in the layer, into the tree.
     pub(super) fn put(&mut self, entry: &Entry, number: u32) -> Result<()> {
+        self.has_reserved |= entry.path.starts_with(RESERVED);
         let (parent, name) = split_path(&entry.path);
         let at = match name {
             [] => self.root,

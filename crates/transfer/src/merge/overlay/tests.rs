@@ -28,6 +28,7 @@ fn left_of(images: &[&[&[Step]]]) -> Vec<String> {
             for (number, step) in (0..).zip(*layer) {
                 take(&mut overlay, step, number);
             }
+            overlay.end().expect("works");
         }
         overlay.end_image().expect("works");
     }
@@ -159,4 +160,18 @@ fn deep_and_wide_trees_are_removed() {
         .filter(|at| merged.names.get(*at).expect("works").is_present())
         .count();
     assert_eq!(left, 1 + 7 * 4);
+}
+
+/// AUFS kept files with several names there, of which an old image still tells.
+#[test]
+fn a_directory_with_a_reserved_name_is_no_part_of_an_image() {
+    let lower = [
+        Directory(".wh..wh.plnk"),
+        File(".wh..wh.plnk/1.2"),
+        Link("a", ".wh..wh.plnk/1.2"),
+    ];
+    assert_eq!(
+        left(&lower, &[File("b"), File(".wh..wh.plnk/1.3")]),
+        ["a", "b"]
+    );
 }
