@@ -13,8 +13,8 @@ use crate::space::Limits;
 use crate::superblock::Superblock;
 pub use crate::superblock::{BLOCKS_MIN, Checksums};
 pub use external::{
-    ExternalOptions, add_user, check_user, create_external, external_superblock, open_external,
-    remove_user, rename_user, user_of_empty,
+    ExternalOptions, Users, add_user, announce_user, check_user, create_external,
+    external_superblock, open_external, remove_user, rename_user, users_of_empty,
 };
 
 /// The properties of a new log.

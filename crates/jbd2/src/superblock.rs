@@ -333,7 +333,13 @@ impl Superblock {
         self.raw.user_count.get()
     }
 
-    /// Sets the users.
+    /// Returns the place of the UUID of a file system that is announced as the next user.
+    pub(crate) fn announced(&mut self) -> &mut [u8; 16] {
+        let [.., last] = &mut self.raw.users;
+        last
+    }
+
+    /// Sets the users, of which none is announced.
     pub(crate) fn set_users(&mut self, users: &[[u8; 16]]) {
         self.raw.users = [[0; 16]; journal::USERS_MAX];
         self.raw.users[..users.len()].copy_from_slice(users);

@@ -127,11 +127,11 @@ fn publish(
     let Some(journal) = journal else {
         return NewFile::finish_all(files, replaces);
     };
-    let published = journal
-        .give_to(uuid)
-        .and_then(|()| NewFile::finish_all(files, replaces));
-    if published.is_err() {
-        journal.take_back(uuid);
+    journal.announce(uuid)?;
+    let published = NewFile::finish_all(files, replaces);
+    match published.is_ok() {
+        true => journal.give_to(uuid)?,
+        false => journal.take_back(uuid),
     }
     published
 }

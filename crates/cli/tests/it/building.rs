@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::Arc;
 
+use block::{BlockDevice, FileDevice, OpenOptions};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, lgetxattr, llistxattr, lsetxattr, mknodat};
 use testkit::tree::{Tree, of_folder};
 use testkit::{Mount, privilege, tool};
@@ -323,6 +325,43 @@ fn a_build_that_fails_leaves_the_journal_free() {
     assert!(error.contains("no space"), "{error}");
     assert_eq!(folder.json("info --json log.img")["journal_user_count"], 0);
     folder.good("build -q -J device=log.img disk.img tree");
+}
+
+/// A build is killed before its image replaces the old one, or right after that.
+#[test]
+fn a_build_that_is_killed_leaves_an_image_that_its_journal_knows() {
+    for is_replaced in [false, true] {
+        let folder = Folder::new();
+        std::fs::create_dir(folder.path().join("tree")).unwrap();
+        folder.good("journal create -q -b 1024 log.img 4M");
+        let new = folder.json("build --json -J device=log.img disk.img tree");
+        let uuid = |found: &serde_json::Value, key: &str| {
+            uuid::Uuid::parse_str(found[key].as_str().unwrap()).unwrap()
+        };
+        let new = uuid(&new, "uuid").into_bytes();
+        let images = ["disk.img", "log.img"].map(|name| folder.read(name));
+        folder.good("build -q -F -J device=log.img disk.img tree");
+        let log = uuid(&folder.json("info --json log.img"), "uuid").into_bytes();
+        on_log(&folder, |device| {
+            jbd2::format::announce_user(device, 1024, log, Some(new)).unwrap();
+        });
+        if is_replaced {
+            folder.write("disk.img", &images[0]);
+        }
+        folder.good("fsck --journal log.img disk.img");
+        folder.good("mkdir --journal log.img disk.img:/more");
+        folder.bad("build -J device=log.img other.img tree");
+        let again = folder.json("build --json -F -J device=log.img disk.img tree");
+        let found = folder.json("info --json log.img");
+        assert_eq!(found["journal_users"], serde_json::json!([again["uuid"]]));
+        folder.good("fsck --journal log.img disk.img");
+    }
+}
+
+fn on_log(folder: &Folder, change: impl FnOnce(&Arc<dyn BlockDevice>)) {
+    let path = folder.path().join("log.img");
+    let device = FileDevice::open(&path, &OpenOptions::default()).unwrap();
+    change(&(Arc::new(device) as Arc<dyn BlockDevice>));
 }
 
 /// The journal changes its user when the new image replaces the old one.

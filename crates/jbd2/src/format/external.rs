@@ -9,6 +9,9 @@
 //!
 //! At most one file system uses it, as in Linux. Several users, or another UUID, are detected and
 //! refused.
+//!
+//! When a new image replaces the user's, the new one is announced before, in the last place of the
+//! list of users, which their number does not include. So each of the two is known at every moment.
 
 use std::sync::Arc;
 
@@ -185,20 +188,49 @@ pub fn add_user(device: &Arc<dyn BlockDevice>, block_bytes: u32, fs_uuid: [u8; 1
     })
 }
 
-/// Returns the file system that uses an external journal, if there is one, for another that would
-/// take its place.
+/// The file systems of an external journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Users {
+    /// UUID of the one that uses it.
+    pub present: Option<[u8; 16]>,
+    /// UUID of the one that was about to take its place, and may have.
+    pub announced: Option<[u8; 16]>,
+}
+
+/// Returns the users of an external journal, for another that would take their place.
 ///
 /// # Errors
-/// - [`Error::NotEmpty`] if its log was not replayed: the transactions belong to that file system.
+/// - [`Error::NotEmpty`] if its log was not replayed: the transactions belong to the user.
 /// - Errors of [`open_external`].
-pub fn user_of_empty(device: &Arc<dyn BlockDevice>, block_bytes: u32) -> Result<Option<[u8; 16]>> {
+pub fn users_of_empty(device: &Arc<dyn BlockDevice>, block_bytes: u32) -> Result<Users> {
     let journal_uuid = external_superblock(device)?.uuid;
     let log = open_external(Arc::clone(device), block_bytes, journal_uuid)?;
-    let superblock = Superblock::load(&log)?;
+    let mut superblock = Superblock::load(&log)?;
     match superblock.start() {
         Some(_) => Err(Error::NotEmpty),
-        None => Ok(superblock.users().first().copied()),
+        None => Ok(Users {
+            present: superblock.users().first().copied(),
+            announced: Some(*superblock.announced()).filter(|uuid| *uuid != [0; 16]),
+        }),
     }
+}
+
+/// Announces the file system that is about to take the place of the user of the external journal
+/// with this UUID; none takes an announcement back. The user stays until [`rename_user`].
+///
+/// # Errors
+/// - Errors of [`open_external`].
+pub fn announce_user(
+    device: &Arc<dyn BlockDevice>,
+    block_bytes: u32,
+    journal_uuid: [u8; 16],
+    fs_uuid: Option<[u8; 16]>,
+) -> Result<()> {
+    let log = open_external(Arc::clone(device), block_bytes, journal_uuid)?;
+    change(&log, |superblock| {
+        *superblock.announced() = fs_uuid.unwrap_or_default();
+        Ok(())
+    })
 }
 
 /// Removes a file system from the users of the external journal with this UUID. Does nothing if it

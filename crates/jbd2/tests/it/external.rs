@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice};
 use jbd2::format::{
-    ExternalOptions, add_user, check_user, create_external, open_external, remove_user,
-    rename_user, user_of_empty,
+    ExternalOptions, Users, add_user, announce_user, check_user, create_external, open_external,
+    remove_user, rename_user, users_of_empty,
 };
 use jbd2::{Config, Corrupt, Error, Journal};
 use testkit::tool;
@@ -57,6 +57,10 @@ fn a_journal_device_is_found_by_its_uuid() {
     }
 }
 
+fn users(present: Option<[u8; 16]>, announced: Option<[u8; 16]>) -> Result<Users, Error> {
+    Ok(Users { present, announced })
+}
+
 #[test]
 fn a_journal_device_has_one_user() {
     let device = device(2 << 20);
@@ -69,10 +73,10 @@ fn a_journal_device_has_one_user() {
             wanted: USER
         })
     );
-    assert_eq!(user_of_empty(&device, 1024), Ok(None));
+    assert_eq!(users_of_empty(&device, 1024), users(None, None));
     add_user(&device, 1024, USER).unwrap();
     add_user(&device, 1024, USER).unwrap();
-    assert_eq!(user_of_empty(&device, 1024), Ok(Some(USER)));
+    assert_eq!(users_of_empty(&device, 1024), users(Some(USER), None));
     check_user(&device, 1024, USER).unwrap();
     let taken = Err(Error::Taken { user: USER });
     assert_eq!(add_user(&device, 1024, UUID), taken);
@@ -109,6 +113,29 @@ fn users_are_renamed_and_taken_off() {
     add_user(&device, 1024, USER).unwrap();
 }
 
+/// An image and the journal's user cannot change in one step.
+#[test]
+fn a_user_that_is_announced_takes_nothing_away() {
+    let device = device(2 << 20);
+    create(&device, 1024, 2048).unwrap();
+    let new = [0x33; 16];
+    let announce = |user| announce_user(&device, 1024, UUID, user).unwrap();
+    let all = || users_of_empty(&device, 1024);
+    announce(Some(new));
+    assert_eq!(all(), users(None, Some(new)));
+    add_user(&device, 1024, USER).unwrap();
+    assert_eq!(all(), users(Some(USER), None));
+    announce(Some(new));
+    assert_eq!(all(), users(Some(USER), Some(new)));
+    check_user(&device, 1024, USER).unwrap();
+    open_external(Arc::clone(&device), 1024, UUID).unwrap();
+    announce(None);
+    assert_eq!(all(), users(Some(USER), None));
+    announce(Some(new));
+    rename_user(&device, 1024, UUID, [USER, new]).unwrap();
+    assert_eq!(all(), users(Some(new), None));
+}
+
 /// The log belongs to the blocks of another file system.
 #[test]
 fn a_journal_that_was_never_replayed_gets_no_new_user() {
@@ -119,7 +146,7 @@ fn a_journal_that_was_never_replayed_gets_no_new_user() {
     bytes[0x1C..0x20].copy_from_slice(&3_u32.to_be_bytes());
     device.write_blocks(2048, vec![superblock]).unwrap();
     assert_eq!(add_user(&device, 1024, USER), Err(Error::NotEmpty));
-    assert_eq!(user_of_empty(&device, 1024), Err(Error::NotEmpty));
+    assert_eq!(users_of_empty(&device, 1024), Err(Error::NotEmpty));
 }
 
 #[test]

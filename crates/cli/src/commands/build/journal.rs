@@ -1,5 +1,6 @@
-//! The external journal of a built image. The journal has the image as its user from the moment at
-//! which the image appears: a build that fails changes nothing of the journal.
+//! The external journal of a built image. A new image is announced to the journal before it appears,
+//! and becomes the user right after: a build that fails changes nothing of the journal, and one that
+//! is killed leaves an image that the journal knows.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -9,6 +10,7 @@ use anyhow::{Context, Result};
 use block::{BlockDevice, FileDevice, OpenOptions};
 use ext::mkfs::{self, JournalDevice};
 use ext::superblock::Superblock;
+use jbd2::format::{self, Users};
 use layout::superblock;
 
 use crate::image::{Access, open_device};
@@ -18,8 +20,7 @@ pub(super) struct Journal {
     text: String,
     device: Arc<dyn BlockDevice>,
     pub(super) found: JournalDevice,
-    /// UUID of the image that uses it.
-    user: Option<[u8; 16]>,
+    users: Users,
 }
 
 impl Journal {
@@ -27,50 +28,67 @@ impl Journal {
         let context = || format!("-J device={text}");
         let device = open_device(text, Access::Write).with_context(context)?;
         let found = mkfs::journal_device(&device).with_context(context)?;
-        let user = jbd2::format::user_of_empty(&device, found.block_bytes).with_context(context)?;
+        let users = format::users_of_empty(&device, found.block_bytes).with_context(context)?;
         Ok(Self {
             text: text.to_owned(),
             device,
             found,
-            user,
+            users,
         })
     }
 
     /// Fails if the journal is used by another image than the new one and the one at `out`, which
     /// the new one replaces. `offset` is that of the images in their files.
     pub(super) fn check(&self, image: [u8; 16], out: &Path, offset: u64) -> Result<()> {
-        match self.user {
-            Some(user) if user != image && replaced(out, offset) != Some(user) => {
-                let taken = jbd2::Error::Taken { user };
-                Err(taken).with_context(|| self.context())
-            }
+        let Users { present, announced } = self.users;
+        match present {
+            Some(user) if user != image => match replaced(out, offset) {
+                Some(old) if old == user || announced == Some(old) => Ok(()),
+                _ => Err(jbd2::Error::Taken { user }).with_context(|| self.context()),
+            },
             _ => Ok(()),
         }
     }
 
-    /// Makes the image the user.
-    pub(super) fn give_to(&self, image: [u8; 16]) -> Result<()> {
-        let user = self.user.unwrap_or(image);
-        self.rename(user, image).with_context(|| self.context())
+    /// Announces the image. It becomes the user at once if there is none: no other may take the
+    /// journal.
+    pub(super) fn announce(&self, image: [u8; 16]) -> Result<()> {
+        let announced = match self.users.present {
+            Some(_) => self.set_announced(Some(image)),
+            None => self.rename(image, image),
+        };
+        announced.with_context(|| self.context())
     }
 
-    /// Makes the earlier user the user again. The error that led to this is reported, not one of
-    /// this.
+    /// Takes the announcement back. The error that led to this is reported, not one of this.
     pub(super) fn take_back(&self, image: [u8; 16]) {
         let JournalDevice {
             uuid, block_bytes, ..
         } = self.found;
-        let _ = match self.user {
-            Some(user) => self.rename(image, user),
-            None => jbd2::format::remove_user(&self.device, block_bytes, uuid, image),
+        let _ = match self.users.present {
+            Some(_) => self.set_announced(None),
+            None => format::remove_user(&self.device, block_bytes, uuid, image),
         };
+    }
+
+    /// Makes the image, which has appeared, the user.
+    pub(super) fn give_to(&self, image: [u8; 16]) -> Result<()> {
+        let user = self.users.present.unwrap_or(image);
+        self.rename(user, image).with_context(|| self.context())
+    }
+
+    fn set_announced(&self, image: Option<[u8; 16]>) -> Result<(), jbd2::Error> {
+        let JournalDevice {
+            uuid, block_bytes, ..
+        } = self.found;
+        format::announce_user(&self.device, block_bytes, uuid, image)
     }
 
     fn rename(&self, from: [u8; 16], to: [u8; 16]) -> Result<(), jbd2::Error> {
         let JournalDevice {
             uuid, block_bytes, ..
         } = self.found;
-        jbd2::format::rename_user(&self.device, block_bytes, uuid, [from, to])
+        format::rename_user(&self.device, block_bytes, uuid, [from, to])
     }
 
     fn context(&self) -> String {
