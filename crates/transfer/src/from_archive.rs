@@ -14,7 +14,7 @@ use super::decompressed::{self, Decompressed};
 use super::entered::PATH_BYTES_MAX;
 use super::section::Section;
 use super::tar_entries::{Entries, Entry};
-use super::{CHUNK_BYTES, Error, Item, Node, Recognise, Source, Visitor};
+use super::{CHUNK_BYTES, Error, Item, Node, Parts, Recognise, Source, Visitor};
 
 /// Maximum length of the target of a symbolic link in bytes.
 const TARGET_BYTES_MAX: usize = 4095;
@@ -96,7 +96,7 @@ impl ArchiveSource {
                 None => entries.listed_parts(&entry).with_context(context)?,
             };
             if node.held < node.size {
-                node.parts = Some(parts.clone());
+                node.parts = Some(Parts::of(&parts)?);
             }
             if visitor.node(node).with_context(context)? {
                 send_data(&mut entries, parts, visitor).with_context(context)?;

@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use super::file_data::{self, Jobs};
 use super::scan::{self, Scanned};
 use super::{
-    CHUNK_BYTES, Filling, ImageSink, Item, Node, Scope, Sink, Source, Stop, Visitor, host,
+    CHUNK_BYTES, Filling, ImageSink, Item, Node, Parts, Scope, Sink, Source, Stop, Visitor, host,
 };
 
 /// A directory of the host and everything below it, or a file, as of the time it was opened.
@@ -266,11 +266,11 @@ fn send_parts(file: &File, size: u64, send: &mut dyn FnMut(Item) -> Result<()>) 
     Ok(())
 }
 
-/// Returns the parts of a file that are data, as offset and length.
-fn parts(file: &File, size: u64) -> Result<Vec<(u64, u64)>> {
-    let (mut parts, mut offset) = (Vec::new(), 0);
+/// Returns the parts of a file that are data.
+fn parts(file: &File, size: u64) -> Result<Parts> {
+    let (parts, mut offset) = (Parts::default(), 0);
     while let Some((start, end)) = next_data(file, offset, size)? {
-        parts.push((start, end - start));
+        parts.push((start, end - start))?;
         offset = end;
     }
     Ok(parts)

@@ -11,7 +11,7 @@ use layout::inode_flags::InodeFlags;
 
 use super::entered::{Entered, PATH_BYTES_MAX};
 use super::file_data::TOO_SHORT;
-use super::{CHUNK_BYTES, Counter, Error, Item, Node, Scope, Source};
+use super::{CHUNK_BYTES, Counter, Error, Item, Node, Parts, Scope, Source};
 
 const LOST_AND_FOUND: &[u8] = b"lost+found";
 
@@ -124,7 +124,7 @@ impl Walk<'_> {
         if kind == FileKind::Regular && self.with_data && node.link_to.is_none() {
             let found = data_parts(self.volume, nr, node.size).with_context(context)?;
             let data: u64 = found.iter().map(|(_, length)| length).sum();
-            node.parts = (data < node.size).then(|| found.clone());
+            node.parts = (data < node.size).then(|| Parts::of(&found)).transpose()?;
             parts = Some(found);
         }
         if kind == FileKind::Directory {

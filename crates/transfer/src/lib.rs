@@ -46,6 +46,7 @@ pub mod new_image;
 mod origin;
 mod packed;
 mod paged;
+mod parts;
 mod pax;
 mod placed;
 pub mod publish;
@@ -74,6 +75,7 @@ pub use from_dump::DumpSource;
 pub use from_image::{ImageSource, node_of};
 pub use origin::Origin;
 pub use packed::{Compression, write_archive};
+pub use parts::Parts;
 pub use stop::Stop;
 pub use tally::Tally;
 pub use to_archive::ArchiveSink;
@@ -152,8 +154,8 @@ pub struct Node {
     pub size: u64,
     /// Bytes that are data and not holes, if known.
     pub held: u64,
-    /// Data parts as (offset, length), if the source knows that the file has holes.
-    pub parts: Option<Vec<(u64, u64)>>,
+    /// Parts that are data, if the source knows that the file has holes.
+    pub parts: Option<Parts>,
     /// Device number of a device node.
     pub device: DeviceNumber,
     /// Target of a symbolic link.
@@ -249,11 +251,12 @@ impl Node {
         let attributes = self.attributes.iter();
         let attributes = attributes.map(|(name, value)| name.len() + value.len());
         let link = self.link_to.as_ref().map_or(0, Vec::len);
-        let parts = self
-            .parts
-            .as_ref()
-            .map_or(0, |parts| size_of_val(&parts[..]));
-        self.path.len() + self.target.len() + link + parts + attributes.sum::<usize>()
+        let parts = self.parts.as_ref().map_or(0, Parts::count);
+        self.path.len()
+            + self.target.len()
+            + link
+            + parts * size_of::<[u64; 2]>()
+            + attributes.sum::<usize>()
     }
 
     /// Returns the path as text, for messages.

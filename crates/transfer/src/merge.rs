@@ -237,7 +237,7 @@ impl Visitor for Scanner<'_> {
         let link = node.link_to.as_ref().map_or(0, Vec::len);
         self.batch_bytes += node.path.len() + node.target.len() + link;
         let mut more = self.units.attributes(&node.attributes);
-        more.add_all(&self.units.more_for_parts(&node));
+        more.add_all(&self.units.more_for_parts(&node)?);
         self.batch.push(Entry {
             kind: node.kind,
             held: node.held,

@@ -10,7 +10,7 @@ use layout::inode::{DIRECT_BLOCKS, FAST_SYMLINK_MAX, POINTER_SIZE};
 use super::edits::Edits;
 use super::origin::Origin;
 use super::paged::{Index, Paged};
-use super::{Node, Stop, split_path};
+use super::{Node, Parts, Stop, split_path};
 
 /// Reciprocal of the minimum fill of an indexed directory's blocks: a full block is split in half.
 const FILLED_PART: u64 = 2;
@@ -62,7 +62,7 @@ impl Tally {
                 let node = edits.edited(node).with_context(|| node.text())?;
                 tally.add_all(&units.file(node.kind, node.held, node.target.len()));
                 tally.add_all(&units.attributes(&node.attributes));
-                tally.add_all(&units.more_for_parts(&node));
+                tally.add_all(&units.more_for_parts(&node)?);
             }
             Ok(())
         })?;
@@ -104,37 +104,40 @@ impl Units {
 
     /// Returns the space of a file whose parts are known, besides that of [`Self::file`]: its data
     /// fills units in part, or the host holds fewer bytes because it has compressed them.
-    pub(crate) fn more_for_parts(self, node: &Node) -> Tally {
+    pub(crate) fn more_for_parts(self, node: &Node) -> Result<Tally> {
         let Some(parts) = &node.parts else {
-            return Tally::default();
+            return Ok(Tally::default());
         };
         let estimate = self.file(node.kind, node.held, 0);
-        let bytes: u64 = parts.iter().map(|(_, length)| length).sum();
-        Tally {
-            inodes: 0,
-            blocks: self.for_parts(parts).saturating_sub(estimate.blocks),
-            bytes: bytes.saturating_sub(estimate.bytes),
+        let mut bytes = 0;
+        for part in parts.iter() {
+            bytes += part?.1;
         }
+        Ok(Tally {
+            inodes: 0,
+            blocks: self.for_parts(parts)?.saturating_sub(estimate.blocks),
+            bytes: bytes.saturating_sub(estimate.bytes),
+        })
     }
 
     /// Returns the number of units for data and its block map.
-    fn for_parts(self, parts: &[(u64, u64)]) -> u64 {
-        let data = touched(parts, self.cluster_bytes);
+    fn for_parts(self, parts: &Parts) -> Result<u64> {
+        let data = touched(parts, self.cluster_bytes)?;
         // Either a map of pointers, or one of extents, whose blocks may be half full.
         let per_block = self.block_bytes / POINTER_SIZE as u64;
         let (mut pointers, mut span) = (0, self.cluster_bytes);
-        let end = parts.last().map_or(0, |(offset, length)| offset + length);
+        let end = parts.end()?;
         if end > span * DIRECT_BLOCKS as u64 {
             while span < end {
                 span = span.saturating_mul(per_block);
-                pointers += touched(parts, span) + 1;
+                pointers += touched(parts, span)? + 1;
             }
         }
-        let leaves = match parts.len() as u64 {
+        let leaves = match parts.count() as u64 {
             0..=EXTENTS_IN_INODE => 0,
             extents => extents.div_ceil(self.block_bytes / EXTENT_BYTES / FILLED_PART) + 1,
         };
-        self.with_map(data).max(data + pointers.max(leaves))
+        Ok(self.with_map(data).max(data + pointers.max(leaves)))
     }
 
     /// Returns the space of a file's attributes.
@@ -214,14 +217,18 @@ impl NameBytes {
 }
 
 /// Returns the number of spans of a file that data lies in. The parts ascend.
-fn touched(parts: &[(u64, u64)], span: u64) -> u64 {
+fn touched(parts: &Parts, span: u64) -> Result<u64> {
     let (mut count, mut reached) = (0, 0);
-    for (offset, length) in parts.iter().filter(|(_, length)| *length > 0) {
+    for part in parts.iter() {
+        let (offset, length) = part?;
+        if length == 0 {
+            continue;
+        }
         let first = (offset / span).max(reached);
         reached = (offset + length).div_ceil(span);
         count += reached - first;
     }
-    count
+    Ok(count)
 }
 
 fn hash(path: &[u8]) -> u64 {
@@ -245,7 +252,9 @@ mod tests {
             (&[(0, 1), (5, 1), (9, 1), (30, 30)], 4),
             (&[(0, 25), (26, 1), (29, 2)], 4),
         ] {
-            assert_eq!(touched(parts, 10), count, "{parts:?}");
+            let list = Parts::of(parts).expect("there is room");
+            let found = touched(&list, 10).expect("they are there");
+            assert_eq!(found, count, "{parts:?}");
         }
     }
 
@@ -257,16 +266,20 @@ mod tests {
             cluster_bytes: 4096,
         };
         let every = |stride: u64| (0..1000).map(|at| (at * stride, 512)).collect::<Vec<_>>();
-        assert_eq!(units.for_parts(&[(0, 40_960)]), 10);
-        let near = units.for_parts(&every(8192));
+        let count = |units: Units, parts: &[(u64, u64)]| {
+            let parts = Parts::of(parts).expect("there is room");
+            units.for_parts(&parts).expect("they are there")
+        };
+        assert_eq!(count(units, &[(0, 40_960)]), 10);
+        let near = count(units, &every(8192));
         assert!((1003..1013).contains(&near), "{near}");
-        let far = units.for_parts(&every(64 << 20));
+        let far = count(units, &every(64 << 20));
         assert!((2001 + 16..2100).contains(&far), "{far}");
         let clusters = Units {
             cluster_bytes: 65_536,
             ..units
         };
-        let near = clusters.for_parts(&every(8192));
+        let near = count(clusters, &every(8192));
         assert!((125 + 3..150).contains(&near), "{near}");
     }
 

@@ -59,8 +59,10 @@ impl<'w, W: Write> ArchiveSink<'w, W> {
         let size = if has_data { node.size } else { 0 };
         let whole = [(0, size)];
         let parts = node.parts.as_ref().filter(|_| has_data);
-        let map = parts.map_or_else(Vec::new, |parts| sparse_map(parts, size));
-        let parts = parts.map_or(&whole[..], |parts| parts);
+        let parts = parts.map(|parts| parts.iter().collect::<Result<Vec<_>>>());
+        let parts = parts.transpose()?;
+        let map = parts.as_ref().map(|parts| sparse_map(parts, size));
+        let (map, parts) = (map.unwrap_or_default(), parts.as_deref().unwrap_or(&whole));
         let data: u64 = parts.iter().map(|(_, length)| length).sum();
         let stored = map.len() as u64 + data;
         let mut sparse = Vec::new();

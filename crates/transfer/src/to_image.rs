@@ -20,7 +20,7 @@ use layout::time::InodeTime;
 
 use super::edits::Edits;
 use super::placed::PlacedData;
-use super::{Counter, Item, Node, Sink, split_path};
+use super::{Counter, Item, Node, Parts, Sink, split_path};
 use unfinished::Unfinished;
 
 /// Paths of the directories that a new volume has.
@@ -396,23 +396,26 @@ impl<'v> ImageSink<'v> {
     /// Gives a file the blocks that its data would take.
     fn allocate(&self, nr: InodeNr, node: &Node, restored: &Restored) -> Result<()> {
         let (volume, size) = (self.volume, node.size);
-        let whole = [(0, size)];
-        let parts = node.parts.as_deref().unwrap_or(&whole);
         if self.may_fit_inode(size) {
             let file = volume.open_inode(nr, OpenFlags::READ_WRITE)?;
             volume.write_all(file, 0, &vec![0; size as usize])?;
             volume.release(file)?;
-        } else if parts == whole {
-            return Ok(volume.lay_out(nr, size, restored).map(drop)?);
-        } else {
-            for (offset, length) in parts.iter().filter(|(_, length)| *length > 0) {
-                volume.change_range(nr, *offset, *length, RangeChange::Allocate, false)?;
+        } else if let Some(parts) = &node.parts
+            && !is_whole(parts, size)?
+        {
+            for part in parts.iter() {
+                let (offset, length) = part?;
+                if length > 0 {
+                    volume.change_range(nr, offset, length, RangeChange::Allocate, false)?;
+                }
             }
             let change = SetAttributes {
                 size: Some(size),
                 ..SetAttributes::default()
             };
             volume.set_attributes(nr, &change)?;
+        } else {
+            return Ok(volume.lay_out(nr, size, restored).map(drop)?);
         }
         Ok(volume.restore(nr, restored)?)
     }
@@ -527,6 +530,12 @@ impl<'v> ImageSink<'v> {
         }
         Ok(())
     }
+}
+
+/// Returns true if a file of this size has no holes.
+fn is_whole(parts: &Parts, size: u64) -> Result<bool> {
+    let first = parts.iter().next().transpose()?;
+    Ok(parts.count() == 1 && first == Some((0, size)))
 }
 
 impl Sink for ImageSink<'_> {
