@@ -2,18 +2,16 @@
 
 use std::env::temp_dir;
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
 
-/// Number of files that this process has created.
-static COUNT: AtomicU32 = AtomicU32::new(0);
-
 /// Creates a file in the folder for temporary files (`TMPDIR`), which is deleted when it is closed.
 pub(crate) fn file() -> Result<File> {
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("jext-scratch-{}-{number}", std::process::id());
+    // Random, so that nobody can take the name before.
+    let number = RandomState::new().hash_one(std::process::id());
+    let name = format!("jext-scratch-{number:016x}");
     let path = temp_dir().join(name);
     let context = || path.display().to_string();
     let mut options = File::options();
@@ -30,4 +28,22 @@ pub(crate) fn folder() -> String {
         "{}, the folder for temporary files (TMPDIR names another)",
         folder.display()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Processes of several containers have the same numbers, and may share the folder.
+    #[test]
+    fn names_of_other_processes_are_no_obstacle() {
+        let process = std::process::id();
+        let taken = |number| temp_dir().join(format!("jext-scratch-{process}-{number}"));
+        (0..100).for_each(|number| std::fs::write(taken(number), b"").expect("there is room"));
+        let files: Vec<Result<File>> = (0..50).map(|_| file()).collect();
+        (0..100).for_each(|number| std::fs::remove_file(taken(number)).expect("its own"));
+        files
+            .into_iter()
+            .for_each(|file| drop(file.expect("there is room")));
+    }
 }
