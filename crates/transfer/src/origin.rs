@@ -37,7 +37,8 @@ impl Origin {
     /// Opens a directory, a tar archive or a container image; `-` is an archive from standard
     /// input. Behind the path of a container image a colon and a name may choose one of several,
     /// and `platform` chooses one for several platforms. `recognise` names a file that is none of
-    /// these. `stop` ends the scan of a directory.
+    /// these. `stop` ends the scan of a directory, and
+    /// all reads of an archive.
     ///
     /// # Errors
     /// Fails if the path is none of them, or cannot be read.
@@ -61,7 +62,7 @@ impl Origin {
                 other => other,
             }
         } else {
-            let contents = Section::open(&path)?;
+            let contents = Section::open(&path)?.until(stop);
             match ContainerSource::of_archive(&name, &contents, choice)? {
                 None if tag.is_none() => {
                     let archive = ArchiveSource::open(name, contents, recognise);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 
-use super::scratch;
+use super::{Stop, scratch};
 
 /// Path that stands for standard input.
 pub(crate) const STANDARD_INPUT: &str = "-";
@@ -22,6 +22,8 @@ pub(crate) struct Section {
     pub(crate) offset: u64,
     /// Maximum length in bytes; the end of the file may come sooner.
     pub(crate) length: u64,
+    /// Ends reads, which fail then.
+    stop: Stop,
 }
 
 impl Section {
@@ -47,6 +49,15 @@ impl Section {
             file: Arc::new(file),
             offset: 0,
             length: u64::MAX,
+            stop: Stop::default(),
+        }
+    }
+
+    /// Returns the same range, whose reads fail after `stop`.
+    pub(crate) fn until(self, stop: &Stop) -> Self {
+        Self {
+            stop: stop.clone(),
+            ..self
         }
     }
 
@@ -56,6 +67,7 @@ impl Section {
             file: Arc::clone(&self.file),
             offset: self.offset + offset,
             length: length.min(self.length.saturating_sub(offset)),
+            stop: self.stop.clone(),
         }
     }
 
@@ -78,6 +90,7 @@ pub(crate) struct SectionReader {
 impl Read for SectionReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let section = &self.section;
+        section.stop.check().map_err(io::Error::other)?;
         let left = section.length.saturating_sub(self.position);
         let wanted = usize::try_from(left).map_or(into.len(), |left| left.min(into.len()));
         let at = section.offset.checked_add(self.position);
@@ -93,4 +106,21 @@ pub(crate) fn spool(from: &mut dyn Read) -> Result<File> {
     let mut file = scratch::file()?;
     io::copy(from, &mut file).with_context(scratch::folder)?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_is_stopped() {
+        let mut from: &[u8] = b"text";
+        let stop = Stop::default();
+        let section = Section::of(spool(&mut from).expect("there is room")).until(&stop);
+        let mut reader = section.part(1, 3).reader();
+        reader.read_exact(&mut [0]).expect("it is there");
+        stop.request();
+        let error = reader.read(&mut [0]).expect_err("it is stopped");
+        assert_eq!(error.to_string(), "the call was interrupted");
+    }
 }
