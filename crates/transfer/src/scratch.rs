@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 /// Creates a file in the folder for temporary files (`TMPDIR`), which is deleted when it is closed.
 pub(crate) fn file() -> Result<File> {
-    // Random, so that nobody can take the name before.
+    // Random, so that no other process has taken the name.
     let number = RandomState::new().hash_one(std::process::id());
     let name = format!("jext-scratch-{number:016x}");
     let path = temp_dir().join(name);

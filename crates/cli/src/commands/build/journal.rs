@@ -1,6 +1,6 @@
-//! The external journal of a built image. A new image is announced to the journal before it appears,
-//! and becomes the user right after: a build that fails changes nothing of the journal, and one that
-//! is killed leaves an image that the journal knows.
+//! The external journal of a built image. A new image is announced to the journal before it
+//! appears, and becomes the user right after: a build that fails changes nothing of the journal,
+//! and one that is killed leaves an image that the journal knows.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

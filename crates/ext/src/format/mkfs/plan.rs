@@ -472,15 +472,13 @@ fn round(
         0
     };
     let in_meta_group = has_meta_groups(features).then_some(1);
-    let copies = 1 + in_meta_group.unwrap_or(descriptors) + u32::from(reserved);
-    let overhead = 2 + table + copies;
-    if overhead > counts.blocks_per_group {
-        return Err(
-            match overhead - u32::from(reserved) > counts.blocks_per_group {
-                true => TOO_MANY_INODES,
-                false => TOO_MANY_RESERVED,
-            },
-        );
+    let bare = 1 + in_meta_group.unwrap_or(descriptors);
+    let copies = bare + u32::from(reserved);
+    if 2 + table + copies > counts.blocks_per_group {
+        return Err(match 2 + table + bare > counts.blocks_per_group {
+            true => TOO_MANY_INODES,
+            false => TOO_MANY_RESERVED,
+        });
     }
     let last_copies = copies * u32::from(backups(features, groups).has(groups - 1));
     let last_overhead = u64::from(2 + table + last_copies);
