@@ -189,7 +189,8 @@ pub trait BlockDevice: Send + Sync {
     fn geometry(&self) -> Geometry;
 
     /// Submits a batch of requests and returns at once; if the queue is full, blocks until there is
-    /// room. The ticket returns the errors of single requests.
+    /// room. The ticket returns the errors of single requests. The device may leave requests to the
+    /// thread that waits for the ticket: see [`Ticket::start`].
     fn submit(&self, batch: Vec<Request>) -> Ticket;
 
     /// Returns a short name for messages: a path, or a device text.

@@ -2,8 +2,9 @@
 //! (`O_DIRECT`).
 //!
 //! The caller executes buffered I/O within `submit`: mostly it is a copy to or from memory, and
-//! handing it to a thread would cost more than the copy. A small pool of threads executes direct
-//! I/O, so that the device's queue is filled. Adjacent requests of a batch are merged in both
+//! handing it to a thread would cost more than the copy. The thread that waits for direct I/O
+//! executes it together with a small pool of threads, which fills the device's queue; what it would
+//! have to execute alone wakes no other thread. Adjacent requests of a batch are merged in both
 //! cases. If a merged request fails, its parts are repeated one by one, so that each reports its
 //! own result.
 //!
@@ -83,7 +84,7 @@ impl BlockDevice for Inline<'_> {
     }
 }
 
-/// Executes a batch in the pool's threads.
+/// Executes a batch in the threads of the pool and in the waiting one.
 struct Pooled<'a>(&'a FileDevice, &'a Pool);
 
 impl BlockDevice for Pooled<'_> {
@@ -92,11 +93,10 @@ impl BlockDevice for Pooled<'_> {
     }
 
     fn submit(&self, batch: Vec<Request>) -> Ticket {
-        let (ticket, completer) = Ticket::pending_or_detached(Arc::clone(&self.0.detached));
         let count = batch.len();
         let operations = plan::plan(batch, plan::MERGED_BYTES_MAX);
-        self.1.submit(&self.0.backing, operations, count, completer);
-        ticket
+        let (backing, detached) = (&self.0.backing, &self.0.detached);
+        self.1.submit(backing, operations, count, detached)
     }
 
     fn name(&self) -> String {

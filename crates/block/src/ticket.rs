@@ -3,8 +3,9 @@
 //! A ticket is ready at once (memory devices), or belongs to a [`Completer`] that the device's
 //! thread or task completes later, or combines the tickets of the devices below, or represents
 //! [`Work`] that several threads may wait for. There are no callbacks: the waiting thread processes
-//! the completion. Dropping a ticket detaches its requests; the device keeps their errors in its
-//! [`DetachedErrors`] for the next flush.
+//! the completion. A device may leave requests to the waiting thread; [`Ticket::start`] is for
+//! callers that do other things first. Dropping a ticket detaches its requests; the device keeps
+//! their errors in its [`DetachedErrors`] for the next flush.
 
 use core::fmt;
 use std::sync::Arc;
@@ -75,8 +76,11 @@ pub struct Completer {
 
 /// Requests in flight that threads other than the ticket's holder may wait for.
 pub trait Work: Send + Sync {
-    /// True if `wait` would return at once.
+    /// True if `wait` would return at once. Starts the requests as `start` does.
     fn is_ready(&self) -> bool;
+
+    /// Starts the requests that are left to the waiting thread.
+    fn start(&self) {}
 
     /// Waits and takes the results. The ticket's holder calls it at most once.
     fn wait(&self) -> Results;
@@ -168,12 +172,25 @@ impl Ticket {
         self
     }
 
-    /// True if `wait` would return at once.
+    /// Starts the requests that the device has left to the waiting thread, and returns at once. A
+    /// caller that does not wait next calls it, so that they are in flight meanwhile.
+    pub fn start(&self) {
+        match &self.inner {
+            Inner::Ready(..) | Inner::Pending(_) | Inner::Taken => {}
+            Inner::Joined(parts, _) => parts.iter().for_each(Self::start),
+            Inner::Work(work) => work.start(),
+        }
+    }
+
+    /// True if `wait` would return at once. Starts the requests as [`start`](Self::start) does.
     pub fn is_ready(&self) -> bool {
         match &self.inner {
             Inner::Ready(..) | Inner::Taken => true,
             Inner::Pending(shared) => shared.state.lock().results.is_some(),
-            Inner::Joined(parts, _) => parts.iter().all(Self::is_ready),
+            Inner::Joined(parts, _) => {
+                self.start();
+                parts.iter().all(Self::is_ready)
+            }
             Inner::Work(work) => work.is_ready(),
         }
     }
@@ -194,7 +211,11 @@ impl Ticket {
         let results = match core::mem::replace(&mut self.inner, Inner::Taken) {
             Inner::Ready(results, _) => results,
             Inner::Pending(shared) => shared.wait(),
-            Inner::Joined(parts, combine) => combine(parts.into_iter().map(Self::wait).collect()),
+            Inner::Joined(parts, combine) => {
+                // This thread executes what is left to it of the first part.
+                parts.iter().skip(1).for_each(Self::start);
+                combine(parts.into_iter().map(Self::wait).collect())
+            }
             Inner::Work(work) => work.wait(),
             Inner::Taken => return Vec::new(),
         };
@@ -335,6 +356,50 @@ mod tests {
         drop(ticket);
         assert_eq!(detached.take(), Some(DeviceError::Gone));
         assert_eq!(detached.take(), None);
+    }
+
+    /// Counts its starts.
+    #[derive(Default)]
+    struct Lazy(rt::atomic::AtomicU64);
+
+    impl Work for Lazy {
+        fn is_ready(&self) -> bool {
+            self.start();
+            true
+        }
+
+        fn start(&self) {
+            self.0.fetch_add(1, rt::atomic::Ordering::Relaxed);
+        }
+
+        fn wait(&self) -> Results {
+            vec![Ok(Outcome::Done)]
+        }
+
+        fn abandon(&self) {}
+    }
+
+    /// The first part of a joined ticket is left to the waiting thread; the others are in flight
+    /// meanwhile.
+    #[test]
+    fn a_wait_starts_all_parts_but_the_first() {
+        let parts: [Arc<Lazy>; 4] = Default::default();
+        let ticket = |part: &Arc<Lazy>| Ticket::for_work(Arc::<Lazy>::clone(part));
+        let flat = |parts: Vec<Results>| parts.into_iter().flatten().collect();
+        let joined = || {
+            let inner = Ticket::joined(parts[2..].iter().map(ticket).collect(), flat);
+            Ticket::joined(vec![ticket(&parts[0]), ticket(&parts[1]), inner], flat)
+        };
+        let starts = || {
+            let count = |part: &Arc<Lazy>| part.0.swap(0, rt::atomic::Ordering::Relaxed) > 0;
+            parts.each_ref().map(count)
+        };
+        assert_eq!(joined().wait().len(), 4);
+        assert_eq!(starts(), [false, true, true, true]);
+        joined().start();
+        assert_eq!(starts(), [true; 4]);
+        assert!(joined().is_ready());
+        assert_eq!(starts(), [true; 4]);
     }
 
     #[test]

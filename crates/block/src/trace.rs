@@ -285,6 +285,12 @@ impl Work for Watched {
         state.as_ref().is_none_or(|(ticket, _)| ticket.is_ready())
     }
 
+    fn start(&self) {
+        if let Some((ticket, _)) = &*self.0.lock() {
+            ticket.start();
+        }
+    }
+
     fn wait(&self) -> Results {
         let Some((ticket, watch)) = self.0.lock().take() else {
             return Results::new();

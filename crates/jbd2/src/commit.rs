@@ -265,6 +265,7 @@ impl Shared {
             OrderedData::Beside => {
                 self.set_log_io(LogIoPhase::Underway);
                 let logging = self.log.device.request(requests);
+                logging.start();
                 let needs_flush = if rt::mutant!("commit/data-after-record") {
                     Ok(false)
                 } else {

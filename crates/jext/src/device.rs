@@ -127,9 +127,10 @@
 //! ```
 //!
 //! A device with its own threads creates its tickets with [`Ticket::pending`] and completes them
-//! later. A wrapper that changes read data creates them with [`Ticket::joined`]:
-//! `docs/how-to/block-device.md` has one that encrypts. In a simulated world a device must not
-//! block, except on locks that are held briefly.
+//! later. A file with direct I/O leaves requests to the thread that waits: a caller that does other
+//! things first calls [`Ticket::start`]. A wrapper that changes read data creates tickets with
+//! [`Ticket::joined`]: `docs/how-to/block-device.md` has one that encrypts. In a simulated world a
+//! device must not block, except on locks that are held briefly.
 
 use std::sync::Arc;
 

@@ -29,10 +29,11 @@ pub struct OpenOptions {
     pub is_read_only: bool,
     /// True if I/O bypasses the page cache.
     pub is_direct: bool,
-    /// Number of I/O threads. 0 means the caller's own for buffered I/O, and 8 for direct I/O.
+    /// Number of I/O threads beside the waiting one. 0 means none for buffered I/O, which `submit`
+    /// then executes itself, and 8 for direct I/O.
     pub threads: u32,
-    /// Number of operations that may be queued or running before `submit` blocks; without threads
-    /// it has no effect.
+    /// Number of operations that threads may have queued or running before `submit` blocks; without
+    /// threads it has no effect.
     pub queue_depth: u32,
     /// True if the file is locked against other programs.
     pub locks: bool,

@@ -1,8 +1,14 @@
-//! The threads that execute direct I/O.
+//! The threads that execute direct I/O beside the waiting thread.
 //!
-//! Jobs wait in one queue; `submit` blocks while the number of queued and running jobs is at the
-//! queue depth. The jobs own the open file, the threads do not: after a device is dropped, its file
-//! is closed and unlocked as soon as the last job is done.
+//! Waking a thread costs more than most of what it would execute. So the thread that waits for a
+//! batch takes part: it executes the operations that no other thread has taken. One operation of
+//! each batch is left to it, and waits until then, or until [`Ticket::start`](super::Ticket::start)
+//! or the drop of the ticket hands it to the threads. A single write or flush thus wakes no thread.
+//!
+//! Each entry of the queue asks a thread to execute one operation of a batch; `submit` blocks while
+//! the number of queued and running entries is at the queue depth. The batches own the open file,
+//! the threads do not: after a device is dropped, its file is closed and unlocked as soon as the
+//! last operation is done.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,10 +18,15 @@ use rt::{Condvar, Mutex};
 use super::backing::Backing;
 use super::plan::Operation;
 use crate::error::DeviceError;
-use crate::ticket::{Completer, Results};
+use crate::ticket::{DetachedErrors, Results, Ticket, Work};
 
 /// A pool of threads and its queue.
 pub(super) struct Pool {
+    threads: Arc<Threads>,
+}
+
+/// The threads of a pool. They exit when the device and all of its tickets are dropped.
+struct Threads {
     queue: Arc<Queue>,
 }
 
@@ -28,27 +39,52 @@ struct Queue {
 
 #[derive(Default)]
 struct State {
-    jobs: VecDeque<Job>,
+    /// One entry for each operation that a thread is to execute.
+    batches: VecDeque<Arc<Batch>>,
     running: usize,
     is_stopped: bool,
-}
-
-/// An operation of a batch.
-struct Job {
-    backing: Arc<Backing>,
-    operation: Operation,
-    batch: Arc<Batch>,
 }
 
 /// A batch in progress.
 struct Batch {
     state: Mutex<BatchState>,
+    done: Condvar,
+    detached: Arc<DetachedErrors>,
 }
 
 struct BatchState {
-    results: Results,
+    /// Operations that no thread has taken.
+    operations: VecDeque<Operation>,
+    /// The open file, until the last operation is taken.
+    backing: Option<Arc<Backing>>,
+    /// Number of operations without an entry in the queue.
+    kept: usize,
+    /// Number of operations that are not done.
     missing: usize,
-    completer: Option<Completer>,
+    results: Results,
+    phase: Phase,
+}
+
+/// The state of a batch's ticket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Held,
+    /// The results belong to the detached errors.
+    Abandoned,
+    /// The results have been taken.
+    Taken,
+}
+
+/// An operation that a thread has taken.
+struct Job {
+    backing: Arc<Backing>,
+    operation: Operation,
+}
+
+/// The content of a batch's ticket.
+struct Waited {
+    batch: Arc<Batch>,
+    threads: Arc<Threads>,
 }
 
 impl Pool {
@@ -68,42 +104,44 @@ impl Pool {
                 move || queue.serve(),
             ));
         }
-        Self { queue }
+        let threads = Arc::new(Threads { queue });
+        Self { threads }
     }
 
-    /// Queues the operations of a batch of `count` requests.
+    /// Queues all operations of a batch of `count` requests but one.
     pub(super) fn submit(
         &self,
         backing: &Arc<Backing>,
         operations: Vec<Operation>,
         count: usize,
-        completer: Completer,
-    ) {
-        let results = (0..count).map(|_| Err(DeviceError::Gone)).collect();
+        detached: &Arc<DetachedErrors>,
+    ) -> Ticket {
         if operations.is_empty() {
-            completer.complete(results);
-            return;
+            return Ticket::ready(Results::new());
         }
+        let total = operations.len();
         let state = BatchState {
-            results,
-            missing: operations.len(),
-            completer: Some(completer),
+            operations: VecDeque::from(operations),
+            backing: Some(Arc::clone(backing)),
+            kept: 1,
+            missing: total,
+            results: (0..count).map(|_| Err(DeviceError::Gone)).collect(),
+            phase: Phase::Held,
         };
         let batch = Arc::new(Batch {
             state: Mutex::new(state),
+            done: Condvar::new(),
+            detached: Arc::clone(detached),
         });
-        for operation in operations {
-            let (backing, batch) = (Arc::clone(backing), Arc::clone(&batch));
-            self.queue.push(Job {
-                backing,
-                operation,
-                batch,
-            });
+        for _ in 1..total {
+            self.threads.queue.push_with_room(&batch);
         }
+        let threads = Arc::clone(&self.threads);
+        Ticket::for_work(Arc::new(Waited { batch, threads }))
     }
 }
 
-impl Drop for Pool {
+impl Drop for Threads {
     /// Stops the threads once the queue is empty, without waiting for them.
     fn drop(&mut self) {
         self.queue.state.lock().is_stopped = true;
@@ -112,31 +150,40 @@ impl Drop for Pool {
 }
 
 impl Queue {
-    fn push(&self, job: Job) {
+    /// Waits for room, and adds an entry.
+    fn push_with_room(&self, batch: &Arc<Batch>) {
         let mut state = self.state.lock();
-        while state.jobs.len() + state.running >= self.depth {
+        while state.batches.len() + state.running >= self.depth {
             self.room.wait(&mut state);
         }
-        state.jobs.push_back(job);
+        state.batches.push_back(Arc::clone(batch));
         drop(state);
         self.work.notify_one();
     }
 
-    /// Executes jobs until the pool is dropped.
+    /// Adds an entry, also beyond the depth.
+    fn push(&self, batch: &Arc<Batch>) {
+        self.state.lock().batches.push_back(Arc::clone(batch));
+        self.work.notify_one();
+    }
+
+    /// Executes operations until the threads are stopped.
     fn serve(&self) {
-        while let Some(job) = self.pop() {
-            job.run();
+        while let Some(batch) = self.pop() {
+            if let Some(job) = batch.take() {
+                batch.run(job);
+            }
             self.state.lock().running -= 1;
             self.room.notify_one();
         }
     }
 
-    fn pop(&self) -> Option<Job> {
+    fn pop(&self) -> Option<Arc<Batch>> {
         let mut state = self.state.lock();
         loop {
-            if let Some(job) = state.jobs.pop_front() {
+            if let Some(batch) = state.batches.pop_front() {
                 state.running += 1;
-                return Some(job);
+                return Some(batch);
             }
             if state.is_stopped {
                 return None;
@@ -146,12 +193,25 @@ impl Queue {
     }
 }
 
-impl Job {
-    fn run(self) {
-        let answers = self.backing.run(self.operation);
+impl Batch {
+    /// Takes an operation that no other thread has taken.
+    fn take(&self) -> Option<Job> {
+        let mut state = self.state.lock();
+        let operation = state.operations.pop_front()?;
+        let backing = match state.operations.is_empty() {
+            true => state.backing.take(),
+            false => state.backing.clone(),
+        };
+        let backing = backing.expect("the file is kept until the last operation is taken");
+        Some(Job { backing, operation })
+    }
+
+    /// Executes an operation.
+    fn run(&self, job: Job) {
+        let answers = job.backing.run(job.operation);
         // The file is closed before the completion of the last request is reported.
-        drop(self.backing);
-        let mut state = self.batch.state.lock();
+        drop(job.backing);
+        let mut state = self.state.lock();
         for (index, answer) in answers {
             state.results[index] = answer;
         }
@@ -159,11 +219,67 @@ impl Job {
         if state.missing > 0 {
             return;
         }
-        let results = core::mem::take(&mut state.results);
-        let completer = state.completer.take();
+        if state.phase == Phase::Abandoned {
+            let results = core::mem::take(&mut state.results);
+            drop(state);
+            self.detached.keep(&results);
+            return;
+        }
         drop(state);
-        completer
-            .expect("the last job of a batch comes once")
-            .complete(results);
+        self.done.notify_all();
+    }
+}
+
+impl Work for Waited {
+    fn is_ready(&self) -> bool {
+        self.start();
+        self.batch.state.lock().missing == 0
+    }
+
+    fn start(&self) {
+        let mut state = self.batch.state.lock();
+        let kept = core::mem::take(&mut state.kept).min(state.operations.len());
+        drop(state);
+        for _ in 0..kept {
+            self.threads.queue.push(&self.batch);
+        }
+    }
+
+    fn wait(&self) -> Results {
+        while let Some(job) = self.batch.take() {
+            self.batch.run(job);
+        }
+        let mut state = self.batch.state.lock();
+        while state.missing > 0 {
+            self.batch.done.wait(&mut state);
+        }
+        state.phase = Phase::Taken;
+        core::mem::take(&mut state.results)
+    }
+
+    fn abandon(&self) {
+        let mut state = self.batch.state.lock();
+        if state.phase != Phase::Held {
+            return;
+        }
+        state.phase = Phase::Abandoned;
+        if state.missing > 0 {
+            drop(state);
+            self.start();
+            return;
+        }
+        let results = core::mem::take(&mut state.results);
+        drop(state);
+        self.batch.detached.keep(&results);
+    }
+}
+
+impl Drop for Waited {
+    /// Hands what is left to the threads, also if the ticket is dropped by a panic.
+    fn drop(&mut self) {
+        // A task of a simulated world takes no lock while it unwinds.
+        if !(std::thread::panicking() && rt::is_simulated()) {
+            self.abandon();
+        }
     }
 }

@@ -101,8 +101,9 @@ impl Busy {
 }
 
 impl Group {
-    /// Records that the writes are in flight.
+    /// Records that the writes are in flight. Other threads may need the stripes before one waits.
     pub(super) fn start(&self, ticket: Ticket) {
+        ticket.start();
         self.state.lock().phase = Phase::InFlight(ticket);
         self.changed.notify_all();
     }

@@ -1,5 +1,5 @@
 //! Tests of whole devices: every composition against a plain vector of bytes, arrays with failed
-//! members, files and their locks, many threads.
+//! members, files, their locks and their threads, many threads.
 
 mod arrays;
 mod block_devices;
@@ -7,4 +7,5 @@ mod files;
 mod memory;
 mod model;
 mod support;
+mod waiting;
 mod writers;

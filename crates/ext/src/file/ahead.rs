@@ -116,10 +116,9 @@ pub(super) fn extend(core: &Core, inode: &Arc<Inode>, state: &InodeState, reader
         return skip_to(first + absent);
     }
     let batch = spans.iter().map(|span| span.request(core)).collect();
-    let pending = Pending {
-        ticket: core.device.request(batch),
-        spans,
-    };
+    let ticket = core.device.request(batch);
+    ticket.start();
+    let pending = Pending { ticket, spans };
     let end = pending.end();
     let oldest = inode.pages.lock().windows.add(pending);
     let block_bytes = u64::from(core.geometry().block_bytes);

@@ -112,7 +112,8 @@ impl PageBatch {
         batches
     }
 
-    pub(super) fn submit(mut self, core: &Core) -> Arc<SubmittedBatch> {
+    /// Submits the pages. `is_awaited_next` is true if the caller then waits for them.
+    pub(super) fn submit(mut self, core: &Core, is_awaited_next: bool) -> Arc<SubmittedBatch> {
         if core.tuning.sorts_pages {
             self.items.sort_by_key(|item| item.page.nr);
         }
@@ -141,6 +142,9 @@ impl PageBatch {
         }
         let submit = |_: &mut Self| core.device.request(batch);
         let ticket = awaited_with(&mut self, submit, |batch| batch.abandon(&core.pages));
+        if !is_awaited_next {
+            ticket.start();
+        }
         Arc::new(SubmittedBatch {
             files: self.files.clone(),
             state: Mutex::new(State::Open(Submission {

@@ -105,7 +105,7 @@ impl<'c> Pipeline<'c> {
             drop(inner);
             has_busy |= collected.has_busy;
             if self.filling.len() >= self.core.tuning.batch_pages {
-                self.send();
+                self.send(false);
             }
             // Pages of a failed batch are dirty again: a walk from the start would take them for
             // ever.
@@ -138,7 +138,8 @@ impl<'c> Pipeline<'c> {
         }
     }
 
-    fn send(&mut self) {
+    /// Submits the pages taken so far. `is_last` is true if the caller then waits for all.
+    fn send(&mut self, is_last: bool) {
         if self.filling.len() == 0 {
             return;
         }
@@ -148,12 +149,14 @@ impl<'c> Pipeline<'c> {
         let batch = std::mem::take(&mut self.filling);
         self.sent += batch.len();
         if self.core.tuning.writeback.writers == Writers::Wait {
-            self.underway.push_back(batch.submit(self.core));
+            let is_awaited_next = is_last && self.underway.is_empty();
+            let batch = batch.submit(self.core, is_awaited_next);
+            self.underway.push_back(batch);
             return;
         }
         self.unsent.extend(batch.by_file());
         while let Some(batch) = self.unsent.pop_front() {
-            let batch = batch.submit(self.core);
+            let batch = batch.submit(self.core, false);
             batch.share(&self.core.pages);
             self.underway.push_back(batch);
         }
@@ -169,14 +172,14 @@ impl<'c> Pipeline<'c> {
 
     /// Submits the rest and waits for all.
     fn finish(&mut self) -> Sent {
-        self.send();
+        self.send(true);
         self.reap_all();
         self.sent()
     }
 
     /// Submits the rest and leaves all to the threads that need their results.
     fn leave(&mut self) -> Sent {
-        self.send();
+        self.send(false);
         self.underway.clear();
         self.sent()
     }

@@ -118,8 +118,13 @@ impl Shared {
                 force_unit_access: false,
             })
             .collect();
-        let batch = HomeBatch::new(runs, self.home.request(requests));
-        if self.config.policy.home == HomeIo::Wait {
+        let ticket = self.home.request(requests);
+        let policy = self.config.policy;
+        if policy.home == HomeIo::Wait || policy.batches == Batches::Overlap {
+            ticket.start();
+        }
+        let batch = HomeBatch::new(runs, ticket);
+        if policy.home == HomeIo::Wait {
             self.home_batches.lock().push(Arc::clone(&batch));
             // A thread that has looked for the batch in vain sleeps once its lock is free.
             drop(self.checkpoint.lock());

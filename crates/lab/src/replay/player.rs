@@ -131,6 +131,7 @@ impl Player {
     fn submit(&self, device: usize, requests: Arc<Vec<Request>>, recorded: Nanos) -> InFlight {
         let replayed = rt::monotonic();
         let ticket = self.devices[device].submit(requests.to_vec());
+        ticket.start();
         InFlight {
             device,
             requests,
