@@ -2,11 +2,10 @@
 //! (`O_DIRECT`).
 //!
 //! The caller executes buffered I/O within `submit`: mostly it is a copy to or from memory, and
-//! handing it to a thread would cost more than the copy. The thread that waits for direct I/O
-//! executes it together with a small pool of threads, which fills the device's queue; what it would
-//! have to execute alone wakes no other thread. Adjacent requests of a batch are merged in both
-//! cases. If a merged request fails, its parts are repeated one by one, so that each reports its
-//! own result.
+//! handing it to a thread would cost more than the copy. The thread that waits for a single request
+//! of direct I/O executes it; a small pool of threads executes larger batches, so that the device's
+//! queue is filled. Adjacent requests of a batch are merged in all cases. If a merged request
+//! fails, its parts are repeated one by one, so that each reports its own result.
 //!
 //! A file is locked while it is open, exclusively for reading and writing, shared for reading only:
 //! by `flock`, which jext itself checks, and on the byte ranges that QEMU locks. Both locks belong
@@ -84,7 +83,7 @@ impl BlockDevice for Inline<'_> {
     }
 }
 
-/// Executes a batch in the threads of the pool and in the waiting one.
+/// Executes a batch in the threads of the pool, or in the waiting one.
 struct Pooled<'a>(&'a FileDevice, &'a Pool);
 
 impl BlockDevice for Pooled<'_> {

@@ -1,9 +1,9 @@
 //! The threads that execute direct I/O beside the waiting thread.
 //!
-//! Waking a thread costs more than most of what it would execute. So the thread that waits for a
-//! batch takes part: it executes the operations that no other thread has taken. One operation of
-//! each batch is left to it, and waits until then, or until [`Ticket::start`](super::Ticket::start)
-//! or the drop of the ticket hands it to the threads. A single write or flush thus wakes no thread.
+//! Waking a thread costs more than most of what it would execute. So a batch of one operation, such
+//! as a write or a flush, is left to the thread that waits for it. It stays there until then, or
+//! until [`Ticket::start`](super::Ticket::start) or the drop of the ticket hands it to the threads.
+//! They execute larger batches, which fill the device's queue.
 //!
 //! Each entry of the queue asks a thread to execute one operation of a batch; `submit` blocks while
 //! the number of queued and running entries is at the queue depth. The batches own the open file,
@@ -57,8 +57,8 @@ struct BatchState {
     operations: VecDeque<Operation>,
     /// The open file, until the last operation is taken.
     backing: Option<Arc<Backing>>,
-    /// Number of operations without an entry in the queue.
-    kept: usize,
+    /// True while the only operation is left to the waiting thread.
+    is_left: bool,
     /// Number of operations that are not done.
     missing: usize,
     results: Results,
@@ -108,7 +108,7 @@ impl Pool {
         Self { threads }
     }
 
-    /// Queues all operations of a batch of `count` requests but one.
+    /// Queues the operations of a batch of `count` requests, unless there is only one.
     pub(super) fn submit(
         &self,
         backing: &Arc<Backing>,
@@ -123,7 +123,7 @@ impl Pool {
         let state = BatchState {
             operations: VecDeque::from(operations),
             backing: Some(Arc::clone(backing)),
-            kept: 1,
+            is_left: total == 1,
             missing: total,
             results: (0..count).map(|_| Err(DeviceError::Gone)).collect(),
             phase: Phase::Held,
@@ -133,8 +133,8 @@ impl Pool {
             done: Condvar::new(),
             detached: Arc::clone(detached),
         });
-        for _ in 1..total {
-            self.threads.queue.push_with_room(&batch);
+        if total > 1 {
+            (0..total).for_each(|_| self.threads.queue.push_with_room(&batch));
         }
         let threads = Arc::clone(&self.threads);
         Ticket::for_work(Arc::new(Waited { batch, threads }))
@@ -170,9 +170,7 @@ impl Queue {
     /// Executes operations until the threads are stopped.
     fn serve(&self) {
         while let Some(batch) = self.pop() {
-            if let Some(job) = batch.take() {
-                batch.run(job);
-            }
+            batch.run(batch.take());
             self.state.lock().running -= 1;
             self.room.notify_one();
         }
@@ -194,16 +192,22 @@ impl Queue {
 }
 
 impl Batch {
-    /// Takes an operation that no other thread has taken.
-    fn take(&self) -> Option<Job> {
+    /// Returns true to the first caller if the only operation is left to the waiting thread.
+    fn take_charge(&self) -> bool {
+        core::mem::take(&mut self.state.lock().is_left)
+    }
+
+    /// Takes an operation. The queue has as many entries as there are operations.
+    fn take(&self) -> Job {
         let mut state = self.state.lock();
-        let operation = state.operations.pop_front()?;
+        let operation = state.operations.pop_front();
+        let operation = operation.expect("there is one for each entry");
         let backing = match state.operations.is_empty() {
             true => state.backing.take(),
             false => state.backing.clone(),
         };
         let backing = backing.expect("the file is kept until the last operation is taken");
-        Some(Job { backing, operation })
+        Job { backing, operation }
     }
 
     /// Executes an operation.
@@ -237,16 +241,14 @@ impl Work for Waited {
     }
 
     fn start(&self) {
-        let mut state = self.batch.state.lock();
-        let kept = core::mem::take(&mut state.kept).min(state.operations.len());
-        drop(state);
-        for _ in 0..kept {
+        if self.batch.take_charge() {
             self.threads.queue.push(&self.batch);
         }
     }
 
     fn wait(&self) -> Results {
-        while let Some(job) = self.batch.take() {
+        if self.batch.take_charge() {
+            let job = self.batch.take();
             self.batch.run(job);
         }
         let mut state = self.batch.state.lock();
@@ -277,9 +279,6 @@ impl Work for Waited {
 impl Drop for Waited {
     /// Hands what is left to the threads, also if the ticket is dropped by a panic.
     fn drop(&mut self) {
-        // A task of a simulated world takes no lock while it unwinds.
-        if !(std::thread::panicking() && rt::is_simulated()) {
-            self.abandon();
-        }
+        self.abandon();
     }
 }
