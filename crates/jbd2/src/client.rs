@@ -48,7 +48,7 @@ pub trait Client: Send + Sync {
     /// write these blocks any more.
     fn committed(&self, tid: Tid);
 
-    /// Returns a number for the moment at which a flush of the file-system device is about to start.
+    /// Returns a number for the moment at which a flush of the file-system device starts.
     fn home_flush_starts(&self) -> u64 {
         0
     }

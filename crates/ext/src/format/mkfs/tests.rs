@@ -595,7 +595,6 @@ fn small_groups_have_no_room_for_reserved_descriptors() {
         preview(&block::Geometry::new(1 << 30), &options)
     };
     let refused = try_with("resize_inode").expect_err("no room");
-    let error = refused.to_string();
-    assert!(error.contains("^resize_inode"), "{error}");
+    assert!(refused.to_string().contains("^resize_inode"), "{refused}");
     try_with("^resize_inode").expect("room");
 }
