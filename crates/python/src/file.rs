@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jext::volume::{FileId, FileKind, NewInode, OpenFlags, SetAttributes};
 use jext::{Error, InodeNr, Result};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -53,6 +54,22 @@ impl File {
     pub(crate) fn new(shared: Arc<Shared>, id: FileId) -> Self {
         Self { shared, id }
     }
+
+    /// Calls `work` with the volume and the file, which another thread may have closed meanwhile.
+    fn call<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&jext::Volume, FileId) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        let mut is_closed = false;
+        let done = self.shared.call(py, None, |volume| {
+            work(volume, self.id).inspect_err(|error| is_closed = matches!(error, Error::BadHandle))
+        });
+        match is_closed {
+            true => Err(PyValueError::new_err("I/O operation on closed file")),
+            false => done,
+        }
+    }
 }
 
 #[pymethods]
@@ -67,9 +84,7 @@ impl File {
         let mut read = 0;
         let bytes = PyBytes::new_with(py, count, |buffer| {
             // No other thread knows the buffer yet.
-            read = self
-                .shared
-                .call(py, None, |volume| volume.read(self.id, offset, buffer))?;
+            read = self.call(py, |volume, file| volume.read(file, offset, buffer))?;
             Ok(())
         })?;
         match read == count {
@@ -81,8 +96,8 @@ impl File {
     /// Writes at an offset, or at the end of a file that was opened to append. Returns the number
     /// of bytes.
     fn write(&self, py: Python<'_>, offset: u64, data: &[u8]) -> PyResult<usize> {
-        self.shared.call(py, None, |volume| {
-            match volume.write(self.id, offset, data)? {
+        self.call(py, |volume, file| {
+            match volume.write(file, offset, data)? {
                 0 if !data.is_empty() => Err(Error::NoSpace),
                 count => Ok(count),
             }
@@ -91,16 +106,13 @@ impl File {
 
     /// Returns the attributes of an open file.
     fn stat(&self, py: Python<'_>) -> PyResult<Numbers> {
-        let found = self.shared.call(py, None, |volume| {
-            volume.attributes(volume.inode_of(self.id)?)
-        })?;
+        let found = self.call(py, |volume, file| volume.attributes(volume.inode_of(file)?))?;
         Ok(attributes::numbers(&found))
     }
 
     /// Sets the size of a file that is open for writing.
     fn truncate(&self, py: Python<'_>, size: u64) -> PyResult<()> {
-        self.shared.call(py, None, |volume| {
-            let file = self.id;
+        self.call(py, |volume, file| {
             if !volume.is_writable(file) {
                 return Err(Error::BadHandle);
             }
@@ -114,13 +126,15 @@ impl File {
 
     /// Makes a file durable.
     fn sync(&self, py: Python<'_>, data_only: bool) -> PyResult<()> {
-        self.shared
-            .call(py, None, |volume| volume.sync_file(self.id, data_only))
+        self.call(py, |volume, file| volume.sync_file(file, data_only))
     }
 
-    /// Closes a file.
+    /// Closes a file. Does nothing if another thread has closed it.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.shared.call(py, None, |volume| volume.release(self.id))
+        self.call(py, |volume, file| match volume.release(file) {
+            Err(Error::BadHandle) => Ok(()),
+            done => done,
+        })
     }
 }
 

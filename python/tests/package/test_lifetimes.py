@@ -75,6 +75,17 @@ def test_closing_waits_for_calls(image: pathlib.Path) -> None:
     clean(image)
 
 
+def test_a_file_that_another_thread_closes_is_closed(image: pathlib.Path) -> None:
+    with jext.open(image) as volume:
+        file = volume.open("/file", "wb", buffering=0)
+        # The other thread comes between the check of this one and its call.
+        file._file.close()
+        with pytest.raises(ValueError, match="closed file"):
+            file.write(b"x")
+        file.close()
+    clean(image)
+
+
 def test_closed_objects_are_refused(image: pathlib.Path) -> None:
     volume = jext.open(image)
     volume.write_bytes("/file", b"x")
