@@ -61,9 +61,13 @@ impl Wanted {
         }
     }
 
-    /// Returns a request for blocks at the end of a file. There is no window if they are final.
-    pub(super) fn of(place: FilePlace, count: u32, is_final: bool, cluster_bytes: u32) -> Self {
+    /// Returns a request for blocks at the end of a file. There is no window if they are final, or
+    /// the first ones of a small file whose allocation was delayed: most such files are complete,
+    /// and a gap behind each would keep the pages of many from being written as one.
+    pub(super) fn of(place: FilePlace, count: u32, is_delayed: bool, cluster_bytes: u32) -> Self {
         let end = place.from + u64::from(count);
+        let is_small = end <= u64::from(SMALL_BYTES / cluster_bytes);
+        let is_final = place.is_final || (is_delayed && is_small && place.from == 0);
         let doubled = u64::from((DOUBLED_BYTES / cluster_bytes).max(1));
         let window_end = match end {
             _ if is_final => end,
@@ -71,7 +75,6 @@ impl Wanted {
             end => (end + 1).next_multiple_of(doubled),
         };
         let length = count.saturating_add((window_end - end) as u32);
-        let is_small = end <= u64::from(SMALL_BYTES / cluster_bytes);
         let is_far = length >= FAR_BYTES / cluster_bytes;
         Self {
             count,
