@@ -232,15 +232,19 @@ pub(crate) fn remove(
     }
     drop_unusable_index(core, handle, directory, state)?;
     let buffer = block(core, directory, state, place.file_block)?;
-    let previous = entry::previous_of(&buffer.read(), place.offset, &mut search.entries);
+    let previous = {
+        let bytes = buffer.read();
+        let index = directory.names_index.lock();
+        index.before(place.file_block, &bytes, place.offset, &mut search.entries)
+    };
     search.charge(&directory.names_index);
     let mut bytes = handle.write(&buffer)?;
     let is_encrypted = state.flags.contains(InodeFlags::ENCRYPT);
-    let stored = is_encrypted.then(|| entry::name_at(&bytes, place.offset).to_vec());
+    let stored = is_encrypted.then(|| entry::at(&bytes, place.offset).name.to_vec());
     entry::erase(&mut bytes, previous, place.offset);
     let mut index = directory.names_index.lock();
     index.remove(stored.as_deref().unwrap_or(name));
-    index.set_summary(place.file_block.get(), &bytes);
+    index.note_erased(place.file_block, &bytes, previous, place.offset);
     Ok(place.inode)
 }
 
@@ -418,7 +422,7 @@ fn place_of_stored(
 fn block_name(core: &Core, directory: &Inode, state: &InodeState, place: Place) -> Result<Vec<u8>> {
     let Readable { buffer, .. } = readable(core, directory, state, place.file_block)?;
     let bytes = buffer.read();
-    Ok(entry::name_at(&bytes, place.offset).to_vec())
+    Ok(entry::at(&bytes, place.offset).name.to_vec())
 }
 
 /// Clears the index flag if the index is unusable: an index that changes do not maintain must not

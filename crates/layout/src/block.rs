@@ -5,11 +5,13 @@
 //! image of a transaction, a write in progress and the current contents in a cache share one block
 //! until one of them changes.
 
+use core::alloc::Layout;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
+use std::alloc::handle_alloc_error;
 use std::sync::Arc;
 
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Alignment of blocks, and unit of their size, in bytes.
 pub const ALIGNMENT: usize = 512;
@@ -18,7 +20,7 @@ pub const ALIGNMENT: usize = 512;
 #[repr(C, align(512))]
 struct Chunk([u8; ALIGNMENT]);
 
-const ZERO: Chunk = Chunk([0; ALIGNMENT]);
+const WHOLE: &str = "a block's length is a multiple of 512 bytes";
 
 /// An aligned block of memory whose length is a multiple of 512 bytes.
 #[derive(Clone)]
@@ -32,12 +34,10 @@ impl Block {
     /// # Panics
     /// Panics if the length is not a multiple of 512 bytes.
     pub fn zeroed(length: usize) -> Self {
-        assert!(
-            length.is_multiple_of(ALIGNMENT),
-            "a block's length is a multiple of 512 bytes"
-        );
+        assert!(length.is_multiple_of(ALIGNMENT), "{WHOLE}");
+        let chunks = <[Chunk]>::new_box_zeroed_with_elems(length / ALIGNMENT);
         Self {
-            chunks: vec![ZERO; length / ALIGNMENT].into_boxed_slice(),
+            chunks: chunks.unwrap_or_else(|_| handle_alloc_error(Layout::new::<Chunk>())),
         }
     }
 
@@ -46,9 +46,11 @@ impl Block {
     /// # Panics
     /// Panics if the length is not a multiple of 512 bytes.
     pub fn copy_from(bytes: &[u8]) -> Self {
-        let mut block = Self::zeroed(bytes.len());
-        block.copy_from_slice(bytes);
-        block
+        let (chunks, rest) = bytes.as_chunks();
+        assert!(rest.is_empty(), "{WHOLE}");
+        Self {
+            chunks: chunks.iter().map(|chunk| Chunk(*chunk)).collect(),
+        }
     }
 
     /// Converts the block into a shared one.

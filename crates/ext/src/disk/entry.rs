@@ -108,7 +108,7 @@ impl RawEntry<'_> {
     }
 
     /// Returns the number of free bytes after (or, if the entry is unused, in) the entry.
-    fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         if self.is_tail() {
             0
         } else if self.inode == 0 {
@@ -279,11 +279,9 @@ pub(crate) fn insert(bytes: &mut [u8], offset: usize, new: NewEntry<'_>) {
     }
 }
 
-/// Returns the name of the entry at an offset of a block that was checked.
-pub(crate) fn name_at(bytes: &[u8], offset: usize) -> &[u8] {
-    entry_at(bytes, offset)
-        .expect("the block was checked when the entry was found")
-        .name
+/// Returns the entry at an offset of a block that was checked.
+pub(crate) fn at(bytes: &[u8], offset: usize) -> RawEntry<'_> {
+    entry_at(bytes, offset).expect("the block was checked when the entry was found")
 }
 
 /// Returns the offset of the entry before the one at `offset`, if there is one. Adds the number of
