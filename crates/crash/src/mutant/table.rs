@@ -91,7 +91,7 @@ mutants! {
     Fast of Ext4 "fast-commit/data-not-written": "ordered data is written before the tail of a fast commit",
     Fast of Ext4 "fast-commit/ineligible-change-taken": "a change that tags do not describe is committed as a whole",
     Fast of Ext4 "fast-commit/names-removed-last": "the tags of names have the order in which the names were changed",
-    Fast of Ext4 "fast-commit/no-flush-before-tail": "data and tags are flushed before the tail of a fast commit",
+    Fast of Ext4 "fast-commit/no-flush-before-tail": "data is flushed before the tail of a fast commit",
     Fast of Ext4 "fast-commit/range-not-deleted": "blocks that a file has no more are a range of their own",
     Fast of Ext4 "fast-commit/tail-not-forced": "the tail of a fast commit is forced or flushed",
     Crash "fdatasync/size-not-committed": "fdatasync commits what is needed to read the data back",

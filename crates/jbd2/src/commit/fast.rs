@@ -6,11 +6,13 @@
 //! 3  ordered data that has come since; the client collects the changes as tags
 //! 4  handles start again
 //! 5  journal superblock, if the log was empty
-//! 6  all blocks of tags but the last
-//! 7  flush, unless nothing was written since the last one
-//! 8  the last block, which has the tail, with forced unit access
-//! 9  the changes are durable: wake all threads that wait for them
+//! 6  flush, unless neither data nor the superblock was written since the last one
+//! 7  the blocks of tags, the last of which has the tail, with forced unit access
+//! 8  the changes are durable: wake all threads that wait for them
 //! ```
+//!
+//! Step 7 needs no order among its blocks: the tail has a checksum of all tags, so that a fast
+//! commit of which the power cut leaves a part does not count.
 //!
 //! A fast commit counts only in a log that has all transactions before its own, so it is made only
 //! while no other transaction commits. Its leader is the committer meanwhile, so that the
@@ -138,21 +140,15 @@ impl Shared {
         &self,
         tid: Tid,
         first: u32,
-        mut blocks: Vec<Arc<Block>>,
+        blocks: Vec<Arc<Block>>,
         needs_flush: bool,
     ) -> Result<()> {
-        let tail = blocks.pop().expect("there is a tail");
         let count = u32::try_from(blocks.len()).expect("fewer than in the area");
-        if count > 0 {
-            let requests = self.requests_at(&[(first, count)], blocks);
-            self.log.device.request(requests).wait_all()?;
-        }
-        let is_needed = needs_flush || count > 0;
-        if self.config.barrier && is_needed && !rt::mutant!("fast-commit/no-flush-before-tail") {
+        if self.config.barrier && needs_flush && !rt::mutant!("fast-commit/no-flush-before-tail") {
             self.flush_log()?;
         }
         self.check_before_record(tid)?;
-        let mut requests = self.requests_at(&[(first + count, 1)], vec![tail]);
+        let mut requests = self.requests_at(&[(first, count)], blocks);
         if rt::mutant!("fast-commit/tail-not-forced") {
             return Ok(self.log.device.request(requests).wait_all()?);
         }
