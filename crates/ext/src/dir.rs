@@ -55,6 +55,7 @@ type Visit<'v> = dyn FnMut(u64, Entry) -> bool + 'v;
 use crate::alloc::CREDITS_PER_GROUP;
 use crate::cache::buffers::Refused;
 use crate::cache::inode::Inode;
+use crate::cache::leaf_names;
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::entry::{self, Bad, BlockForm, Entry, NewEntry};
@@ -232,19 +233,15 @@ pub(crate) fn remove(
     }
     drop_unusable_index(core, handle, directory, state)?;
     let buffer = block(core, directory, state, place.file_block)?;
-    let previous = {
-        let bytes = buffer.read();
-        let index = directory.names_index.lock();
-        index.before(place.file_block, &bytes, place.offset, &mut search.entries)
-    };
+    let previous = leaf_names::previous_of(&buffer, place.offset, &mut search.entries);
     search.charge(&directory.names_index);
     let mut bytes = handle.write(&buffer)?;
     let is_encrypted = state.flags.contains(InodeFlags::ENCRYPT);
     let stored = is_encrypted.then(|| entry::at(&bytes, place.offset).name.to_vec());
-    entry::erase(&mut bytes, previous, place.offset);
+    leaf_names::erase(&mut bytes, previous, place.offset);
     let mut index = directory.names_index.lock();
     index.remove(stored.as_deref().unwrap_or(name));
-    index.note_erased(place.file_block, &bytes, previous, place.offset);
+    index.set_summary(place.file_block.get(), &bytes);
     Ok(place.inode)
 }
 
@@ -271,7 +268,7 @@ pub(crate) fn set(
         handle.refuse("a name of a linear directory has another inode");
     }
     let buffer = block(core, directory, state, place.file_block)?;
-    entry::point_to(&mut handle.write(&buffer)?, place.offset, inode, type_byte);
+    leaf_names::point_to(&mut handle.write(&buffer)?, place.offset, inode, type_byte);
     Ok(place.inode)
 }
 

@@ -6,6 +6,9 @@
 //! still needed: by a commit that writes them to the log, by a checkpoint that writes them to their
 //! final location, or by a memory device that keeps them.
 //!
+//! What a file system derives from the contents, to search them faster, is kept beside them until
+//! they change.
+//!
 //! # Rules
 //!
 //! - A buffer's lock is a *leaf* for all code but the journal: it is held for memory work only,
@@ -14,6 +17,7 @@
 //! - `holds` lists the uses of the buffer; only a buffer without uses may be evicted. The life
 //!   cycle of a block is the table in [`crate::lifecycle`].
 
+use core::any::Any;
 use core::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -39,10 +43,15 @@ pub struct Label {
     pub generation: u32,
 }
 
+/// What a file system has derived from the contents of a block.
+pub type Derived = Box<dyn Any + Send + Sync>;
+
 /// The state that the lock protects.
 pub(crate) struct BufferState {
     /// The current contents.
     image: Arc<Block>,
+    /// What was derived from the current contents.
+    derived: Option<Derived>,
     label: Label,
     /// The uses of the buffer.
     pub(crate) holds: Holds,
@@ -84,6 +93,7 @@ impl Buffer {
             nr,
             state: RwLock::new(BufferState {
                 image,
+                derived: None,
                 label,
                 holds: Holds::default(),
             }),
@@ -103,6 +113,15 @@ impl Buffer {
     /// Returns the current image, shared. Later changes of the buffer do not affect it.
     pub fn image(&self) -> Arc<Block> {
         Arc::clone(&self.state.read().image)
+    }
+
+    /// Keeps what `derive` returns for the current contents until they change, unless something is
+    /// kept already.
+    pub fn keep_derived(&self, derive: impl FnOnce(&[u8]) -> Option<Derived>) {
+        let mut state = self.state.write();
+        if state.derived.is_none() {
+            state.derived = derive(&state.image);
+        }
     }
 
     /// Gives the block another label, after it was freed and allocated again.
@@ -162,6 +181,24 @@ impl<'a> BufferWrite<'a> {
     pub(crate) fn replace(&mut self, image: Arc<Block>) {
         assert_eq!(image.len(), self.0.image.len(), "a block keeps its size");
         self.0.image = image;
+        self.0.derived = None;
+    }
+
+    /// Takes what was derived from the contents before a change, which would drop it.
+    pub fn take_derived(&mut self) -> Option<Derived> {
+        self.0.derived.take()
+    }
+
+    /// Keeps what fits the contents after a change, until the next one.
+    pub fn keep_derived(&mut self, derived: Derived) {
+        self.0.derived = Some(derived);
+    }
+}
+
+impl BufferRead<'_> {
+    /// Returns what was derived from the contents, if it is a `T`.
+    pub fn derived<T: Any>(&self) -> Option<&T> {
+        self.0.derived.as_deref()?.downcast_ref()
     }
 }
 
@@ -182,6 +219,7 @@ impl Deref for BufferWrite<'_> {
 impl DerefMut for BufferWrite<'_> {
     /// Returns the bytes for a change; an image that was frozen is copied first.
     fn deref_mut(&mut self) -> &mut [u8] {
+        self.0.derived = None;
         let image = &mut self.0.image;
         if Arc::get_mut(image).is_none() {
             rt::charge(Cost::Copy(image.len() as u64));
@@ -214,6 +252,26 @@ mod tests {
         buffer.write_unjournaled()[0] = 1;
         assert_eq!(frozen[0], 0);
         assert_eq!(buffer.read()[0], 1);
+    }
+
+    #[test]
+    fn a_change_drops_what_was_derived() {
+        let buffer = buffer();
+        let derive = |bytes: &[u8]| Some(Box::new(bytes.len()) as Derived);
+        let replaced = |mut bytes: BufferWrite<'_>| bytes.replace(Block::zeroed(1024).into_arc());
+        let changes: [&dyn Fn(BufferWrite<'_>); 2] = [&|mut bytes| bytes[0] = 1, &replaced];
+        for change in changes {
+            buffer.keep_derived(derive);
+            assert_eq!(buffer.read().derived::<usize>(), Some(&1024));
+            assert_eq!(buffer.read().derived::<u8>(), None);
+            change(buffer.write_unjournaled());
+            assert_eq!(buffer.read().derived::<usize>(), None);
+        }
+        let mut bytes = buffer.write_unjournaled();
+        bytes[0] = 2;
+        bytes.keep_derived(Box::new(7_usize));
+        drop(bytes);
+        assert_eq!(buffer.read().derived::<usize>(), Some(&7));
     }
 
     #[test]

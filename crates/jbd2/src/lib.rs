@@ -80,7 +80,7 @@ pub mod stats;
 mod superblock;
 mod transaction;
 
-pub use buffer::{Buffer, BufferRead, BufferWrite, Label};
+pub use buffer::{Buffer, BufferRead, BufferWrite, Derived, Label};
 pub use client::Client;
 pub use config::Config;
 pub use credits::Credits;

@@ -1,19 +1,146 @@
-//! [`LeafNames`]: where the entries of one directory block lie, so that a search reads none but
-//! those that it finds.
+//! The places of the entries of a directory block, so that a search reads none but those that it
+//! finds.
 //!
-//! Each entry, unused ones too, has its offset, its room, and a tag: one byte that is derived from
-//! its name. The results of a search are those of a walk over the block, and so are the numbers of
-//! entries that a simulated host is charged for.
+//! [`LeafNames`] has for each entry, unused ones too, its offset, its room, and a tag: one byte that
+//! is derived from its name. It is kept with the buffer until the contents change. The functions
+//! here search a block and change it; their results are those of a walk over its entries, and so
+//! are the numbers of entries that a simulated host is charged for.
 
-use crate::disk::entry::{self, Bad, RawEntry, Summary};
+use jbd2::{Buffer, BufferRead, BufferWrite, Derived};
+use layout::InodeNr;
+
+use crate::disk::entry::{self, Bad, NewEntry, RawEntry};
+
+/// Least number of entries that a search walks over before their places are kept: few are walked
+/// over as quickly.
+const WALKED_MIN: u64 = 8;
+
+/// The place of an entry in a block, and the inode that it refers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) offset: usize,
+    pub(crate) inode: u32,
+}
 
 /// The entries of one block, in its order.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct LeafNames {
+struct LeafNames {
     offsets: Vec<u16>,
     /// The room of each entry; 65,535 for that of a block of 64 KiB without entries.
     rooms: Vec<u16>,
     tags: Vec<u8>,
+}
+
+/// Finds a name in a block. Adds the number of entries up to it to `compared`.
+pub(crate) fn find(buffer: &Buffer, name: &[u8], compared: &mut u64) -> Result<Option<Found>, Bad> {
+    let bytes = buffer.read();
+    let found = |entry: RawEntry<'_>| Found {
+        offset: entry.offset,
+        inode: entry.inode,
+    };
+    if let Some(names) = known(&bytes) {
+        return Ok(names.find(&bytes, name, compared).map(found));
+    }
+    let before = *compared;
+    let result = entry::find(&bytes, name, compared).map(|entry| entry.map(found));
+    drop(bytes);
+    keep_after(buffer, *compared - before);
+    result
+}
+
+/// Returns the offset of the first entry of a block with room for a name of this length. Adds the
+/// number of entries up to it to `walked`.
+pub(crate) fn find_room(
+    buffer: &Buffer,
+    name_bytes: usize,
+    walked: &mut u64,
+) -> Result<Option<usize>, Bad> {
+    let bytes = buffer.read();
+    if let Some(names) = known(&bytes) {
+        return Ok(names.room(entry::size_of_name(name_bytes), walked));
+    }
+    let before = *walked;
+    let result = entry::find_room(&bytes, name_bytes, walked);
+    drop(bytes);
+    keep_after(buffer, *walked - before);
+    result
+}
+
+/// Returns the offset of the entry before the one at `offset`, if there is one. Adds the number of
+/// entries before the latter to `walked`.
+pub(crate) fn previous_of(buffer: &Buffer, offset: usize, walked: &mut u64) -> Option<usize> {
+    let bytes = buffer.read();
+    match known(&bytes).and_then(|names| Some((names, names.position(offset)?))) {
+        Some((names, at)) => {
+            *walked += at as u64;
+            at.checked_sub(1).map(|at| names.offsets[at].into())
+        }
+        None => entry::previous_of(&bytes, offset, walked),
+    }
+}
+
+/// Writes an entry into the room that [`find_room`] found.
+pub(crate) fn insert(bytes: &mut BufferWrite<'_>, offset: usize, new: NewEntry<'_>) {
+    change(
+        bytes,
+        |bytes| entry::insert(bytes, offset, new),
+        |names, bytes| names.note_inserted(bytes, offset),
+    );
+}
+
+/// Erases an entry: merges it with the one before, or marks it unused.
+pub(crate) fn erase(bytes: &mut BufferWrite<'_>, previous: Option<usize>, offset: usize) {
+    change(
+        bytes,
+        |bytes| entry::erase(bytes, previous, offset),
+        |names, bytes| names.note_erased(bytes, previous, offset),
+    );
+}
+
+/// Changes the inode that an entry refers to.
+pub(crate) fn point_to(bytes: &mut BufferWrite<'_>, offset: usize, inode: InodeNr, type_byte: u8) {
+    change(
+        bytes,
+        |bytes| entry::point_to(bytes, offset, inode, type_byte),
+        |_, _| Some(()),
+    );
+}
+
+/// Changes a block, and what is kept of it; that is dropped if `note` does not know the place.
+fn change(
+    bytes: &mut BufferWrite<'_>,
+    change: impl FnOnce(&mut [u8]),
+    note: impl FnOnce(&mut LeafNames, &[u8]) -> Option<()>,
+) {
+    let mut derived = bytes.take_derived();
+    change(bytes);
+    let names = derived.as_mut().and_then(|it| it.downcast_mut());
+    if names.and_then(|names| note(names, bytes)).is_some()
+        && let Some(derived) = derived
+    {
+        bytes.keep_derived(derived);
+    }
+}
+
+/// Returns the places of a block's entries, if they are kept.
+fn known<'b>(bytes: &'b BufferRead<'_>) -> Option<&'b LeafNames> {
+    let names = bytes.derived()?;
+    debug_assert_eq!(
+        LeafNames::of(bytes).as_ref(),
+        Ok(names),
+        "what is kept fits the block"
+    );
+    Some(names)
+}
+
+/// Keeps the places of a sound block's entries after a walk over many.
+fn keep_after(buffer: &Buffer, walked: u64) {
+    if walked >= WALKED_MIN {
+        buffer.keep_derived(|bytes| {
+            let names = LeafNames::of(bytes).ok()?;
+            Some(Box::new(names) as Derived)
+        });
+    }
 }
 
 /// Returns the tag of a name: mixed from its length and its last bytes, in which the names of a
@@ -29,7 +156,7 @@ fn tag(name: &[u8]) -> u8 {
 
 impl LeafNames {
     /// Returns the entries of a block.
-    pub(crate) fn of(bytes: &[u8]) -> Result<Self, Bad> {
+    fn of(bytes: &[u8]) -> Result<Self, Bad> {
         let mut names = Self::default();
         for entry in entry::entries(bytes) {
             let at = names.offsets.len();
@@ -38,25 +165,7 @@ impl LeafNames {
         Ok(names)
     }
 
-    fn len(&self) -> usize {
-        self.offsets.len()
-    }
-
-    /// Returns what a search needs to know of the block without it.
-    pub(crate) fn summary(&self) -> Summary {
-        Summary {
-            room: self.rooms.iter().copied().max().unwrap_or(0),
-            count: u16::try_from(self.len()).expect("a block of at most 64 KiB"),
-        }
-    }
-
-    /// Finds a name in the block. Adds the number of entries up to it to `compared`.
-    pub(crate) fn find<'b>(
-        &self,
-        bytes: &'b [u8],
-        name: &[u8],
-        compared: &mut u64,
-    ) -> Option<RawEntry<'b>> {
+    fn find<'b>(&self, bytes: &'b [u8], name: &[u8], compared: &mut u64) -> Option<RawEntry<'b>> {
         for at in memchr::memchr_iter(tag(name), &self.tags) {
             let entry = entry::at(bytes, self.offsets[at].into());
             if entry.inode != 0 && entry.name == name {
@@ -64,58 +173,48 @@ impl LeafNames {
                 return Some(entry);
             }
         }
-        *compared += self.len() as u64;
+        *compared += self.offsets.len() as u64;
         None
     }
 
-    /// Returns the offset of the first entry with `size` bytes of room. Adds the number of entries
-    /// up to it to `walked`.
-    pub(crate) fn room(&self, size: usize, walked: &mut u64) -> Option<usize> {
-        let found = self
-            .rooms
-            .iter()
-            .position(|room| usize::from(*room) >= size);
-        *walked += found.map_or(self.len(), |at| at + 1) as u64;
+    fn room(&self, size: usize, walked: &mut u64) -> Option<usize> {
+        let mut rooms = self.rooms.iter();
+        let found = rooms.position(|room| usize::from(*room) >= size);
+        *walked += found.map_or(self.rooms.len(), |at| at + 1) as u64;
         found.map(|at| self.offsets[at].into())
     }
 
-    /// Returns the offset of the entry before the one at `offset`, if there is one. Adds the number
-    /// of entries before the latter to `walked`.
-    pub(crate) fn before(&self, offset: usize, walked: &mut u64) -> Option<usize> {
-        let at = self.position(offset);
-        *walked += at as u64;
-        at.checked_sub(1).map(|at| self.offsets[at].into())
+    /// Returns the index of the entry at an offset. There is none only if two owners of a block, on
+    /// a damaged volume, change it at the same time.
+    fn position(&self, offset: usize) -> Option<usize> {
+        let offset = u16::try_from(offset).ok()?;
+        self.offsets.binary_search(&offset).ok()
     }
 
     /// Notes that an entry was written into the room of the one at `offset`.
-    pub(crate) fn note_inserted(&mut self, bytes: &[u8], offset: usize) {
-        let at = self.position(offset);
-        let end = self
-            .offsets
-            .get(at + 1)
-            .map_or(bytes.len(), |end| usize::from(*end));
+    fn note_inserted(&mut self, bytes: &[u8], offset: usize) -> Option<()> {
+        let at = self.position(offset)?;
+        let end = self.offsets.get(at + 1);
+        let end = end.map_or(bytes.len(), |end| usize::from(*end));
         let entry = self.read_again(bytes, at);
         let next = entry.offset + entry.length;
         if next < end {
             self.insert(at + 1, entry::at(bytes, next));
         }
+        Some(())
     }
 
     /// Notes that the entry at `offset` was erased: merged with `previous`, or marked unused.
-    pub(crate) fn note_erased(&mut self, bytes: &[u8], previous: Option<usize>, offset: usize) {
-        let at = self.position(offset);
+    fn note_erased(&mut self, bytes: &[u8], previous: Option<usize>, offset: usize) -> Option<()> {
+        let mut at = self.position(offset)?;
         if previous.is_some() {
             self.offsets.remove(at);
             self.rooms.remove(at);
             self.tags.remove(at);
+            at = at.checked_sub(1)?;
         }
-        self.read_again(bytes, at - usize::from(previous.is_some()));
-    }
-
-    fn position(&self, offset: usize) -> usize {
-        let offset = u16::try_from(offset).expect("a block of at most 64 KiB");
-        let found = self.offsets.binary_search(&offset);
-        found.expect("every change of a block is noted")
+        self.read_again(bytes, at);
+        Some(())
     }
 
     fn read_again<'b>(&mut self, bytes: &'b [u8], at: usize) -> RawEntry<'b> {
@@ -139,10 +238,11 @@ fn room_of(entry: RawEntry<'_>) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use layout::InodeNr;
+    use layout::BlockNr;
+    use rt::split_mix::SplitMix;
 
     use super::*;
-    use crate::disk::entry::{BlockForm, NewEntry};
+    use crate::disk::entry::BlockForm;
 
     fn new(name: &[u8]) -> NewEntry<'_> {
         NewEntry {
@@ -152,69 +252,71 @@ mod tests {
         }
     }
 
-    /// Asserts that all answers are those of a walk.
-    fn assert_like_a_walk(names: &LeafNames, bytes: &[u8]) {
-        assert_eq!(*names, LeafNames::of(bytes).expect("sound"));
-        let walk: Vec<_> = entry::entries(bytes).map(|it| it.expect("sound")).collect();
-        let mut found: Vec<&[u8]> = walk.iter().map(|entry| entry.name).collect();
-        found.push(b"absent");
-        for name in found {
-            let (mut walked, mut compared) = (0, 0);
-            let expected = entry::find(bytes, name, &mut walked).expect("sound");
-            let found = names.find(bytes, name, &mut compared);
-            let offset = |it: RawEntry<'_>| it.offset;
-            assert_eq!(
-                (found.map(offset), compared),
-                (expected.map(offset), walked)
-            );
+    fn buffer(block: layout::Block) -> std::sync::Arc<Buffer> {
+        let buffer = Buffer::new(BlockNr::new(9), block.into_arc());
+        keep_after(&buffer, WALKED_MIN);
+        buffer
+    }
+
+    /// Asserts that what is kept fits the block, and that all answers are those of a walk.
+    fn assert_like_a_walk(buffer: &Buffer) {
+        let bytes = buffer.image();
+        let fits = |names: &LeafNames| *names == LeafNames::of(&bytes).expect("sound");
+        assert!(buffer.read().derived().is_some_and(fits));
+        let entries: Result<Vec<_>, Bad> = entry::entries(&bytes).collect();
+        let walk = entries.expect("sound");
+        let mut wanted: Vec<&[u8]> = walk.iter().map(|entry| entry.name).collect();
+        wanted.push(b"absent");
+        for name in wanted {
+            let (mut walked, mut counted) = (0, 0);
+            let expected = entry::find(&bytes, name, &mut walked).expect("sound");
+            let found = find(buffer, name, &mut counted).expect("sound");
+            assert_eq!(found.map(|it| it.offset), expected.map(|it| it.offset));
+            assert_eq!(counted, walked);
         }
         for entry in &walk {
             let (mut walked, mut counted) = (0, 0);
-            let expected = entry::previous_of(bytes, entry.offset, &mut walked);
-            assert_eq!(names.before(entry.offset, &mut counted), expected);
+            let expected = entry::previous_of(&bytes, entry.offset, &mut walked);
+            assert_eq!(previous_of(buffer, entry.offset, &mut counted), expected);
             assert_eq!(counted, walked);
         }
         for name_bytes in [1, 9, 40, 255] {
             let (mut walked, mut counted) = (0, 0);
-            let expected = entry::find_room(bytes, name_bytes, &mut walked).expect("sound");
-            let size = entry::size_of_name(name_bytes);
-            assert_eq!(names.room(size, &mut counted), expected);
-            assert_eq!(counted, walked);
+            let expected = entry::find_room(&bytes, name_bytes, &mut walked).expect("sound");
+            let found = find_room(buffer, name_bytes, &mut counted).expect("sound");
+            assert_eq!((found, counted), (expected, walked));
         }
     }
 
     #[test]
     fn every_answer_is_that_of_a_walk() {
         for has_tail in [false, true] {
-            let form = BlockForm {
-                size: 1024,
-                has_tail,
-            };
-            let mut block = entry::first_block(form, InodeNr::new(2), InodeNr::new(2), 2);
-            let mut names = LeafNames::of(&block).expect("sound");
+            let size = 1024;
+            let form = BlockForm { size, has_tail };
+            let own = InodeNr::ROOT;
+            let buffer = buffer(entry::first_block(form, own, own, 2));
             let mut present: Vec<Vec<u8>> = Vec::new();
-            let mut random = rt::split_mix::SplitMix::new(7);
+            let mut random = SplitMix::new(7);
             for step in 0..3000_u32 {
                 let wants_more = random.below(5) < 3;
                 if wants_more {
                     let length = 1 + random.below(30) as usize;
                     let name = format!("{step:0length$}").into_bytes();
-                    let size = entry::size_of_name(name.len());
-                    if let Some(offset) = names.room(size, &mut 0) {
-                        entry::insert(&mut block, offset, new(&name));
-                        names.note_inserted(&block, offset);
+                    let room = find_room(&buffer, name.len(), &mut 0).expect("sound");
+                    if let Some(offset) = room {
+                        insert(&mut buffer.write_unjournaled(), offset, new(&name));
                         present.push(name);
                     }
                 } else if !present.is_empty() {
                     let at = random.below(present.len() as u64) as usize;
                     let name = present.swap_remove(at);
-                    let offset = names.find(&block, &name, &mut 0).expect("present").offset;
-                    let previous = names.before(offset, &mut 0);
-                    entry::erase(&mut block, previous, offset);
-                    names.note_erased(&block, previous, offset);
+                    let found = find(&buffer, &name, &mut 0).expect("sound");
+                    let offset = found.expect("it is present").offset;
+                    let previous = previous_of(&buffer, offset, &mut 0);
+                    erase(&mut buffer.write_unjournaled(), previous, offset);
                 }
                 if step % 16 == 0 {
-                    assert_like_a_walk(&names, &block);
+                    assert_like_a_walk(&buffer);
                 }
             }
         }
@@ -226,13 +328,37 @@ mod tests {
             size: 1024,
             has_tail: true,
         };
-        let mut block = entry::packed(form, &[new(b"one"), new(b"two")]);
-        let mut names = LeafNames::of(&block).expect("sound");
-        entry::erase(&mut block, None, 0);
-        names.note_erased(&block, None, 0);
-        assert_like_a_walk(&names, &block);
-        entry::insert(&mut block, 0, new(b"a"));
-        names.note_inserted(&block, 0);
-        assert_like_a_walk(&names, &block);
+        let buffer = buffer(entry::packed(form, &[new(b"one"), new(b"two")]));
+        erase(&mut buffer.write_unjournaled(), None, 0);
+        assert_like_a_walk(&buffer);
+        insert(&mut buffer.write_unjournaled(), 0, new(b"a"));
+        assert_like_a_walk(&buffer);
+        point_to(&mut buffer.write_unjournaled(), 0, InodeNr::new(20), 1);
+        assert_like_a_walk(&buffer);
+    }
+
+    #[test]
+    fn a_block_of_64_kib_without_entries_has_room() {
+        let mut block = layout::Block::zeroed(65536);
+        // Its length, as blocks of this size have it.
+        block[4..6].fill(0xff);
+        let buffer = buffer(block);
+        assert!(buffer.read().derived::<LeafNames>().is_some());
+        assert_eq!(find_room(&buffer, 255, &mut 0), Ok(Some(0)));
+    }
+
+    #[test]
+    fn a_change_by_another_owner_of_the_block_drops_the_places() {
+        let form = BlockForm {
+            size: 1024,
+            has_tail: false,
+        };
+        let own = InodeNr::ROOT;
+        let buffer = buffer(entry::first_block(form, own, own, 2));
+        buffer
+            .write_unjournaled()
+            .copy_from_slice(&entry::packed(form, &[new(b"other")]));
+        assert!(buffer.read().derived::<LeafNames>().is_none());
+        assert_eq!(find(&buffer, b".", &mut 0), Ok(None));
     }
 }

@@ -1,36 +1,25 @@
-//! What is known of a directory's names in memory: for each block that was searched the places of
-//! its entries ([`LeafNames`]), and for a linear directory of several blocks an index of its names:
-//! the block of each name, and the free room of each block.
+//! An in-memory index of a linear directory's names: the block of each name, and the free room of
+//! each block.
 //!
-//! None of it changes results or simulated costs: a search is still charged for the blocks and
-//! entries that it would read without, and a new name still goes to the first place with room. The
-//! index is built on the first search of such a directory. Both are kept up to date under the inode
-//! lock, and dropped with the inode.
+//! The index changes neither results nor simulated costs: a search is still charged for the blocks
+//! and entries that a linear search would read, and a new name still goes to the first block with
+//! room. It is built on the first search of a directory of several blocks, kept up to date under
+//! the inode lock, and dropped with the inode.
 
+use crate::disk::entry::{self, Bad, Summary};
 use core::hash::BuildHasher;
 use core::ops::Range;
 
 use foldhash::fast::FixedState;
-use layout::{FileBlock, Map};
-
-use super::leaf_names::LeafNames;
-use crate::disk::entry::{self, Bad, RawEntry, Summary};
+use layout::Map;
 
 /// Largest number of names; a directory with more is searched block by block.
 const NAMES_MAX: usize = 1 << 20;
-/// Least number of entries that a search walks over before the places of a block are kept: few are
-/// walked over as quickly.
-const WALKED_MIN: u64 = 8;
-/// Largest number of blocks of a directory whose places are kept, which bounds their memory to a
-/// sixth of that of as many blocks.
-const LEAVES_MAX: usize = 4096;
 
-/// The names of one directory.
+/// The index of one directory.
 #[derive(Debug, Default)]
 pub(crate) struct NamesIndex {
     state: State,
-    /// The places of entries, by block.
-    leaves: Option<Box<Map<FileBlock, LeafNames>>>,
 }
 
 #[derive(Debug, Default)]
@@ -78,119 +67,9 @@ impl NamesIndex {
         self.state = State::Built(Built::default());
     }
 
-    /// Drops everything; it is built again when it is needed.
+    /// Drops the index; it is rebuilt when it is needed.
     pub(crate) fn forget(&mut self) {
-        *self = Self::default();
-    }
-
-    /// Drops the places of entries of a block that is replaced as a whole.
-    pub(crate) fn forget_block(&mut self, block: FileBlock) {
-        if let Some(leaves) = &mut self.leaves {
-            leaves.remove(&block);
-        }
-    }
-
-    /// Finds a name in a sound block. Adds the number of entries up to it to `compared`.
-    pub(crate) fn find_in<'b>(
-        &mut self,
-        block: FileBlock,
-        bytes: &'b [u8],
-        name: &[u8],
-        compared: &mut u64,
-    ) -> Result<Option<RawEntry<'b>>, Bad> {
-        if let Some(leaf) = self.leaf(block, bytes) {
-            return Ok(leaf.find(bytes, name, compared));
-        }
-        let before = *compared;
-        let found = entry::find(bytes, name, compared)?;
-        self.note_walk(block, bytes, *compared - before)?;
-        Ok(found)
-    }
-
-    /// Returns the offset of the first entry of a sound block with room for a name of this length.
-    /// Adds the number of entries up to it to `walked`.
-    pub(crate) fn room_in(
-        &mut self,
-        block: FileBlock,
-        bytes: &[u8],
-        name_bytes: usize,
-        walked: &mut u64,
-    ) -> Result<Option<usize>, Bad> {
-        if let Some(leaf) = self.leaf(block, bytes) {
-            return Ok(leaf.room(entry::size_of_name(name_bytes), walked));
-        }
-        let before = *walked;
-        let found = entry::find_room(bytes, name_bytes, walked)?;
-        self.note_walk(block, bytes, *walked - before)?;
-        Ok(found)
-    }
-
-    /// Returns the offset of the entry of a sound block before the one at `offset`, if there is
-    /// one. Adds the number of entries before the latter to `walked`.
-    pub(crate) fn before(
-        &self,
-        block: FileBlock,
-        bytes: &[u8],
-        offset: usize,
-        walked: &mut u64,
-    ) -> Option<usize> {
-        match self.leaf(block, bytes) {
-            Some(leaf) => leaf.before(offset, walked),
-            None => entry::previous_of(bytes, offset, walked),
-        }
-    }
-
-    /// Notes that an entry was written into the room of the one at `offset`.
-    pub(crate) fn note_inserted(&mut self, block: FileBlock, bytes: &[u8], offset: usize) {
-        if let Some(leaf) = self
-            .leaves
-            .as_mut()
-            .and_then(|leaves| leaves.get_mut(&block))
-        {
-            leaf.note_inserted(bytes, offset);
-        }
-        self.set_summary(block, bytes);
-    }
-
-    /// Notes that the entry at `offset` was erased: merged with `previous`, or marked unused.
-    pub(crate) fn note_erased(
-        &mut self,
-        block: FileBlock,
-        bytes: &[u8],
-        previous: Option<usize>,
-        offset: usize,
-    ) {
-        if let Some(leaf) = self
-            .leaves
-            .as_mut()
-            .and_then(|leaves| leaves.get_mut(&block))
-        {
-            leaf.note_erased(bytes, previous, offset);
-        }
-        self.set_summary(block, bytes);
-    }
-
-    /// Returns the places of a block's entries, if they are kept.
-    fn leaf(&self, block: FileBlock, bytes: &[u8]) -> Option<&LeafNames> {
-        let leaf = self.leaves.as_ref()?.get(&block)?;
-        debug_assert_eq!(
-            LeafNames::of(bytes).as_ref(),
-            Ok(leaf),
-            "every change of block {block} is noted"
-        );
-        Some(leaf)
-    }
-
-    /// Keeps the places of a block's entries after a walk over many.
-    fn note_walk(&mut self, block: FileBlock, bytes: &[u8], walked: u64) -> Result<(), Bad> {
-        if walked < WALKED_MIN {
-            return Ok(());
-        }
-        let leaves = self.leaves.get_or_insert_default();
-        if leaves.len() < LEAVES_MAX {
-            leaves.insert(block, LeafNames::of(bytes)?);
-        }
-        Ok(())
+        self.state = State::Absent;
     }
 
     /// Adds the next block.
@@ -253,16 +132,12 @@ impl NamesIndex {
     }
 
     /// Updates a block's summary.
-    fn set_summary(&mut self, block: FileBlock, bytes: &[u8]) {
+    pub(crate) fn set_summary(&mut self, block: u64, bytes: &[u8]) {
         let State::Built(built) = &mut self.state else {
             return;
         };
-        let leaf = self.leaves.as_ref().and_then(|leaves| leaves.get(&block));
-        let summary = match leaf {
-            Some(leaf) => leaf.summary(),
-            None => entry::summary(bytes).unwrap_or_default(),
-        };
-        if let Some(slot) = usize::try_from(block.get())
+        let summary = entry::summary(bytes).unwrap_or_default();
+        if let Some(slot) = usize::try_from(block)
             .ok()
             .and_then(|at| built.summaries.get_mut(at))
         {

@@ -29,6 +29,7 @@ use super::{
     Place, Readable, allocate_behind, block, block_count, block_form, label, linear, readable,
 };
 use crate::cache::inode::Inode;
+use crate::cache::leaf_names;
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::entry::{self, Bad, BlockForm, NewEntry};
@@ -263,21 +264,13 @@ pub(super) fn add(
     let bad_leaf = |bad: Bad| bad.at(core, directory.nr, path.leaf);
     let leaf = block(core, directory, state, path.leaf)?;
     let mut search = Search::default();
-    let room = {
-        let bytes = leaf.read();
-        let mut index = directory.names_index.lock();
-        index.room_in(path.leaf, &bytes, new.name.len(), &mut search.entries)
-    };
+    let room = leaf_names::find_room(&leaf, new.name.len(), &mut search.entries);
     let room = room.map_err(bad_leaf)?;
     search.charge(&directory.names_index);
     if let Some(offset) = room {
-        let mut bytes = handle.write(&leaf)?;
-        entry::insert(&mut bytes, offset, new);
-        let mut index = directory.names_index.lock();
-        index.note_inserted(path.leaf, &bytes, offset);
+        leaf_names::insert(&mut handle.write(&leaf)?, offset, new);
         return Ok(());
     }
-    directory.names_index.lock().forget_block(path.leaf);
     let hasher = |name: &[u8]| tree.hash_of(core, name);
     let mut entries = leaf::hashed(&leaf.image(), &hasher).map_err(bad_leaf)?;
     entries.push(owned(new, hash, minor));
@@ -326,7 +319,6 @@ fn split_leaf(
     let new_blocks = 1 + growth.nodes.len() as u64;
     let blocks = allocate_behind(core, handle, directory, state, new_blocks)?;
     let of_directory = label(directory, state);
-    directory.names_index.lock().forget_block(path.leaf);
     handle.replace(leaf, split.lower.into_arc())?;
     handle.replace(
         &core.buffers.get_new(blocks[0], of_directory),

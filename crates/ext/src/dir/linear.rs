@@ -9,6 +9,7 @@ use super::{
     Place, Readable, Visit, allocate_behind, block, block_count, block_form, label, readable,
 };
 use crate::cache::inode::Inode;
+use crate::cache::leaf_names;
 use crate::cache::names_index::{Hint, NamesIndex};
 use crate::core::Core;
 use crate::core::handle::Handle;
@@ -85,14 +86,8 @@ pub(super) fn find_in_block(
     name: &[u8],
     search: &mut Search,
 ) -> Result<Option<Place>> {
-    let Readable { buffer, bad } = readable(core, directory, state, file_block)?;
-    let bytes = buffer.read();
-    let found = if bad.is_some() || state.is_inline() {
-        entry::find(&bytes, name, &mut search.entries)
-    } else {
-        let mut index = directory.names_index.lock();
-        index.find_in(file_block, &bytes, name, &mut search.entries)
-    };
+    let Readable { buffer, .. } = readable(core, directory, state, file_block)?;
+    let found = leaf_names::find(&buffer, name, &mut search.entries);
     found
         .map_err(|bad| bad.at(core, directory.nr, file_block))?
         .map(|found| {
@@ -162,19 +157,15 @@ pub(super) fn add_in_place(
         let mut search = Search::default();
         let file_block = FileBlock::new(at);
         let buffer = block(core, directory, state, file_block)?;
-        let room = {
-            let bytes = buffer.read();
-            let mut index = directory.names_index.lock();
-            index.room_in(file_block, &bytes, new.name.len(), &mut search.entries)
-        };
-        let room = room.map_err(|bad| bad.at(core, directory.nr, file_block))?;
+        let room = leaf_names::find_room(&buffer, new.name.len(), &mut search.entries)
+            .map_err(|bad| bad.at(core, directory.nr, file_block))?;
         search.charge(&directory.names_index);
         if let Some(offset) = room {
             let mut bytes = handle.write(&buffer)?;
-            entry::insert(&mut bytes, offset, new);
+            leaf_names::insert(&mut bytes, offset, new);
             let mut index = directory.names_index.lock();
             index.insert(new.name, at);
-            index.note_inserted(file_block, &bytes, offset);
+            index.set_summary(at, &bytes);
             return Ok(true);
         }
         next = at + 1;
@@ -189,7 +180,6 @@ pub(super) fn append(
     state: &mut InodeState,
     new: NewEntry<'_>,
 ) -> Result<()> {
-    let end = FileBlock::new(block_count(core, state));
     let blocks = allocate_behind(core, handle, directory, state, 1)?;
     let buffer = core.buffers.get_new(blocks[0], label(directory, state));
     let image = entry::packed(block_form(core), &[new]);
@@ -197,7 +187,6 @@ pub(super) fn append(
     state.size += core.block_bytes() as u64;
     let bytes = buffer.read();
     let mut index = directory.names_index.lock();
-    index.forget_block(end);
     if index.add_block(&bytes).is_err() {
         index.forget();
     }
