@@ -8,9 +8,9 @@
 //!
 //! On a tmpfs the figures are those of the programs, elsewhere mostly those of the disk.
 
-mod child;
+pub(crate) mod child;
 mod report;
-mod tree;
+pub(crate) mod tree;
 
 use std::fs::{self, File};
 use std::io::{BufReader, Read};
@@ -157,7 +157,7 @@ impl Figures {
     }
 }
 
-fn build(program: &Path, place: &Scratch, kind: ComparedType, image: &Path) -> Command {
+pub(crate) fn build(program: &Path, place: &Scratch, kind: ComparedType, image: &Path) -> Command {
     let mut command = Command::new(program);
     command.env("SOURCE_DATE_EPOCH", EPOCH);
     command.args(["build", "-q", "-t", kind.name(), "-b", "4096", "-U", UUID]);
@@ -167,7 +167,7 @@ fn build(program: &Path, place: &Scratch, kind: ComparedType, image: &Path) -> C
 
 /// Returns the command with the number of inodes that `jext build` chooses: those of the tree, a
 /// tenth more, and 64.
-fn mke2fs(
+pub(crate) fn mke2fs(
     place: &Scratch,
     image: &Path,
     kind: ComparedType,
@@ -195,14 +195,14 @@ fn mke2fs(
     command
 }
 
-fn run_fresh(image: &Path, command: &mut Command) -> Result<Usage> {
+pub(crate) fn run_fresh(image: &Path, command: &mut Command) -> Result<Usage> {
     if image.exists() {
         fs::remove_file(image).context("the last image")?;
     }
     child::run(command)
 }
 
-fn check(image: &Path) -> Result<()> {
+pub(crate) fn check(image: &Path) -> Result<()> {
     let checked = Command::new(tool::find("e2fsck").unwrap_or_default())
         .arg("-fn")
         .arg(image)

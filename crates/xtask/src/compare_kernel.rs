@@ -16,7 +16,7 @@
 mod engine;
 mod kernel;
 mod report;
-mod sequential;
+pub(crate) mod sequential;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,11 +26,12 @@ use block::text::Size;
 use clap::Args;
 use lab::system::{namespace, tool};
 use workload::Control;
-use workload::postmark::Parameters;
 
 use crate::compared_type::ComparedType;
+use crate::engine::Form;
 use crate::machine::Machine;
 use crate::output;
+use crate::postmark::Test;
 use crate::progress::Steps;
 use crate::spans::Spans;
 use sequential::Phase;
@@ -72,24 +73,6 @@ pub(crate) struct Arguments {
     inside: bool,
 }
 
-/// One of the tests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Test {
-    number: u8,
-    sizes: (u32, u32),
-    files: u32,
-    transactions: u32,
-}
-
-/// Geometry of both file systems.
-#[derive(Debug, Clone, Copy)]
-struct Form {
-    file_system: ComparedType,
-    size_bytes: u64,
-    block_bytes: u32,
-    journal_megabytes: u32,
-}
-
 /// A task that is timed on both sides.
 #[derive(Debug, Clone, Copy)]
 enum Task {
@@ -105,33 +88,6 @@ struct Comparison {
     engine: Spans,
 }
 
-impl Test {
-    /// Returns a published configuration.
-    const fn new(number: u8) -> Self {
-        let (sizes, files) = match number {
-            1 => ((1000, 100_000), 4000),
-            2 => ((1, 1000), 30_000),
-            _ => ((1000, 300_000), 4000),
-        };
-        Self {
-            number,
-            sizes,
-            files,
-            transactions: 50_000,
-        }
-    }
-
-    fn parameters(self) -> Parameters {
-        Parameters {
-            size_low: self.sizes.0,
-            size_high: self.sizes.1,
-            number: self.files,
-            transactions: self.transactions,
-            ..Parameters::default()
-        }
-    }
-}
-
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !arguments.inside {
         tool::check(&kernel::TOOLS)?;
@@ -142,6 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         size_bytes: bytes("--size", &arguments.size)?,
         block_bytes: arguments.block,
         journal_megabytes: arguments.journal,
+        bytes_per_inode: None,
     };
     let sequential_bytes = match arguments.sequential.as_str() {
         "0" => 0,
@@ -232,21 +189,4 @@ fn compare_sequential(
         }
     });
     Ok(comparisons.collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tests_are_the_published_ones() {
-        let parameters = Test::new(2).parameters();
-        assert_eq!((parameters.size_low, parameters.size_high), (1, 1000));
-        assert_eq!(
-            (parameters.number, parameters.transactions),
-            (30_000, 50_000)
-        );
-        assert_eq!(Test::new(1).sizes.1, 100_000);
-        assert_eq!(Test::new(3).sizes.1, 300_000);
-    }
 }

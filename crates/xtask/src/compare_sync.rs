@@ -9,8 +9,7 @@
 //!
 //! The command re-executes itself in a private mount namespace and mounts everything there.
 
-mod image;
-mod load;
+pub(crate) mod load;
 mod report;
 mod sides;
 
@@ -25,11 +24,11 @@ use lab::system::tool::Needed;
 use lab::system::{namespace, tool};
 use workload::Control;
 
+use crate::disk_image::{DiskImage, Format};
 use crate::machine::Machine;
 use crate::output;
 use crate::progress::Steps;
 use crate::scratch::Scratch;
-use image::Image;
 use load::{Directories, Load};
 use sides::{Measured, Side};
 
@@ -119,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let canceller = Arc::clone(&control);
     ctrlc::set_handler(move || canceller.cancel()).context("Ctrl-C")?;
     let scratch = Scratch::make(&arguments.folder, "sync")?;
-    let image = Image::make(&scratch, form)?;
+    let image = DiskImage::new(&scratch, form.size_bytes, form.journal_megabytes);
     let comparisons = compare(arguments, &image, &control)?;
     if arguments.json {
         output::print_json(&report::json(&machine, form, &comparisons))?;
@@ -134,7 +133,7 @@ fn bytes(option: &str, text: &str) -> Result<u64> {
     Ok(size.bytes())
 }
 
-fn compare(arguments: &Arguments, image: &Image, control: &Control) -> Result<Vec<Comparison>> {
+fn compare(arguments: &Arguments, image: &DiskImage, control: &Control) -> Result<Vec<Comparison>> {
     let bytes = usize::try_from(bytes("--file-size", &arguments.file_size)?)?;
     let mut comparisons = Vec::new();
     for fast in &arguments.fast_commit {
@@ -167,7 +166,7 @@ impl Comparison {
     /// Measures one run on each side.
     fn measure(
         &mut self,
-        image: &Image,
+        image: &DiskImage,
         is_checked: bool,
         steps: &mut Steps,
         control: &Control,
@@ -177,7 +176,10 @@ impl Comparison {
             let (threads, name) = (self.load.threads, side.name());
             let directories = self.load.directories.name();
             steps.begin(&format!("{threads} threads, {directories}: {name}"));
-            image.renew(self.has_fast_commits)?;
+            image.renew(match self.has_fast_commits {
+                true => Format::Ext4Fast,
+                false => Format::Ext4,
+            })?;
             let measured = side.run(&self.load, image);
             runs.push(measured.with_context(|| name.to_owned())?);
             if is_checked {

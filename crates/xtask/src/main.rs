@@ -13,21 +13,27 @@
     reason = "commands live in the real world"
 )]
 
+mod bench;
 mod compare_aging;
 mod compare_build;
 mod compare_kernel;
 mod compare_programs;
 mod compare_sync;
 mod compared_type;
+mod crew;
+mod disk_image;
 mod e2fsprogs_images;
+mod engine;
 mod machine;
 mod memory;
 mod memory_build;
 mod mutants;
 mod output;
 mod peak;
+mod postmark;
 mod program;
 mod progress;
+mod ratio;
 mod scratch;
 mod spans;
 
@@ -48,6 +54,8 @@ struct Line {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Measure how fast jext is beside its peers on this machine.
+    Bench(bench::Arguments),
     /// Compare the fragmentation of files on aged file systems of this engine and of the kernel;
     /// needs root.
     CompareAging(compare_aging::Arguments),
@@ -74,6 +82,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Line::parse().command {
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::CompareAging(arguments) => compare_aging::run(&arguments),
         Command::CompareBuild(arguments) => compare_build::run(&arguments),
         Command::CompareKernel(arguments) => compare_kernel::run(&arguments),

@@ -16,6 +16,21 @@ impl Scratch {
         Ok(Self(path))
     }
 
+    /// Removes the folders that killed processes have left in a folder of the user.
+    pub(crate) fn release_strays(folder: &Path, purpose: &str) {
+        let prefix = format!("jext-{purpose}-");
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let process = name.to_str().and_then(|name| name.strip_prefix(&prefix));
+            let process = process.and_then(|process| process.parse::<u32>().ok());
+            let is_dead = |process: u32| !Path::new("/proc").join(process.to_string()).exists();
+            if process.is_some_and(is_dead) {
+                // What cannot be removed is left to its owner.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+
     /// Returns the path of a file in it.
     pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.0.join(name)
@@ -36,5 +51,24 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // Drop cannot return an error.
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_of_dead_processes_are_strays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own = Scratch::make(folder.path(), "peers").expect("it is new");
+        // The largest process id is less than 2^22.
+        for name in ["jext-peers-9999999", "jext-peers-x", "jext-other-9999999"] {
+            fs::create_dir(folder.path().join(name)).expect("it is new");
+        }
+        Scratch::release_strays(folder.path(), "peers");
+        let left = |name: &str| folder.path().join(name).exists();
+        assert!(!left("jext-peers-9999999"));
+        assert!(left("jext-peers-x") && left("jext-other-9999999") && own.at("").exists());
     }
 }

@@ -45,7 +45,7 @@ pub enum Driver {
     Kernel,
     /// `fuse2fs` of e2fsprogs.
     Fuse2fs,
-    /// `jext mount`: this program.
+    /// `jext mount`: this program, unless another one is given.
     Jext,
     /// libfuse's `passthrough_ll` over a folder in memory, to measure the cost of FUSE alone.
     Passthrough,

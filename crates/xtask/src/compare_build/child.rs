@@ -13,14 +13,14 @@ const USER_FIELD: usize = 11;
 
 /// Time that a process took.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Usage {
-    pub(super) seconds: f64,
+pub(crate) struct Usage {
+    pub(crate) seconds: f64,
     /// User and system time of all its threads, on all processors.
-    pub(super) processor_seconds: f64,
+    pub(crate) processor_seconds: f64,
 }
 
 /// Runs a command. Fails if the command fails.
-pub(super) fn run(command: &mut Command) -> Result<Usage> {
+pub(crate) fn run(command: &mut Command) -> Result<Usage> {
     let name = command.get_program().to_string_lossy().into_owned();
     let command = command.stdin(Stdio::null()).stdout(Stdio::null());
     let started = Instant::now();

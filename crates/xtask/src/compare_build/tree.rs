@@ -23,21 +23,21 @@ const PATTERN_BYTES: usize = 1 << 20;
 
 /// Number and total size of the files of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) files: u32,
+pub(crate) struct Shape {
+    pub(crate) files: u32,
     /// Sum of the file sizes in bytes.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Shape {
     /// Returns the number of directories, including the root.
-    pub(super) fn directories(self) -> u32 {
+    pub(crate) fn directories(self) -> u32 {
         1 + self.files / FILES_PER_DIRECTORY
     }
 }
 
 /// Makes the tree.
-pub(super) fn make(root: &Path, shape: Shape) -> Result<()> {
+pub(crate) fn make(root: &Path, shape: Shape) -> Result<()> {
     let mut random = SplitMix::new(SEED);
     let directories = directories(root, shape.directories() as usize);
     for directory in &directories {

@@ -3,16 +3,15 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use lab::system::Mounted;
 use lab::system::tool::{self, Needed};
 use workload::Control;
 use workload::directory::DirectoryTarget;
 
 use super::{Form, MOUNT_OPTIONS, Test, sequential};
-use crate::spans::{Run, Work};
+use crate::spans::Run;
 
 /// A directory that every system has and that nothing uses; the mounts on it are visible only to
 /// this process.
@@ -58,21 +57,10 @@ impl Place {
     /// Makes a file system and runs a test on it.
     pub(super) fn run(&self, test: Test, control: &Control) -> Result<Run> {
         self.format()?;
-        fs::write(&self.script, self.commands(test)).context("postmark's commands")?;
         let mounted = self.mount()?;
-        let root = File::open(&self.mounted).context("the mounted file system")?;
-        let started = Instant::now();
-        let output = tool::output("postmark", &[text(&self.script)?]);
-        rustix::fs::syncfs(&root).context("sync of the kernel's file system")?;
-        let seconds = started.elapsed().as_secs_f64();
-        drop(root);
-        ensure!(!control.is_cancelled(), "interrupted");
-        let report = String::from_utf8_lossy(&output?.stdout).into_owned();
+        let run = test.run_program(&self.mounted, &self.script, control)?;
         mounted.unmount()?;
-        Ok(Run {
-            seconds,
-            counts: Work::parse(&report)?,
-        })
+        Ok(run)
     }
 
     /// Makes a file system, and writes and reads a large file; returns the seconds of each phase.
@@ -102,6 +90,7 @@ impl Place {
             size_bytes,
             block_bytes,
             journal_megabytes,
+            ..
         } = self.form;
         // A new file, so that its pages are allocated anew, as jext's are.
         let image = File::create(&self.image).context("image")?;
@@ -113,19 +102,6 @@ impl Place {
             "-q", "-F", "-t", kind, "-E", now, "-b", &block, "-J", &journal,
         ];
         tool::call("mke2fs", &[&options[..], &[name]].concat())
-    }
-
-    fn commands(&self, test: Test) -> String {
-        let Test {
-            sizes: (low, high),
-            files,
-            transactions,
-            ..
-        } = test;
-        let folder = self.mounted.display();
-        format!(
-            "set location {folder}\nset size {low} {high}\nset number {files}\nset transactions {transactions}\nrun\nquit\n"
-        )
     }
 }
 

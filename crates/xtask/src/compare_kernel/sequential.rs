@@ -5,13 +5,13 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use workload::{OpenFlags, Target};
 
-const PATH: &str = "/file";
+pub(crate) const PATH: &str = "/file";
 /// Bytes of one call.
 const CALL_BYTES: usize = 1 << 20;
 
 /// A use of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// It is written, and the file system is synced.
     Write,
     /// It is read after the file system was mounted again, so that nothing is cached.
@@ -22,9 +22,9 @@ pub(super) enum Phase {
 
 impl Phase {
     /// All of them, in the order in which they are timed.
-    pub(super) const ALL: [Self; 3] = [Self::Write, Self::Read, Self::ReadAgain];
+    pub(crate) const ALL: [Self; 3] = [Self::Write, Self::Read, Self::ReadAgain];
 
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Write => "write, with a sync",
             Self::Read => "read after a mount",
@@ -34,7 +34,7 @@ impl Phase {
 }
 
 /// Writes the file and syncs the file system; returns the seconds that this took.
-pub(super) fn write(target: &dyn Target, bytes: u64) -> Result<f64> {
+pub(crate) fn write(target: &dyn Target, bytes: u64) -> Result<f64> {
     let data: Vec<u8> = (0..CALL_BYTES).map(|place| place as u8).collect();
     let started = Instant::now();
     let mut file = target.open(PATH, OpenFlags::WRITE.create_new())?;
@@ -51,7 +51,7 @@ pub(super) fn write(target: &dyn Target, bytes: u64) -> Result<f64> {
 }
 
 /// Reads the file; returns the seconds that this took.
-pub(super) fn read(target: &dyn Target, bytes: u64) -> Result<f64> {
+pub(crate) fn read(target: &dyn Target, bytes: u64) -> Result<f64> {
     let mut buffer = vec![0; CALL_BYTES];
     let started = Instant::now();
     let mut file = target.open(PATH, OpenFlags::READ)?;

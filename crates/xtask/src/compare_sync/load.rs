@@ -1,15 +1,15 @@
 //! The load: threads that create files and sync each.
 
-use std::sync::{Arc, Barrier};
-use std::thread;
-use std::time::Instant;
+use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use workload::{OpenFlags, Target};
+
+use crate::crew;
 
 /// The directories of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Directories {
+pub(crate) enum Directories {
     /// One for each thread.
     Own,
     /// One for all threads.
@@ -18,17 +18,17 @@ pub(super) enum Directories {
 
 /// Threads that create files, each of which is written at once, synced and closed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Load {
-    pub(super) directories: Directories,
-    pub(super) threads: u32,
+pub(crate) struct Load {
+    pub(crate) directories: Directories,
+    pub(crate) threads: u32,
     /// Number of files of all threads; each creates the same number.
-    pub(super) files: u32,
+    pub(crate) files: u32,
     /// Size of a file in bytes.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Directories {
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Own => "own",
             Self::Shared => "shared",
@@ -38,7 +38,7 @@ impl Directories {
 
 impl Load {
     /// Returns the number of files that are created: a multiple of that of threads.
-    pub(super) fn file_count(&self) -> u32 {
+    pub(crate) fn file_count(&self) -> u32 {
         self.files_of_thread() * self.threads
     }
 
@@ -54,7 +54,7 @@ impl Load {
     }
 
     /// Makes the directories, durably.
-    pub(super) fn prepare(&self, target: &dyn Target) -> Result<()> {
+    pub(crate) fn prepare(&self, target: &dyn Target) -> Result<()> {
         let count = match self.directories {
             Directories::Own => self.threads,
             Directories::Shared => 1,
@@ -66,28 +66,11 @@ impl Load {
     }
 
     /// Creates the files. Returns the seconds from the first to the last.
-    pub(super) fn run(&self, target: &Arc<dyn Target>) -> Result<f64> {
+    pub(crate) fn run(&self, target: &Arc<dyn Target>) -> Result<f64> {
         let contents = vec![0x6a; self.bytes];
-        let start = Barrier::new(self.threads as usize + 1);
-        thread::scope(|scope| {
-            let threads: Vec<_> = (0..self.threads)
-                .map(|thread| {
-                    let (start, contents) = (&start, &contents);
-                    let worker = move || {
-                        start.wait();
-                        self.create_files(thread, &**target, contents)
-                    };
-                    scope.spawn(worker)
-                })
-                .collect();
-            start.wait();
-            let started = Instant::now();
-            for thread in threads {
-                let done = thread.join().map_err(|_| anyhow!("a thread panicked"))?;
-                done.context("creating and syncing files")?;
-            }
-            Ok(started.elapsed().as_secs_f64())
-        })
+        let create = |thread| self.create_files(thread, &**target, &contents);
+        let started = crew::run(self.threads, create).context("creating and syncing files")?;
+        Ok(started.elapsed().as_secs_f64())
     }
 
     fn create_files(&self, thread: u32, target: &dyn Target, contents: &[u8]) -> Result<()> {

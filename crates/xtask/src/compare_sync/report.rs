@@ -2,13 +2,14 @@
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use lab::statistics::paired::{ByRepetition, LogRatio};
+use lab::statistics::paired::ByRepetition;
 use serde_json::{Value, json};
 
 use super::load::Load;
 use super::sides::{Counts, MOUNT_OPTIONS, Measured, Side};
 use super::{Comparison, Form};
 use crate::machine::Machine;
+use crate::ratio::Ratio;
 use crate::spans::Spans;
 
 const HEADS: [&str; 9] = [
@@ -35,7 +36,7 @@ struct Figures {
     commits: Spans,
     fast_commits: Spans,
     /// The rates of pairs of runs over the kernel's.
-    ratio: Option<LogRatio>,
+    ratio: Option<Ratio>,
 }
 
 impl Comparison {
@@ -61,7 +62,7 @@ impl Comparison {
                     commits: counts(|counts| counts.commits, 1.0),
                     fast_commits: counts(|counts| counts.fast_commits, 1.0),
                     ratio: (side != Side::Kernel)
-                        .then(|| LogRatio::of(&own, &kernel))
+                        .then(|| Ratio::of(&own, &kernel))
                         .flatten(),
                 }
             })
@@ -85,24 +86,8 @@ impl Figures {
         }
     }
 
-    /// Returns the ratio and its interval, for people.
-    fn shown_ratio(&self) -> String {
-        let Some(ratio) = &self.ratio else {
-            return String::new();
-        };
-        let mean = ratio.share() + 1.0;
-        match ratio.share_interval() {
-            Some(shares) => format!(
-                "{mean:.2} ({:.2} to {:.2})",
-                shares.low + 1.0,
-                shares.high + 1.0
-            ),
-            None => format!("{mean:.2}"),
-        }
-    }
-
     fn to_json(&self) -> Value {
-        let interval = self.ratio.and_then(|ratio| ratio.share_interval());
+        let interval = self.ratio.and_then(Ratio::interval);
         json!({
             "side": self.side.name(),
             "files_per_second": self.rates.values(),
@@ -111,8 +96,8 @@ impl Figures {
             "writes_per_file": self.writes.median(),
             "commits": self.commits.median(),
             "fast_commits": self.fast_commits.median(),
-            "ratio": self.ratio.map(|ratio| ratio.share() + 1.0),
-            "ratio_interval": interval.map(|shares| [shares.low + 1.0, shares.high + 1.0]),
+            "ratio": self.ratio.map(Ratio::mean),
+            "ratio_interval": interval.map(|own| [own.low, own.high]),
         })
     }
 }
@@ -141,7 +126,7 @@ pub(super) fn text(machine: &Machine, form: Form, comparisons: &[Comparison]) ->
                     rates.least(),
                     rates.greatest()
                 ),
-                figures.shown_ratio(),
+                figures.ratio.map_or_else(String::new, Ratio::shown),
                 format!("{:.2}", figures.flushes.median()),
                 format!("{:.2}", figures.writes.median()),
                 format!(

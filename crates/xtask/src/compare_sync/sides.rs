@@ -13,8 +13,8 @@ use lab::targets::VolumeTarget;
 use workload::Target;
 use workload::directory::DirectoryTarget;
 
-use super::image::Image;
 use super::load::Load;
+use crate::disk_image::DiskImage;
 
 /// Mount options that all sides share.
 pub(super) const MOUNT_OPTIONS: &str = "data=ordered,commit=5";
@@ -65,7 +65,7 @@ impl Side {
     }
 
     /// Runs a load on a new file system.
-    pub(super) fn run(self, load: &Load, image: &Image) -> Result<Measured> {
+    pub(super) fn run(self, load: &Load, image: &DiskImage) -> Result<Measured> {
         match self {
             Self::Kernel => on_kernel(load, image),
             Self::Looped => {
@@ -92,7 +92,7 @@ impl core::ops::Sub for Counts {
     }
 }
 
-fn on_kernel(load: &Load, image: &Image) -> Result<Measured> {
+fn on_kernel(load: &Load, image: &DiskImage) -> Result<Measured> {
     let mut attached = Attached::direct(image.path())?;
     let mounted = Mounted::new(
         "ext4",

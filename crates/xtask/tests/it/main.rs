@@ -8,6 +8,7 @@
 )]
 
 mod aging;
+mod bench;
 mod builds;
 mod kernels;
 mod mutants;

@@ -28,6 +28,16 @@ impl Folder {
         command
     }
 
+    /// Returns the same as a command that can be spawned.
+    pub(crate) fn process(&self, line: &str) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("xtask"));
+        command
+            .current_dir(self.path())
+            .env("JEXT", jext())
+            .args(line.split_whitespace());
+        command
+    }
+
     /// Returns the JSON that a command prints; panics if the command fails.
     pub(crate) fn json(&self, line: &str) -> serde_json::Value {
         let output = self.command(line).output().unwrap();

@@ -14,7 +14,7 @@ use block::DeviceText;
 
 use crate::system::attached::Requests;
 use crate::system::tool::{self, Needed};
-use crate::system::{Attached, Mounted, namespace, open_files, strays};
+use crate::system::{self, Attached, Mounted, namespace, open_files, strays};
 
 use super::super::JournalPlace;
 use super::{Driver, MountedSetup};
@@ -65,6 +65,14 @@ impl MountedFileSystem {
     /// # Errors
     /// Fails if the system lacks something, or with the message of the tool that failed.
     pub fn make(setup: &MountedSetup) -> Result<Self> {
+        Self::make_by(setup, &system::program()?)
+    }
+
+    /// Creates a file system and mounts it; one of jext is mounted by the program `jext`.
+    ///
+    /// # Errors
+    /// Fails as [`make`](Self::make).
+    pub fn make_by(setup: &MountedSetup, jext: &Path) -> Result<Self> {
         check_system(setup)?;
         let folder = Folder::make()?;
         let is_attached = setup.is_on_block_device();
@@ -83,7 +91,12 @@ impl MountedFileSystem {
         };
         let place = made.path();
         fs::create_dir(&place).context("mount point")?;
-        made.mount = Some(Mount::new(setup, &made.home, made.log.as_ref(), &place)?);
+        made.mount = Some(Mount::new(
+            setup,
+            (&made.home, made.log.as_ref()),
+            &place,
+            jext,
+        )?);
         for device in [Some(&mut made.home), made.log.as_mut()]
             .into_iter()
             .flatten()
@@ -293,9 +306,9 @@ struct Mount {
 impl Mount {
     fn new(
         setup: &MountedSetup,
-        home: &Device,
-        log: Option<&Device>,
+        (home, log): (&Device, Option<&Device>),
         place: &Path,
+        jext: &Path,
     ) -> Result<Self> {
         let options = setup.mount_options(log.map(Device::path));
         let device = home.path();
@@ -306,7 +319,7 @@ impl Mount {
                 program: None,
             });
         }
-        let mut program = serve(setup.driver, &options, home, place)?;
+        let mut program = serve((setup.driver, jext), &options, home, place)?;
         let is_up = || -> Result<bool> {
             if let Some(status) = program.try_wait()? {
                 bail!("the FUSE program did not mount: {status}");
@@ -350,10 +363,15 @@ impl Mount {
 }
 
 /// Starts the FUSE program, which mounts and serves.
-fn serve(driver: Driver, options: &str, home: &Device, place: &Path) -> Result<Child> {
+fn serve(
+    (driver, jext): (Driver, &Path),
+    options: &str,
+    home: &Device,
+    place: &Path,
+) -> Result<Child> {
     let mut command = match driver {
         Driver::Jext => {
-            let mut command = Command::new(std::env::current_exe().context("this program")?);
+            let mut command = Command::new(jext);
             command.args(["mount", "-f", "-o", options, home.path()]);
             command
         }
