@@ -22,6 +22,7 @@ pub(crate) mod page_counts;
 pub(crate) mod pages;
 pub(crate) mod quotas;
 pub(crate) mod read_ahead;
+mod resident_files;
 pub(crate) mod space;
 pub(crate) mod stalls;
 pub(crate) mod submitted;

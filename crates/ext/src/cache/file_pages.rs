@@ -7,7 +7,7 @@ mod which;
 use std::sync::Arc;
 
 use block::DeviceError;
-use layout::{Block, BlockNr, FileBlock, Tid};
+use layout::{Block, BlockNr, FileBlock, InodeNr, Tid};
 use rt::{Condvar, Mutex, MutexGuard, Nanos};
 
 use super::flushes::Flushes;
@@ -29,10 +29,12 @@ pub(crate) struct FilePages {
 /// The state that the leaf lock protects.
 #[derive(Default)]
 pub(crate) struct Inner {
+    /// The file's number.
+    nr: InodeNr,
     folios: Folios,
     dirty_folios: DirtyFolios,
-    /// Number of pages with an image.
-    resident: u64,
+    /// Number of pages with an image: at most the blocks of a file, which have 32-bit numbers.
+    resident: u32,
     /// Number of dirty pages.
     dirty: u64,
     /// Pages without a block, and the blocks claimed for them.
@@ -66,9 +68,13 @@ pub(crate) struct Dirt {
 
 impl FilePages {
     /// Creates the state of a file without pages.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(nr: InodeNr) -> Self {
+        let inner = Inner {
+            nr,
+            ..Inner::default()
+        };
         Self {
-            inner: Mutex::new(Inner::default()),
+            inner: Mutex::new(inner),
             written: Condvar::new(),
         }
     }
@@ -91,11 +97,6 @@ impl FilePages {
         inner.written_at = flushes.written_by_evicted();
     }
 
-    /// Returns true if any page is in memory.
-    pub(crate) fn has_pages(&self) -> bool {
-        self.inner.lock().resident > 0
-    }
-
     /// Returns true if no page is dirty, being written or being read ahead.
     pub(crate) fn is_idle(&self) -> bool {
         let inner = self.inner.lock();
@@ -110,8 +111,7 @@ impl FilePages {
             "only clean files are evicted"
         );
         inner.folios.remove_from(0);
-        counts.count_resident(-(inner.resident as i64));
-        inner.resident = 0;
+        inner.set_resident(counts, 0);
         flushes.note_evicted(inner.written_at);
     }
 
@@ -205,8 +205,7 @@ impl Inner {
         slot.set_backing(Backing::Mapped(nr));
         slot.has_masked_tail = has_masked_tail;
         folio.resident += 1;
-        self.resident += 1;
-        counts.count_resident(1);
+        self.set_resident(counts, self.resident + 1);
     }
 
     /// Changes a page: `change` gets the old image, if there is one, and returns the new one. With
@@ -249,14 +248,15 @@ impl Inner {
         }
         if is_new {
             folio.resident += 1;
-            self.resident += 1;
-            counts.count_resident(1);
         }
         if let Some(since) = newly_dirty {
             self.dirty += 1;
             folio.dirty += 1;
             self.dirty_folios.add(index, since);
             counts.count_dirty(1);
+        }
+        if is_new {
+            self.set_resident(counts, self.resident + 1);
         }
         image
     }
@@ -506,7 +506,7 @@ impl Inner {
             }
             folio.resident -= folio_resident;
             folio.dirty -= folio_dirty;
-            resident += i64::from(folio_resident);
+            resident += u32::from(folio_resident);
             dirty += i64::from(folio_dirty);
             if folio_dirty > 0 {
                 self.dirty_folios.set(index, folio.oldest_dirt());
@@ -518,9 +518,8 @@ impl Inner {
                 folio.truncate(from % FOLIO_PAGES);
             }
         }
-        self.resident -= resident as u64;
+        self.set_resident(counts, self.resident - resident);
         self.dirty -= dirty as u64;
-        counts.count_resident(-resident);
         counts.count_dirty(-dirty);
         counts.count_failed(-failed);
         dropped.end(counts, self, end)
@@ -534,7 +533,7 @@ impl Inner {
         counts: &PageCounts,
         from: u64,
         steps: usize,
-    ) -> (u64, Option<u64>) {
+    ) -> (u32, Option<u64>) {
         let mut evicted = Vec::new();
         let mut next = None;
         let mut count = 0;
@@ -546,16 +545,20 @@ impl Inner {
             if folio.is_referenced {
                 folio.is_referenced = false;
             } else if folio.is_clean() && folio.resident > 0 {
-                count += u64::from(folio.resident);
+                count += u32::from(folio.resident);
                 evicted.push(index);
             }
         }
         for index in evicted {
             self.folios.remove(index);
         }
-        self.resident -= count;
-        counts.count_resident(-(count as i64));
+        self.set_resident(counts, self.resident - count);
         (count, next)
+    }
+
+    fn set_resident(&mut self, counts: &PageCounts, resident: u32) {
+        counts.count_resident(self.nr, self.resident, resident);
+        self.resident = resident;
     }
 }
 

@@ -78,7 +78,7 @@ impl Inode {
             nr,
             kind,
             state,
-            pages: FilePages::new(),
+            pages: FilePages::new(nr),
             window: Mutex::new(Window::default()),
             map: Mutex::new(MapCache::default()),
             written_end: AtomicU64::new(0),

@@ -1,8 +1,10 @@
 //! The cache of inodes in memory, and their pins.
 //!
-//! An inode stays while it is open or looked up (pins) or has dirty pages; unpinned clean inodes
-//! are evicted when the memory budget requires it. An inode without links is deleted when its last
-//! pin ends.
+//! An inode stays while a file of it is open or it has dirty pages; others are evicted when the
+//! memory budget requires it. An inode without links is deleted when its last pin ends.
+//!
+//! A kernel may know millions of inodes, each of which has a pin. Such an inode leaves memory, too:
+//! the number of its pins stays, and the inode gets it back when it is read again.
 //!
 //! # Rules
 //!
@@ -48,6 +50,8 @@ struct Table {
     slots: Vec<Slot>,
     free: Vec<usize>,
     hand: usize,
+    /// The pins of inodes that are not in memory.
+    absent_pins: Map<u32, u32>,
 }
 
 enum Slot {
@@ -69,13 +73,6 @@ pub(crate) trait Eviction {
 
     /// Releases the state that an idle inode has outside of the cache: its pages and its window.
     fn evict(&self, inode: &Inode);
-}
-
-/// The position of a sweep over all inodes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Position {
-    shard: usize,
-    slot: usize,
 }
 
 impl InodeCache {
@@ -123,6 +120,14 @@ impl InodeCache {
         result
     }
 
+    /// Returns the inode if it is in memory. It does not count as a use.
+    pub(crate) fn peek(&self, nr: InodeNr) -> Option<Arc<Inode>> {
+        match self.shard(nr).table.lock().find(nr)? {
+            Slot::Ready { inode, .. } => Some(Arc::clone(inode)),
+            Slot::Empty | Slot::Loading => None,
+        }
+    }
+
     /// Returns true if the inode is in memory. It does not count as a use.
     pub(crate) fn has(&self, nr: InodeNr) -> bool {
         let mut table = self.shard(nr).table.lock();
@@ -139,6 +144,8 @@ impl InodeCache {
         };
         let mut table = shard.table.lock();
         table.make_room(eviction);
+        // The pins were those of another file, whose number damage has given to this one.
+        table.absent_pins.remove(&nr.get());
         table.put(nr, slot);
         drop(table);
         shard.loaded.notify_all();
@@ -168,10 +175,27 @@ impl InodeCache {
         before > 0 && before <= count
     }
 
+    /// Ends `count` pins, or all if there are fewer, of an inode that has pins and is not in
+    /// memory: it has links, and nothing follows. Returns false, and does nothing, for any other.
+    pub(crate) fn unpin_absent(&self, nr: InodeNr, count: u64) -> bool {
+        let mut table = self.shard(nr).table.lock();
+        let Some(pins) = table.absent_pins.get_mut(&nr.get()) else {
+            return false;
+        };
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        *pins = pins.saturating_sub(count);
+        if *pins == 0 {
+            table.absent_pins.remove(&nr.get());
+        }
+        true
+    }
+
     /// Ends all pins, when the volume closes and with it all open files.
     pub(crate) fn unpin_all(&self) {
         for shard in &self.shards {
-            for slot in &shard.table.lock().slots {
+            let mut table = shard.table.lock();
+            table.absent_pins.clear();
+            for slot in &table.slots {
                 if let Slot::Ready { inode, .. } = slot {
                     inode.pins.store(0, Ordering::Release);
                 }
@@ -191,39 +215,13 @@ impl InodeCache {
         shard.loaded.notify_all();
     }
 
-    /// Returns the number of inodes in memory.
-    pub(crate) fn count(&self) -> usize {
-        self.shards
-            .iter()
-            .map(|shard| shard.table.lock().places.len())
-            .sum()
-    }
-
-    /// Returns the next inodes with pages from a position on, at most `count_max`, and the position
-    /// after them. After the last shard, the position is back at the start.
-    pub(crate) fn sweep(&self, from: Position, count_max: usize) -> (Vec<Arc<Inode>>, Position) {
-        let mut found = Vec::new();
-        let mut position = from;
-        while position.shard < SHARDS {
-            let table = self.shards[position.shard].table.lock();
-            while let Some(slot) = table.slots.get(position.slot) {
-                position.slot += 1;
-                match slot {
-                    Slot::Ready { inode, .. } if inode.pages.has_pages() => {
-                        found.push(Arc::clone(inode));
-                    }
-                    _ => {}
-                }
-                if found.len() == count_max {
-                    return (found, position);
-                }
-            }
-            position = Position {
-                shard: position.shard + 1,
-                slot: 0,
-            };
-        }
-        (found, Position::default())
+    /// Returns the number of inodes in memory, and of others that have pins.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        self.shards.iter().fold((0, 0), |(present, absent), shard| {
+            let table = shard.table.lock();
+            let known = table.absent_pins.len();
+            (present + table.places.len(), absent + known)
+        })
     }
 }
 
@@ -274,13 +272,16 @@ impl Table {
     fn settle(&mut self, nr: InodeNr, loaded: Result<Inode>) -> Result<Arc<Inode>> {
         match self.find(nr) {
             Some(Slot::Ready { inode, .. }) => Ok(Arc::clone(inode)),
-            Some(slot) => match loaded {
+            Some(_) => match loaded {
                 Ok(inode) => {
+                    let pins = self.absent_pins.remove(&nr.get()).unwrap_or(0);
+                    inode.pins.store(pins, Ordering::Release);
                     let inode = Arc::new(inode);
-                    *slot = Slot::Ready {
+                    let ready = Slot::Ready {
                         inode: Arc::clone(&inode),
                         is_referenced: true,
                     };
+                    self.put(nr, ready);
                     Ok(inode)
                 }
                 Err(error) => {
@@ -313,18 +314,26 @@ impl Table {
             if let Some(inode) = evicted {
                 eviction.evict(&inode);
                 self.take(inode.nr);
+                // Only this reference is left, so that the number of pins does not change.
+                let pins = inode.pins.load(Ordering::Acquire);
+                if pins > 0 {
+                    self.absent_pins.insert(inode.nr.get(), pins);
+                }
             }
         }
     }
 }
 
 fn is_evictable(inode: &Arc<Inode>, eviction: &impl Eviction) -> bool {
-    if Arc::strong_count(inode) > 1 || inode.pins.load(Ordering::Acquire) > 0 {
+    if Arc::strong_count(inode) > 1 {
         return false;
     }
     let Some(state) = inode.state.try_read() else {
         return false;
     };
     let is_durable = state.last_tid.is_none_or(|tid| eviction.is_durable(tid));
-    is_durable && !state.is_orphan && inode.pages.is_idle()
+    let is_pinned = inode.pins.load(Ordering::Acquire) > 0;
+    // A later fsync still has to report the errors of its pages.
+    let may_leave = !is_pinned || state.links > 0 && inode.pages.error_count() == 0;
+    is_durable && !state.is_orphan && may_leave && inode.pages.is_idle()
 }

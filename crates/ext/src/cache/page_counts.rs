@@ -1,6 +1,9 @@
 //! The number of pages in memory and of dirty pages.
 
+use layout::InodeNr;
 use rt::atomic::{AtomicU64, Ordering};
+
+use super::resident_files::ResidentFiles;
 
 /// Page counts over all files.
 #[derive(Default)]
@@ -21,6 +24,8 @@ pub(crate) struct PageCounts {
     delayed: AtomicU64,
     /// Number of their pieces; see [`Delayed`](super::file_pages::Delayed).
     delayed_pieces: AtomicU64,
+    /// The files that have pages.
+    pub(crate) files: ResidentFiles,
     /// Number of pages added since the budget was last checked.
     pub(crate) growth: AtomicU64,
 }
@@ -85,13 +90,17 @@ impl PageCounts {
         add(&self.in_flight, change);
     }
 
-    /// Counts pages that were added or removed.
-    pub(crate) fn count_resident(&self, change: i64) {
-        add(&self.resident, change);
-        if change > 0 {
-            self.growth
-                .fetch_add(change.unsigned_abs(), Ordering::Relaxed);
-        }
+    /// Returns true if there is a page with an image that is neither dirty nor in flight.
+    pub(crate) fn has_clean(&self) -> bool {
+        self.resident.load(Ordering::Relaxed) > self.dirty.load(Ordering::Relaxed)
+    }
+
+    /// Counts the pages of a file after some were added or removed.
+    pub(crate) fn count_resident(&self, file: InodeNr, before: u32, after: u32) {
+        self.files.note(file, before, after);
+        add(&self.resident, i64::from(after) - i64::from(before));
+        self.growth
+            .fetch_add(u64::from(after.saturating_sub(before)), Ordering::Relaxed);
     }
 
     /// Counts pages whose write failed, or which were written or dropped after a failure.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use block::DeviceError;
-use layout::{FileBlock, Tid};
+use layout::{FileBlock, InodeNr, Tid};
 use rt::Mutex;
 use rt::atomic::{AtomicBool, AtomicU64};
 
@@ -14,7 +14,6 @@ use super::dirty_list::DirtyList;
 use super::file_pages::{Dirt, FilePages, Inner, Written};
 use super::flushes::Flushes;
 use super::inode::Inode;
-use super::inodes::Position;
 use super::ordered::OrderedSets;
 use super::page_counts::PageCounts;
 use super::stalls::{CacheStalls, Stalls};
@@ -54,10 +53,16 @@ pub(crate) struct Pages {
 #[derive(Default)]
 pub(crate) struct Reclaim {
     pub(crate) transactions: AtomicU64,
-    pub(crate) hand: Mutex<Position>,
+    pub(crate) hand: Mutex<Hand>,
+    /// Bytes of inodes that counted when the budget was last checked: the sum takes many locks.
+    pub(crate) inode_bytes: AtomicU64,
     /// The cause of the last failed write of a page.
     pub(crate) failure: Mutex<Option<DeviceError>>, // a leaf, below the pages of a file
 }
+
+/// The file that eviction has visited last; none at the start of a revolution.
+#[derive(Default)]
+pub(crate) struct Hand(pub(crate) Option<InodeNr>);
 
 /// The budget in bytes, and the dirty limits.
 #[derive(Debug, Clone, Copy)]

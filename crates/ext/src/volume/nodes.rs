@@ -112,6 +112,9 @@ impl Volume {
     /// # Errors
     /// Returns the errors of a deletion; the inode stays on the orphan list then.
     pub fn forget(&self, nr: InodeNr, count: u64) -> Result<()> {
+        if self.core.inodes.unpin_absent(nr, count) {
+            return Ok(());
+        }
         let inode = self.core.inode(nr)?;
         if self.core.inodes.unpin_many(&inode, count) {
             self.delete_unnamed(&inode)

@@ -2,6 +2,8 @@
 //! to write themselves.
 //!
 //! Normally they are shares of the memory budget, and a page counts until its write has completed.
+//! If inodes take more than a quarter of the budget, they are smaller in proportion to the rest:
+//! else dirty pages would fill it.
 //! With `dirty_of=inactive` they are those of a kernel of 2002:
 //!
 //! - Pages count until their write is submitted, and so do committed metadata blocks that await
@@ -22,10 +24,14 @@
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::tuning::DirtyOf;
+use rt::atomic::Ordering;
 
 /// Bytes of memory for an inode. Locks are larger in debug builds; counting their size would give
 /// simulated runs other figures there than in release builds.
 const INODE_BYTES: u64 = 736;
+
+/// Bytes of memory for the number of pins of an inode that is not in memory.
+const ABSENT_BYTES: u64 = 16;
 
 #[cfg(not(debug_assertions))]
 const _: () = assert!(size_of::<Inode>() as u64 == INODE_BYTES);
@@ -45,7 +51,11 @@ pub(super) struct Limits {
 pub(super) fn dirt(core: &Core) -> (u64, Limits) {
     let limits = core.pages.limits;
     let (dirty, total) = match core.tuning.writeback.dirty_of {
-        DirtyOf::Budget => (core.pages.counts.dirty_bytes(), limits.budget),
+        DirtyOf::Budget => {
+            let inodes = core.pages.reclaim.inode_bytes.load(Ordering::Relaxed);
+            let total = shared(limits.budget, inodes);
+            (core.pages.counts.dirty_bytes(), total)
+        }
         DirtyOf::Inactive => {
             let journal = core.journal.as_ref();
             let owed = journal.map_or(0, |journal| journal.owed_bytes());
@@ -65,12 +75,38 @@ pub(super) fn dirt(core: &Core) -> (u64, Limits) {
 
 /// Returns the bytes in use.
 pub(crate) fn used(core: &Core) -> u64 {
-    let inodes = core.inodes.count() as u64 * INODE_BYTES;
+    used_by_inodes(core) + used_by_contents(core)
+}
+
+/// Returns the bytes that count against the budget. Inodes of open files stay whatever they take:
+/// at most three quarters of the budget count for inodes, since without the last quarter every page
+/// and metadata block would be evicted as soon as it came.
+pub(super) fn counted(core: &Core) -> u64 {
+    counted_for_inodes(core) + used_by_contents(core)
+}
+
+/// Returns the bytes of inodes that count against the budget.
+pub(super) fn counted_for_inodes(core: &Core) -> u64 {
+    used_by_inodes(core).min(core.pages.limits.budget / 4 * 3)
+}
+
+/// Returns the bytes of which the dirty limits are shares, beside inodes of this size.
+fn shared(budget: u64, inodes: u64) -> u64 {
+    let rest = budget.saturating_sub(inodes);
+    budget.min(rest.saturating_add(rest / 3))
+}
+
+fn used_by_inodes(core: &Core) -> u64 {
+    let (present, absent) = core.inodes.counts();
+    present as u64 * INODE_BYTES + absent as u64 * ABSENT_BYTES
+}
+
+fn used_by_contents(core: &Core) -> u64 {
     let pinned = core
         .journal
         .as_ref()
         .map_or(0, |journal| journal.pinned_bytes());
-    core.pages.counts.resident_bytes() + core.buffers.bytes().0 + inodes + pinned
+    core.pages.counts.resident_bytes() + core.buffers.bytes().0 + pinned
 }
 
 /// Returns the free and inactive memory of a kernel of 2002 with this much memory for caching, of
@@ -84,6 +120,13 @@ fn free_and_inactive(budget: u64, used: u64, elsewhere: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_limits_shrink_when_inodes_take_more_than_a_quarter_of_the_budget() {
+        for (inodes, expect) in [(0, 1200), (300, 1200), (600, 800), (900, 400), (1200, 0)] {
+            assert_eq!(shared(1200, inodes), expect, "{inodes}");
+        }
+    }
 
     #[test]
     fn free_memory_counts_until_two_fifths_of_the_lists_are_more() {

@@ -1,5 +1,7 @@
 //! The memory budget: file pages, metadata, inodes, and images that the journal pins.
 //!
+//! Inodes of open files cannot be evicted: they count up to three quarters of the budget.
+//!
 //! When it is exceeded, clean pages are evicted by second chance over all files, then clean
 //! metadata. Metadata is taken first only if it exceeds half of the budget. If that is not enough,
 //! dirty pages are written and the journal checkpoints, which makes both evictable.
@@ -14,11 +16,11 @@ use rt::Nanos;
 use rt::atomic::Ordering;
 
 use super::background::balance_dirty;
-use super::limits::{dirt, used};
+use super::limits::{counted, counted_for_inodes, dirt};
 use super::pages::{complete_ready, wait_written, write_oldest, write_some};
 use crate::cache::file_pages::Which;
 use crate::cache::inode::Inode;
-use crate::cache::inodes::Position;
+use crate::cache::pages::Hand;
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::error::{Error, Result};
@@ -97,8 +99,13 @@ pub(crate) fn balance(core: &Core) {
         return;
     }
     core.pages.counts.growth.store(0, Ordering::Relaxed);
+    let inodes = counted_for_inodes(core);
+    core.pages
+        .reclaim
+        .inode_bytes
+        .store(inodes, Ordering::Relaxed);
     let budget = core.pages.limits.budget;
-    if used(core) <= budget {
+    if counted(core) <= budget {
         return;
     }
     let Some(mut hand) = core.pages.reclaim.hand.try_lock() else {
@@ -109,8 +116,8 @@ pub(crate) fn balance(core: &Core) {
     let target = budget - budget / SLACK;
     for _ in 0..ROUNDS_MAX {
         evict(core, &mut hand, target);
-        let excess = used(core).saturating_sub(target);
-        if used(core) <= budget {
+        let excess = counted(core).saturating_sub(target);
+        if counted(core) <= budget {
             return;
         }
         release(core, excess);
@@ -229,16 +236,16 @@ fn throttle_metadata(core: &Core) {
 }
 
 /// Evicts clean pages and clean metadata until `target` is reached or nothing is left.
-fn evict(core: &Core, hand: &mut Position, target: u64) {
+fn evict(core: &Core, hand: &mut Hand, target: u64) {
     let half = core.pages.limits.budget / 2;
     if core.buffers.bytes().0 > half {
         core.buffers.shrink(half);
     }
     // The first revolution clears marks, the second evicts pages.
     let mut revolutions = 0;
-    while revolutions < 2 && used(core) > target {
-        let (files, next) = core.inodes.sweep(*hand, FILES_AT_A_TIME);
-        for inode in &files {
+    while revolutions < 2 && core.pages.counts.has_clean() && counted(core) > target {
+        let files = core.pages.counts.files.after(hand.0, FILES_AT_A_TIME);
+        for inode in files.iter().filter_map(|nr| core.inodes.peek(*nr)) {
             let mut folio = Some(0);
             while let Some(from) = folio {
                 (_, folio) = inode
@@ -247,10 +254,11 @@ fn evict(core: &Core, hand: &mut Position, target: u64) {
                     .sweep(&core.pages.counts, from, FOLIOS_AT_A_TIME);
             }
         }
-        *hand = next;
-        revolutions += usize::from(next == Position::default());
+        let is_over = files.len() < FILES_AT_A_TIME;
+        hand.0 = files.last().copied().filter(|_| !is_over);
+        revolutions += usize::from(is_over);
     }
-    let excess = used(core).saturating_sub(target);
+    let excess = counted(core).saturating_sub(target);
     if excess > 0 {
         let metadata = core.buffers.bytes().0;
         core.buffers.shrink(metadata.saturating_sub(excess));

@@ -34,6 +34,7 @@ mod history;
 mod holes;
 mod hostile;
 mod image;
+mod known_inodes;
 mod large_blocks;
 mod locking;
 mod made;
