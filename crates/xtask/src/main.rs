@@ -1,6 +1,6 @@
 //! Commands for the developers of jext: comparisons with other programs, whose figures are in
-//! `docs/performance.md` and `docs/workloads.md`, the mutant hunts of `docs/mutants.md`, and the
-//! checkers on e2fsprogs' images. They are not shipped.
+//! `docs/performance.md` and `docs/workloads.md`, instruction counts of the engine's hot paths, the
+//! mutant hunts of `docs/mutants.md`, and the checkers on e2fsprogs' images. They are not shipped.
 //!
 //! ```text
 //! cargo xtask compare-kernel           # an alias in .cargo/config.toml, with a release build
@@ -54,7 +54,7 @@ struct Line {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Measure how fast jext is beside its peers on this machine.
+    /// Measure how fast jext is beside its peers, and count what its hot paths cost.
     Bench(bench::Arguments),
     /// Compare the fragmentation of files on aged file systems of this engine and of the kernel;
     /// needs root.
