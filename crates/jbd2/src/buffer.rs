@@ -115,13 +115,12 @@ impl Buffer {
         Arc::clone(&self.state.read().image)
     }
 
-    /// Keeps what `derive` returns for the current contents until they change, unless something is
-    /// kept already.
-    pub fn keep_derived(&self, derive: impl FnOnce(&[u8]) -> Option<Derived>) {
+    /// Keeps what `derive` returns for the current contents and what was kept of them, until they
+    /// change.
+    pub fn derive(&self, derive: impl FnOnce(Option<Derived>, &[u8]) -> Option<Derived>) {
         let mut state = self.state.write();
-        if state.derived.is_none() {
-            state.derived = derive(&state.image);
-        }
+        let kept = state.derived.take();
+        state.derived = derive(kept, &state.image);
     }
 
     /// Gives the block another label, after it was freed and allocated again.
@@ -257,11 +256,11 @@ mod tests {
     #[test]
     fn a_change_drops_what_was_derived() {
         let buffer = buffer();
-        let derive = |bytes: &[u8]| Some(Box::new(bytes.len()) as Derived);
+        let derive = |kept, bytes: &[u8]| kept.or(Some(Box::new(bytes.len()) as Derived));
         let replaced = |mut bytes: BufferWrite<'_>| bytes.replace(Block::zeroed(1024).into_arc());
         let changes: [&dyn Fn(BufferWrite<'_>); 2] = [&|mut bytes| bytes[0] = 1, &replaced];
         for change in changes {
-            buffer.keep_derived(derive);
+            buffer.derive(derive);
             assert_eq!(buffer.read().derived::<usize>(), Some(&1024));
             assert_eq!(buffer.read().derived::<u8>(), None);
             change(buffer.write_unjournaled());

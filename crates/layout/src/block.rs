@@ -5,13 +5,11 @@
 //! image of a transaction, a write in progress and the current contents in a cache share one block
 //! until one of them changes.
 
-use core::alloc::Layout;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
-use std::alloc::handle_alloc_error;
 use std::sync::Arc;
 
-use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Alignment of blocks, and unit of their size, in bytes.
 pub const ALIGNMENT: usize = 512;
@@ -20,6 +18,7 @@ pub const ALIGNMENT: usize = 512;
 #[repr(C, align(512))]
 struct Chunk([u8; ALIGNMENT]);
 
+const ZERO: Chunk = Chunk([0; ALIGNMENT]);
 const WHOLE: &str = "a block's length is a multiple of 512 bytes";
 
 /// An aligned block of memory whose length is a multiple of 512 bytes.
@@ -35,9 +34,8 @@ impl Block {
     /// Panics if the length is not a multiple of 512 bytes.
     pub fn zeroed(length: usize) -> Self {
         assert!(length.is_multiple_of(ALIGNMENT), "{WHOLE}");
-        let chunks = <[Chunk]>::new_box_zeroed_with_elems(length / ALIGNMENT);
         Self {
-            chunks: chunks.unwrap_or_else(|_| handle_alloc_error(Layout::new::<Chunk>())),
+            chunks: vec![ZERO; length / ALIGNMENT].into_boxed_slice(),
         }
     }
 

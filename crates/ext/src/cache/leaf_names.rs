@@ -2,17 +2,17 @@
 //! finds.
 //!
 //! [`LeafNames`] has for each entry, unused ones too, its offset, its room, and a tag: one byte that
-//! is derived from its name. It is kept with the buffer until the contents change. The functions
-//! here search a block and change it; their results are those of a walk over its entries, and so
-//! are the numbers of entries that a simulated host is charged for.
+//! is derived from its name. It is made when a block is walked over for the second time, and kept
+//! with the buffer until the contents change. The functions here search a block and change it;
+//! their results are those of a walk over its entries, and so are the numbers of entries that a
+//! simulated host is charged for.
 
 use jbd2::{Buffer, BufferRead, BufferWrite, Derived};
 use layout::InodeNr;
 
 use crate::disk::entry::{self, Bad, NewEntry, RawEntry};
 
-/// Least number of entries that a search walks over before their places are kept: few are walked
-/// over as quickly.
+/// Least number of entries of a walk that counts: few are walked over as quickly.
 const WALKED_MIN: u64 = 8;
 
 /// The place of an entry in a block, and the inode that it refers to.
@@ -22,8 +22,14 @@ pub(crate) struct Found {
     pub(crate) inode: u32,
 }
 
+/// Bytes of an entry with a name of usual length.
+const USUAL_BYTES: usize = 24;
+
+/// Kept with a block that was walked over once.
+struct WalkedOnce;
+
 /// The entries of one block, in its order.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 struct LeafNames {
     offsets: Vec<u16>,
     /// The room of each entry; 65,535 for that of a block of 64 KiB without entries.
@@ -44,7 +50,7 @@ pub(crate) fn find(buffer: &Buffer, name: &[u8], compared: &mut u64) -> Result<O
     let before = *compared;
     let result = entry::find(&bytes, name, compared).map(|entry| entry.map(found));
     drop(bytes);
-    keep_after(buffer, *compared - before);
+    note_walk(buffer, *compared - before);
     result
 }
 
@@ -62,7 +68,7 @@ pub(crate) fn find_room(
     let before = *walked;
     let result = entry::find_room(&bytes, name_bytes, walked);
     drop(bytes);
-    keep_after(buffer, *walked - before);
+    note_walk(buffer, *walked - before);
     result
 }
 
@@ -112,13 +118,15 @@ fn change(
     change: impl FnOnce(&mut [u8]),
     note: impl FnOnce(&mut LeafNames, &[u8]) -> Option<()>,
 ) {
-    let mut derived = bytes.take_derived();
+    let kept = bytes.take_derived();
     change(bytes);
-    let names = derived.as_mut().and_then(|it| it.downcast_mut());
-    if names.and_then(|names| note(names, bytes)).is_some()
-        && let Some(derived) = derived
-    {
-        bytes.keep_derived(derived);
+    let Some(mut kept) = kept else { return };
+    let noted = match kept.downcast_mut() {
+        Some(names) => note(names, bytes),
+        None => Some(()),
+    };
+    if noted.is_some() {
+        bytes.keep_derived(kept);
     }
 }
 
@@ -133,31 +141,43 @@ fn known<'b>(bytes: &'b BufferRead<'_>) -> Option<&'b LeafNames> {
     Some(names)
 }
 
-/// Keeps the places of a sound block's entries after a walk over many.
-fn keep_after(buffer: &Buffer, walked: u64) {
-    if walked >= WALKED_MIN {
-        buffer.keep_derived(|bytes| {
+/// Keeps the places of a sound block's entries after the second walk over many.
+fn note_walk(buffer: &Buffer, walked: u64) {
+    if walked < WALKED_MIN {
+        return;
+    }
+    buffer.derive(|kept, bytes| match kept {
+        None => Some(Box::new(WalkedOnce)),
+        Some(kept) if kept.is::<WalkedOnce>() => {
             let names = LeafNames::of(bytes).ok()?;
             Some(Box::new(names) as Derived)
-        });
-    }
+        }
+        kept => kept,
+    });
 }
 
 /// Returns the tag of a name: mixed from its length and its last bytes, in which the names of a
 /// directory differ most.
 fn tag(name: &[u8]) -> u8 {
     const MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
-    let last = name.iter().rev().take(8);
-    let word = last.fold(name.len() as u64, |word, byte| {
-        word << 8 ^ word >> 56 ^ u64::from(*byte)
-    });
-    (word.wrapping_mul(MIXER) >> 56) as u8
+    let word = match name.last_chunk() {
+        Some(last) => u64::from_le_bytes(*last),
+        None => name
+            .iter()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    };
+    ((word ^ name.len() as u64).wrapping_mul(MIXER) >> 56) as u8
 }
 
 impl LeafNames {
     /// Returns the entries of a block.
     fn of(bytes: &[u8]) -> Result<Self, Bad> {
-        let mut names = Self::default();
+        let usual = bytes.len() / USUAL_BYTES;
+        let mut names = Self {
+            offsets: Vec::with_capacity(usual),
+            rooms: Vec::with_capacity(usual),
+            tags: Vec::with_capacity(usual),
+        };
         for entry in entry::entries(bytes) {
             let at = names.offsets.len();
             names.insert(at, entry?);
@@ -254,7 +274,9 @@ mod tests {
 
     fn buffer(block: layout::Block) -> std::sync::Arc<Buffer> {
         let buffer = Buffer::new(BlockNr::new(9), block.into_arc());
-        keep_after(&buffer, WALKED_MIN);
+        for _ in 0..2 {
+            note_walk(&buffer, WALKED_MIN);
+        }
         buffer
     }
 

@@ -1,11 +1,14 @@
 //! Directories larger than the lower half of a size counts.
 
 use block::{BlockDevice, MemoryDevice};
+use layout::device::DeviceNumber;
 use testkit::privilege;
 
 use super::*;
-use crate::file::testing::Bench;
+use crate::disk::new_inode::NewInode;
+use crate::file::testing::{self, Bench};
 use crate::format::mkfs::{FeatureEdits, FileSystemType, Options, format};
+use crate::namei;
 use crate::options::MountOptions;
 
 /// Number of blocks of 4 GiB.
@@ -89,4 +92,95 @@ fn a_directory_grows_beyond_4_gib() {
         let file = mount.path().join(name(number));
         std::fs::metadata(file).expect("it is there");
     }
+}
+
+/// Returns a volume without checksums, whose directory `one` has 20 names and `two` none.
+fn with_two_directories() -> Arc<MemoryDevice> {
+    let device = testing::image(4 << 20, &["-t", "ext2", "-b", "1024", "-I", "128"]);
+    let bench = Bench::open(Arc::<MemoryDevice>::clone(&device), MountOptions::default());
+    let core = &*bench.core;
+    for name in ["one", "two"] {
+        let new = NewInode::default();
+        let made = namei::make_directory(core, InodeNr::ROOT, name.as_bytes(), &new);
+        core.inodes.unpin(&made.expect("there is room"));
+    }
+    let directory = bench.find("one").nr;
+    for number in 0..20 {
+        add(core, directory, &format!("file-{number}"));
+    }
+    bench.close();
+    device
+}
+
+/// Gives the directory `two` the block of `one`, too.
+fn share_block(device: &MemoryDevice) -> MemoryDevice {
+    let block = testing::debugfs(device, "bmap one 0");
+    let directory = tempfile::tempdir().expect("a directory for the image");
+    let path = directory.path().join("image");
+    device.write_to_file(&path).expect("the image is written");
+    let path = path.to_str().expect("UTF-8");
+    let request = format!("set_inode_field two block[0] {}", block.trim());
+    let said = testing::run("debugfs", &["-w", "-R", &request, path]);
+    assert!(said.status.success(), "{said:?}");
+    MemoryDevice::load_from_file(path).expect("the image loads")
+}
+
+fn add(core: &Core, directory: InodeNr, name: &str) {
+    let (device, new) = (DeviceNumber::default(), NewInode::default());
+    let kind = FileKind::Regular;
+    let made = namei::create(core, directory, name.as_bytes(), kind, device, &new);
+    core.inodes.unpin(&made.expect("there is room"));
+}
+
+/// Without checksums nothing shows that a block has two owners.
+#[test]
+fn a_block_of_two_directories_has_the_names_that_either_gave_it() {
+    let device = Arc::new(share_block(&with_two_directories()));
+    let bench = Bench::open(device, MountOptions::default());
+    let core = &*bench.core;
+    let [one, two] = ["one", "two"].map(|name| bench.find(name).nr);
+    let has = |directory, name: &str| namei::lookup(core, directory, name.as_bytes()).is_ok();
+    for directory in [one, two] {
+        assert!(has(directory, "file-19"));
+    }
+    namei::unlink(core, one, b"file-7").expect("it is there");
+    add(core, one, "new");
+    for directory in [one, two] {
+        for number in 0..20 {
+            let name = format!("file-{number}");
+            assert_eq!(has(directory, &name), number != 7, "{name}");
+        }
+        assert!(has(directory, "new"));
+    }
+    namei::unlink(core, two, b"file-8").expect("it is there");
+    namei::unlink(core, one, b"file-9").expect("it is there");
+    add(core, two, "newer");
+    for directory in [one, two] {
+        assert!(!has(directory, "file-8") && has(directory, "newer"));
+    }
+}
+
+#[test]
+fn a_block_that_is_read_again_has_the_names_that_it_has_now() {
+    let device: Arc<dyn BlockDevice> = with_two_directories();
+    let bench = Bench::open(Arc::clone(&device), MountOptions::default());
+    let core = &*bench.core;
+    let one = bench.find("one");
+    let has = |name: &str| namei::lookup(core, one.nr, name.as_bytes()).is_ok();
+    assert!(has("file-19") && !has("file-2x"));
+    let block = hold(core, &one, &one.state.read(), b"file-19");
+    let block = block.expect("sound").expect("there").nr();
+    core.buffers.shrink(0);
+    assert!(core.buffers.peek(block).is_none());
+    let image = device.read_block(block.get() * 1024, 1024);
+    let mut image = image.expect("memory").to_vec();
+    for at in 0..1024 - 7 {
+        if image[at..].starts_with(b"file-19") {
+            image[at..at + 7].copy_from_slice(b"file-2x");
+        }
+    }
+    let image = layout::Block::copy_from(&image).into_arc();
+    let written = device.write_blocks(block.get() * 1024, vec![image]);
+    written.expect("memory");
+    assert!(has("file-2x") && !has("file-19"));
 }
