@@ -72,6 +72,8 @@ pub(crate) struct FilePlace {
     pub(crate) size_blocks: u64,
     /// True if the file is not expected to grow further: then it gets no window.
     pub(crate) is_final: bool,
+    /// True if the allocation was delayed: then the file is likely to be complete.
+    pub(crate) is_delayed: bool,
 }
 
 impl Core {

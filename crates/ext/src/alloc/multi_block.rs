@@ -98,8 +98,7 @@ impl Core {
             is_final: place.is_final || self.options.is_being_made,
             ..place
         };
-        let is_delayed = self.options.delayed_allocation;
-        let wanted = Wanted::of(place, count, is_delayed, self.cluster_bytes());
+        let wanted = Wanted::of(place, count, self.cluster_bytes());
         let (group, _) = self.geometry().group_of_inode(request.owner);
         let flex = self.space.areas().flex_of(group);
         // What follows the last blocks of a file is the end of the locality group, if no other file

@@ -147,6 +147,11 @@ impl<'c> Handle<'c> {
         self.lent += count;
     }
 
+    /// Returns true if clusters are lent to the step: it allocates blocks that were delayed.
+    pub(crate) fn has_lent(&self) -> bool {
+        self.lent > 0
+    }
+
     /// Takes back what is left of the clusters that were lent.
     pub(crate) fn take_back(&mut self) -> u64 {
         core::mem::take(&mut self.lent)

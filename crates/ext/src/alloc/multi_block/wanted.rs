@@ -64,10 +64,10 @@ impl Wanted {
     /// Returns a request for blocks at the end of a file. There is no window if they are final, or
     /// the first ones of a small file whose allocation was delayed: most such files are complete,
     /// and a gap behind each would keep the pages of many from being written as one.
-    pub(super) fn of(place: FilePlace, count: u32, is_delayed: bool, cluster_bytes: u32) -> Self {
+    pub(super) fn of(place: FilePlace, count: u32, cluster_bytes: u32) -> Self {
         let end = place.from + u64::from(count);
         let is_small = end <= u64::from(SMALL_BYTES / cluster_bytes);
-        let is_final = place.is_final || (is_delayed && is_small && place.from == 0);
+        let is_final = place.is_final || (place.is_delayed && is_small && place.from == 0);
         let doubled = u64::from((DOUBLED_BYTES / cluster_bytes).max(1));
         let window_end = match end {
             _ if is_final => end,

@@ -31,6 +31,7 @@ fn run_against_model(volume: Volume, seed: u64) {
                 from,
                 size_blocks: from + next(&mut seed) % 3 * 20,
                 is_final: next(&mut seed).is_multiple_of(5),
+                is_delayed: from.is_multiple_of(2),
             };
             let wanted = BlockRequest {
                 owner: InodeNr::new(1 + (next(&mut seed) % 200) as u32),

@@ -26,12 +26,20 @@ struct File {
     runs: Vec<Run>,
     blocks: u64,
     is_final: bool,
+    is_delayed: bool,
 }
 
 impl File {
     fn last() -> Self {
         Self {
             is_final: true,
+            ..Self::default()
+        }
+    }
+
+    fn delayed() -> Self {
+        Self {
+            is_delayed: true,
             ..Self::default()
         }
     }
@@ -47,6 +55,7 @@ impl File {
                 from: self.blocks,
                 size_blocks: self.blocks,
                 is_final: self.is_final,
+                is_delayed: self.is_delayed,
             };
             let wanted = BlockRequest {
                 owner: FILE,
@@ -163,13 +172,27 @@ fn small_files_lie_side_by_side() {
 fn small_files_that_are_synced_before_they_are_closed_lie_side_by_side() {
     let volume = volume();
     let core = volume.core();
-    let mut files: Vec<File> = (0..20).map(|_| File::default()).collect();
+    let mut files: Vec<File> = (0..20).map(|_| File::delayed()).collect();
     for (file, count) in files.iter_mut().zip([1, 4, 2].into_iter().cycle()) {
         file.append(core, count).expect("there is space");
     }
     for (one, two) in files.iter().zip(&files[1..]) {
         assert_eq!(one.runs[0].end(), two.runs[0].first);
     }
+}
+
+/// As those of direct I/O, or of journaled data.
+#[test]
+fn small_files_whose_blocks_are_not_delayed_have_room_to_grow() {
+    let volume = volume();
+    let core = volume.core();
+    let mut files: Vec<File> = (0..20).map(|_| File::default()).collect();
+    for _ in 0..8 {
+        for file in &mut files {
+            file.append(core, 1).expect("there is space");
+        }
+    }
+    assert!(files.iter().all(|file| file.runs.len() == 1));
 }
 
 #[test]
@@ -194,7 +217,7 @@ fn a_file_that_grows_out_of_the_locality_group_stays_whole() {
 fn files_that_grow_in_turns_have_few_extents() {
     let volume = volume();
     let core = volume.core();
-    let mut files: Vec<File> = (0..4).map(|_| File::default()).collect();
+    let mut files: Vec<File> = (0..4).map(|_| File::delayed()).collect();
     for _ in 0..1000 {
         for file in &mut files {
             file.append(core, 1).expect("there is space");
@@ -377,6 +400,7 @@ fn a_random_write_keeps_the_window_at_the_end() {
         from: 20,
         size_blocks: 400,
         is_final: false,
+        is_delayed: true,
     };
     let wanted = BlockRequest {
         owner: FILE,

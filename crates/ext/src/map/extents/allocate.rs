@@ -352,6 +352,7 @@ fn blocks_for(
         size_blocks: state.size.div_ceil(core.geometry().block_bytes.into()),
         // A file that is not open does not grow.
         is_final: hole.is_unwritten || inode.pins.load(Ordering::Relaxed) == 0,
+        is_delayed: handle.has_lent(),
     };
     let request = BlockRequest {
         owner: inode.nr,

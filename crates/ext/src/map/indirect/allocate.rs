@@ -323,6 +323,7 @@ impl Taken {
             from: site.from.get(),
             size_blocks: state.size.div_ceil(core.geometry().block_bytes.into()),
             is_final: false,
+            is_delayed: false,
         };
         let request = |goal, count_max, is_data: bool| BlockRequest {
             owner: inode.nr,
