@@ -43,14 +43,14 @@ pub struct Label {
     pub generation: u32,
 }
 
-/// What a file system has derived from the contents of a block.
+/// Facts that a file system has derived from the contents of a block.
 pub type Derived = Box<dyn Any + Send + Sync>;
 
 /// The state that the lock protects.
 pub(crate) struct BufferState {
     /// The current contents.
     image: Arc<Block>,
-    /// What was derived from the current contents.
+    /// Facts derived from the current contents.
     derived: Option<Derived>,
     label: Label,
     /// The uses of the buffer.
@@ -256,7 +256,8 @@ mod tests {
     #[test]
     fn a_change_drops_what_was_derived() {
         let buffer = buffer();
-        let derive = |kept, bytes: &[u8]| kept.or(Some(Box::new(bytes.len()) as Derived));
+        let derive =
+            |kept: Option<Derived>, bytes: &[u8]| kept.or(Some(Box::new(bytes.len()) as Derived));
         let replaced = |mut bytes: BufferWrite<'_>| bytes.replace(Block::zeroed(1024).into_arc());
         let changes: [&dyn Fn(BufferWrite<'_>); 2] = [&|mut bytes| bytes[0] = 1, &replaced];
         for change in changes {

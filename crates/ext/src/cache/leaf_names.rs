@@ -1,10 +1,10 @@
 //! The places of the entries of a directory block, so that a search reads none but those that it
 //! finds.
 //!
-//! [`LeafNames`] has for each entry, unused ones too, its offset, its room, and a tag: one byte that
-//! is derived from its name. It is made when a block is walked over for the second time, and kept
-//! with the buffer until the contents change. The functions here search a block and change it;
-//! their results are those of a walk over its entries, and so are the numbers of entries that a
+//! [`LeafNames`] has for each entry, unused ones too, its offset, its room, and a tag: one byte
+//! that is derived from its name. It is made when a block is walked over for the second time, and
+//! kept with the buffer until the contents change. The functions here search a block and change it.
+//! Their results are those of a walk over its entries, and so are the numbers of entries that a
 //! simulated host is charged for.
 
 use jbd2::{Buffer, BufferRead, BufferWrite, Derived};
