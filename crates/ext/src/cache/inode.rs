@@ -1,7 +1,7 @@
 //! An inode in memory: its decoded state under one lock, its pages, and cached facts.
 
 use layout::{BlockNr, InodeNr};
-use rt::atomic::{AtomicU32, AtomicU64, Ordering};
+use rt::atomic::{AtomicU64, Ordering};
 use rt::{Mutex, RwLock};
 
 use super::file_pages::FilePages;
@@ -29,7 +29,7 @@ pub(crate) struct Inode {
     /// changes under the exclusive inode lock.
     pub(crate) written_end: AtomicU64,
     /// Number of pins: open files, and look-ups that have not been forgotten.
-    pub(crate) pins: AtomicU32,
+    pub(crate) pins: AtomicU64,
     /// Names of a linear directory in memory. // leaf
     pub(crate) names_index: Mutex<NamesIndex>,
 }
@@ -82,7 +82,7 @@ impl Inode {
             window: Mutex::new(Window::default()),
             map: Mutex::new(MapCache::default()),
             written_end: AtomicU64::new(0),
-            pins: AtomicU32::new(0),
+            pins: AtomicU64::new(0),
             names_index: Mutex::default(),
         }
     }

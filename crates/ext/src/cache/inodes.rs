@@ -32,6 +32,8 @@ const BUDGET_BYTES_PER_INODE: u64 = 4096;
 const SHARD_INODES_MIN: usize = 64;
 /// Number of inodes that an insertion into a full shard checks for eviction.
 const EVICTION_STEPS: usize = 8;
+/// Largest number of pins of an inode that is not in memory.
+const ABSENT_PINS_MAX: u64 = 0xFFFF_FFFF;
 
 /// The cache of inodes.
 pub(crate) struct InodeCache {
@@ -166,8 +168,7 @@ impl InodeCache {
     /// Ends `count` pins, or all if there are fewer; returns true if there was a pin and none is
     /// left.
     pub(crate) fn unpin_many(&self, inode: &Inode, count: u64) -> bool {
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        let less = |pins: u32| Some(pins.saturating_sub(count));
+        let less = |pins: u64| Some(pins.saturating_sub(count));
         let before = inode
             .pins
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, less)
@@ -275,7 +276,7 @@ impl Table {
             Some(_) => match loaded {
                 Ok(inode) => {
                     let pins = self.absent_pins.remove(&nr.get()).unwrap_or(0);
-                    inode.pins.store(pins, Ordering::Release);
+                    inode.pins.store(pins.into(), Ordering::Release);
                     let inode = Arc::new(inode);
                     let ready = Slot::Ready {
                         inode: Arc::clone(&inode),
@@ -315,7 +316,8 @@ impl Table {
                 eviction.evict(&inode);
                 self.take(inode.nr);
                 // Only this reference is left, so that the number of pins does not change.
-                let pins = inode.pins.load(Ordering::Acquire);
+                let pins = u32::try_from(inode.pins.load(Ordering::Acquire));
+                let pins = pins.expect("an inode with more pins stays");
                 if pins > 0 {
                     self.absent_pins.insert(inode.nr.get(), pins);
                 }
@@ -332,8 +334,11 @@ fn is_evictable(inode: &Arc<Inode>, eviction: &impl Eviction) -> bool {
         return false;
     };
     let is_durable = state.last_tid.is_none_or(|tid| eviction.is_durable(tid));
-    let is_pinned = inode.pins.load(Ordering::Acquire) > 0;
-    // A later fsync still has to report the errors of its pages.
-    let may_leave = !is_pinned || state.links > 0 && inode.pages.error_count() == 0;
+    let may_leave = match inode.pins.load(Ordering::Acquire) {
+        0 => true,
+        // A later fsync still has to report the errors of its pages.
+        1..=ABSENT_PINS_MAX => state.links > 0 && inode.pages.error_count() == 0,
+        _ => false,
+    };
     is_durable && !state.is_orphan && may_leave && inode.pages.is_idle()
 }

@@ -7,6 +7,7 @@ use block::fault::{FaultDevice, FaultPlan};
 use block::memory::MemoryDevice;
 use layout::SectorNr;
 use layout::time::InodeTime;
+use rt::atomic::Ordering;
 
 use testkit::Random;
 
@@ -135,5 +136,22 @@ fn going_on_with_a_truncation_keeps_its_time() {
     check(&device);
     let bench = Bench::open(device, MountOptions::default());
     assert_eq!(bench.find("file").state.read().ctime, long_ago);
+    bench.close();
+}
+
+/// A kernel counts its look-ups with 64 bits, and each listing of a directory is a look-up of every
+/// name in it.
+#[test]
+fn pins_are_counted_beyond_32_bits() {
+    let bench = Bench::open(volume(), MountOptions::default());
+    let inode = bench.create("file");
+    let inodes = &bench.core.inodes;
+    inode.pins.store(u32::MAX.into(), Ordering::Relaxed);
+    inodes.pin(&inode);
+    assert!(inodes.is_pinned(&inode));
+    assert!(!inodes.unpin_many(&inode, u32::MAX.into()));
+    assert!(inodes.is_pinned(&inode));
+    assert!(inodes.unpin_many(&inode, 1));
+    drop(inode);
     bench.close();
 }
