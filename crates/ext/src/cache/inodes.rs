@@ -32,6 +32,8 @@ const BUDGET_BYTES_PER_INODE: u64 = 4096;
 const SHARD_INODES_MIN: usize = 64;
 /// Number of inodes that an insertion into a full shard checks for eviction.
 const EVICTION_STEPS: usize = 8;
+/// Number of inodes of each full shard that are checked when memory is needed for something else.
+const SHRINK_STEPS: usize = 256;
 /// Largest number of pins of an inode that is not in memory.
 const ABSENT_PINS_MAX: u64 = 0xFFFF_FFFF;
 
@@ -48,17 +50,17 @@ struct Shard {
 
 #[derive(Default)]
 struct Table {
+    /// The place of each inode in `slots`.
     places: Map<u32, usize>,
+    /// The inodes, without gaps: eviction, which goes round, finds one at every step.
     slots: Vec<Slot>,
-    free: Vec<usize>,
     hand: usize,
     /// The pins of inodes that are not in memory.
     absent_pins: Map<u32, u32>,
 }
 
 enum Slot {
-    Empty,
-    Loading,
+    Loading(InodeNr),
     Ready {
         inode: Arc<Inode>,
         is_referenced: bool,
@@ -111,8 +113,8 @@ impl InodeCache {
                 None => break,
             }
         }
-        table.make_room(eviction);
-        table.put(nr, Slot::Loading);
+        table.make_room(eviction, EVICTION_STEPS);
+        table.put(nr, Slot::Loading(nr));
         drop(table);
         let loaded = awaited(load, || shard.abandon(nr));
         let mut table = shard.table.lock();
@@ -126,7 +128,7 @@ impl InodeCache {
     pub(crate) fn peek(&self, nr: InodeNr) -> Option<Arc<Inode>> {
         match self.shard(nr).table.lock().find(nr)? {
             Slot::Ready { inode, .. } => Some(Arc::clone(inode)),
-            Slot::Empty | Slot::Loading => None,
+            Slot::Loading(_) => None,
         }
     }
 
@@ -145,7 +147,7 @@ impl InodeCache {
             is_referenced: true,
         };
         let mut table = shard.table.lock();
-        table.make_room(eviction);
+        table.make_room(eviction, EVICTION_STEPS);
         // The pins were those of another file, whose number damage has given to this one.
         table.absent_pins.remove(&nr.get());
         table.put(nr, slot);
@@ -216,6 +218,13 @@ impl InodeCache {
         shard.loaded.notify_all();
     }
 
+    /// Evicts inodes of full shards, because memory is needed for something else.
+    pub(crate) fn shrink(&self, eviction: &impl Eviction) {
+        for shard in &self.shards {
+            shard.table.lock().make_room(eviction, SHRINK_STEPS);
+        }
+    }
+
     /// Returns the number of inodes in memory, and of others that have pins.
     pub(crate) fn counts(&self) -> (usize, usize) {
         self.shards.iter().fold((0, 0), |(present, absent), shard| {
@@ -226,11 +235,20 @@ impl InodeCache {
     }
 }
 
+impl Slot {
+    fn nr(&self) -> InodeNr {
+        match self {
+            Self::Loading(nr) => *nr,
+            Self::Ready { inode, .. } => inode.nr,
+        }
+    }
+}
+
 impl Shard {
     /// Ends the load of an inode after a panic.
     fn abandon(&self, nr: InodeNr) {
         let mut table = self.table.lock();
-        if matches!(table.find(nr), Some(Slot::Loading)) {
+        if matches!(table.find(nr), Some(Slot::Loading(_))) {
             table.take(nr);
         }
         drop(table);
@@ -249,23 +267,17 @@ impl Table {
             *old = slot;
             return;
         }
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.slots[place] = slot;
-                place
-            }
-            None => {
-                self.slots.push(slot);
-                self.slots.len() - 1
-            }
-        };
-        self.places.insert(nr.get(), place);
+        self.places.insert(nr.get(), self.slots.len());
+        self.slots.push(slot);
     }
 
     fn take(&mut self, nr: InodeNr) {
-        if let Some(place) = self.places.remove(&nr.get()) {
-            self.slots[place] = Slot::Empty;
-            self.free.push(place);
+        let Some(place) = self.places.remove(&nr.get()) else {
+            return;
+        };
+        self.slots.swap_remove(place);
+        if let Some(moved) = self.slots.get(place) {
+            self.places.insert(moved.nr().get(), place);
         }
     }
 
@@ -294,11 +306,10 @@ impl Table {
         }
     }
 
-    /// Evicts a few inodes when the shard is full.
-    fn make_room(&mut self, eviction: &impl Eviction) {
+    /// Checks a number of inodes when the shard is full, and evicts those that may leave.
+    fn make_room(&mut self, eviction: &impl Eviction, mut steps: usize) {
         let share = eviction.budget_bytes() / BUDGET_BYTES_PER_INODE / SHARDS as u64;
         let limit = SHARD_INODES_MIN.max(usize::try_from(share).unwrap_or(usize::MAX));
-        let mut steps = EVICTION_STEPS;
         while self.places.len() >= limit && steps > 0 {
             steps -= 1;
             self.hand = (self.hand + 1) % self.slots.len();
@@ -307,10 +318,10 @@ impl Table {
                     *is_referenced = false;
                     None
                 }
-                Slot::Ready { inode, .. } if is_evictable(inode, eviction) => {
-                    Some(Arc::clone(inode))
+                Slot::Ready { inode, .. } => {
+                    is_evictable(inode, eviction).then(|| Arc::clone(inode))
                 }
-                _ => None,
+                Slot::Loading(_) => None,
             };
             if let Some(inode) = evicted {
                 eviction.evict(&inode);
@@ -326,8 +337,9 @@ impl Table {
     }
 }
 
-fn is_evictable(inode: &Arc<Inode>, eviction: &impl Eviction) -> bool {
-    if Arc::strong_count(inode) > 1 {
+fn is_evictable(inode: &mut Arc<Inode>, eviction: &impl Eviction) -> bool {
+    // Unlike the reference count alone, this acquires what the last other reference has changed.
+    if Arc::get_mut(inode).is_none() {
         return false;
     }
     let Some(state) = inode.state.try_read() else {

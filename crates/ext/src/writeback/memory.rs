@@ -2,9 +2,10 @@
 //!
 //! Inodes of open files cannot be evicted: they count up to three quarters of the budget.
 //!
-//! When it is exceeded, clean pages are evicted by second chance over all files, then clean
-//! metadata. Metadata is taken first only if it exceeds half of the budget. If that is not enough,
-//! dirty pages are written and the journal checkpoints, which makes both evictable.
+//! When it is exceeded, some inodes beyond their share are evicted, then clean pages by second
+//! chance over all files, then clean metadata. Metadata is taken first only if it exceeds half of
+//! the budget. If that is not enough, dirty pages are written and the journal checkpoints, which
+//! makes both evictable.
 //!
 //! A thread that makes pages dirty above the limit writes some of the oldest itself and waits, as
 //! in Linux 2.4.
@@ -113,6 +114,7 @@ pub(crate) fn balance(core: &Core) {
     };
     // Failed pages are dirty again, and writers of data are refused.
     let _ = complete_ready(core);
+    core.inodes.shrink(core);
     let target = budget - budget / SLACK;
     for _ in 0..ROUNDS_MAX {
         evict(core, &mut hand, target);
