@@ -34,6 +34,8 @@ const SHARD_INODES_MIN: usize = 64;
 const EVICTION_STEPS: usize = 8;
 /// Number of inodes of each full shard that are checked when memory is needed for something else.
 const SHRINK_STEPS: usize = 256;
+/// Number of consecutive inodes that cannot leave after which the search ends: many are open then.
+const FUTILE_STEPS: usize = 32;
 /// Largest number of pins of an inode that is not in memory.
 const ABSENT_PINS_MAX: u64 = 0xFFFF_FFFF;
 
@@ -310,12 +312,15 @@ impl Table {
     fn make_room(&mut self, eviction: &impl Eviction, mut steps: usize) {
         let share = eviction.budget_bytes() / BUDGET_BYTES_PER_INODE / SHARDS as u64;
         let limit = SHARD_INODES_MIN.max(usize::try_from(share).unwrap_or(usize::MAX));
-        while self.places.len() >= limit && steps > 0 {
+        let mut futile = 0;
+        while self.places.len() >= limit && steps > 0 && futile < FUTILE_STEPS {
             steps -= 1;
+            futile += 1;
             self.hand = (self.hand + 1) % self.slots.len();
             let evicted = match &mut self.slots[self.hand] {
                 Slot::Ready { is_referenced, .. } if *is_referenced => {
                     *is_referenced = false;
+                    futile = 0;
                     None
                 }
                 Slot::Ready { inode, .. } => {
@@ -324,6 +329,7 @@ impl Table {
                 Slot::Loading(_) => None,
             };
             if let Some(inode) = evicted {
+                futile = 0;
                 eviction.evict(&inode);
                 self.take(inode.nr);
                 // Only this reference is left, so that the number of pins does not change.

@@ -101,7 +101,8 @@ fn used_by_inodes(core: &Core) -> u64 {
     present as u64 * INODE_BYTES + absent as u64 * ABSENT_BYTES
 }
 
-fn used_by_contents(core: &Core) -> u64 {
+/// Returns the bytes of pages and metadata.
+pub(super) fn used_by_contents(core: &Core) -> u64 {
     let pinned = core
         .journal
         .as_ref()

@@ -17,7 +17,7 @@ use rt::Nanos;
 use rt::atomic::Ordering;
 
 use super::background::balance_dirty;
-use super::limits::{counted, counted_for_inodes, dirt};
+use super::limits::{counted, counted_for_inodes, dirt, used_by_contents};
 use super::pages::{complete_ready, wait_written, write_oldest, write_some};
 use crate::cache::file_pages::Which;
 use crate::cache::inode::Inode;
@@ -106,7 +106,7 @@ pub(crate) fn balance(core: &Core) {
         .inode_bytes
         .store(inodes, Ordering::Relaxed);
     let budget = core.pages.limits.budget;
-    if counted(core) <= budget {
+    if inodes + used_by_contents(core) <= budget {
         return;
     }
     let Some(mut hand) = core.pages.reclaim.hand.try_lock() else {
@@ -118,11 +118,11 @@ pub(crate) fn balance(core: &Core) {
     let target = budget - budget / SLACK;
     for _ in 0..ROUNDS_MAX {
         evict(core, &mut hand, target);
-        let excess = counted(core).saturating_sub(target);
-        if counted(core) <= budget {
+        let used = counted(core);
+        if used <= budget {
             return;
         }
-        release(core, excess);
+        release(core, used - target);
     }
 }
 
