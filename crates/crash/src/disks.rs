@@ -437,6 +437,7 @@ pub fn mount_options(setting: &Setting) -> MountOptions {
     };
     let mut options = MountOptions {
         ordered: setting.ordered.into(),
+        async_commit: setting.cell.is_async,
         delayed_allocation: setting.is_delayed,
         abort_on_data_error: setting.is_abort,
         discard: setting.is_discarding,

@@ -10,8 +10,8 @@ use crate::mode::Structures;
 use crate::mutant::{Mutant, Prey};
 use crate::rule::Broken;
 use crate::setting::{
-    CELLS, CELLS_CLUSTERED, CELLS_EXT4, CELLS_FAST, CELLS_INLINE, CELLS_MULTI_MOUNT, CELLS_QUOTA,
-    Cell,
+    CELLS, CELLS_ASYNC, CELLS_CLUSTERED, CELLS_EXT4, CELLS_FAST, CELLS_INLINE, CELLS_MULTI_MOUNT,
+    CELLS_QUOTA, Cell,
 };
 use crate::sweep::try_all;
 use crate::volumes::Volumes;
@@ -68,7 +68,9 @@ impl Prey {
             Self::Names => &[Kind::Crowd(crowd::Kind::Names)],
             Self::Listings => &[Kind::Crowd(crowd::Kind::Listings)],
             Self::Numbers => &[Kind::Crowd(crowd::Kind::Numbers)],
-            Self::Fast => &[Kind::Exhaustive { length: 3 }, Kind::Stress, Kind::Tight],
+            Self::Fast | Self::Async => {
+                &[Kind::Exhaustive { length: 3 }, Kind::Stress, Kind::Tight]
+            }
             Self::Passing => &[Kind::Passing],
             Self::Full => &[Kind::Full],
             Self::Faults => &[Kind::Faults],
@@ -90,6 +92,7 @@ pub fn hunt(mutant: &'static Mutant, seed: u64, states_max: u64) -> Hunt {
     let generators = mutant.prey.kinds().iter();
     let cells: &[Cell] = match mutant.structures {
         _ if mutant.prey == Prey::Fast => &CELLS_FAST,
+        _ if mutant.prey == Prey::Async => &CELLS_ASYNC,
         Structures::Ext3 => &CELLS,
         Structures::Ext4 => &CELLS_EXT4,
         Structures::Inline => &CELLS_INLINE,

@@ -42,6 +42,8 @@ pub enum Prey {
     Numbers,
     /// Short and random workloads on volumes with fast commits.
     Fast,
+    /// Short and random workloads on volumes with asynchronous commits.
+    Async,
     /// Workloads with a failing device command.
     Faults,
     /// Workloads with one failing write beside a background writer.

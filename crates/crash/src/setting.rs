@@ -36,6 +36,8 @@ pub struct Cell {
     pub place: JournalPlace,
     /// True if sync calls are served by fast commits.
     pub is_fast: bool,
+    /// True if commit blocks are written together with their transactions.
+    pub is_async: bool,
 }
 
 /// All cells of ext3.
@@ -60,6 +62,13 @@ pub const CELLS_EXT4: [Cell; 6] = [
 
 /// All cells with fast commits.
 pub const CELLS_FAST: [Cell; 2] = [CELLS_EXT4[0].fast(), CELLS_EXT4[2].fast()];
+
+/// All cells with asynchronous commits.
+pub const CELLS_ASYNC: [Cell; 3] = [
+    CELLS[2].asynchronous(),
+    CELLS[4].asynchronous(),
+    CELLS[5].asynchronous(),
+];
 
 /// All cells of ext4 with a journal and with files and directories within their inodes.
 pub const CELLS_INLINE: [Cell; 6] = [
@@ -97,6 +106,7 @@ pub fn journaled_cells() -> Vec<Cell> {
         &CELLS_EXT4,
         &CELLS_INLINE,
         &CELLS_CLUSTERED,
+        &CELLS_ASYNC,
         &more,
     ]
     .concat()
@@ -239,6 +249,7 @@ impl Cell {
             data,
             place,
             is_fast: false,
+            is_async: false,
         }
     }
 
@@ -247,6 +258,15 @@ impl Cell {
     pub const fn fast(self) -> Self {
         Self {
             is_fast: true,
+            ..self
+        }
+    }
+
+    /// Returns the same cell with asynchronous commits.
+    #[must_use]
+    pub const fn asynchronous(self) -> Self {
+        Self {
+            is_async: true,
             ..self
         }
     }
@@ -311,6 +331,7 @@ impl Setting {
     /// Creates the usual setting of a cell: nothing runs in the background.
     pub const fn new(cell: Cell) -> Self {
         let (log_blocks, checksums, is_wide) = match cell.structures {
+            Structures::Ext3 if cell.is_async => (LOG_BLOCKS, Checksums::V1, false),
             Structures::Ext3 => (LOG_BLOCKS, Checksums::None, false),
             _ => (LOG_BLOCKS_EXT4, Checksums::V3, true),
         };
@@ -348,6 +369,10 @@ impl Setting {
             is_dirty: self.is_dirty && self.cell.has_journal(),
             ..self
         };
+        if self.cell.is_async {
+            // The format of the log follows from it.
+            fitting.checksums = usual.checksums;
+        }
         if self.cell.structures == Structures::Clustered && self.free_blocks > 0 {
             fitting.free_blocks = self.free_blocks.max(CLUSTERS_FREE_MIN * CLUSTER_BLOCKS);
         }
@@ -384,7 +409,8 @@ impl fmt::Display for Cell {
             Structures::Clustered => "bigalloc,",
         };
         let fast = if self.is_fast { ",fast" } else { "" };
-        write!(out, "{structures}{data},{place}{fast}")
+        let asynchronous = if self.is_async { ",async" } else { "" };
+        write!(out, "{structures}{data},{place}{fast}{asynchronous}")
     }
 }
 

@@ -3,7 +3,6 @@
 //! conversion into `std::io::Error`.
 //! A message ends with the remedy for a program that calls this library. Commands print their own
 //! remedies instead.
-//! own messages for that.
 
 mod other_user;
 mod sealed;

@@ -128,6 +128,10 @@ pub struct MountOptions {
     /// True to make fsync durable by fast commits, on a volume with the feature `fast_commit` and
     /// an internal journal. Has no effect with `data=journal`.
     pub fast_commits: bool,
+    /// True to write the commit block of a transaction together with its other blocks, so that it
+    /// is durable after one wait for the device (`journal_async_commit`). Not with ordered data,
+    /// and only on volumes without `metadata_csum`.
+    pub async_commit: bool,
     /// Age at which a transaction is committed (`commit=`).
     pub commit_interval: Nanos,
     /// True to flush the device for commits (`barrier=`).
@@ -196,6 +200,7 @@ impl Default for MountOptions {
             delayed_allocation: true,
             auto_da_alloc: true,
             fast_commits: true,
+            async_commit: false,
             commit_interval: Nanos::from_secs(5),
             barrier: true,
             sync: false,

@@ -19,6 +19,12 @@
 //! step 3, so that a commit is never acknowledged before the log can be found. Without barriers
 //! there is no flush and no forced write; without forced writes there is a second flush.
 //!
+//! With asynchronous commits, steps 5 and 6 become one with the writes to the log: the commit block
+//! is the last block of the batch, which is forced as a whole, and a recovery finds by the checksum
+//! of the transaction if all of it is there. A transaction that has to wait for anything else has a
+//! commit of two steps all the same: for data, for the superblock of step 3, or for its revoke
+//! blocks, which no checksum of this form covers.
+//!
 //! The first thread that needs a commit leads it: a caller that waits for it, or the daemon. See
 //! [`group`].
 
@@ -253,6 +259,9 @@ impl Shared {
         if rt::mutant!("commit/record-before-images") {
             self.write_commit_block(tid, crc, record_at)?;
         }
+        if self.may_be_async(contents) && !self.client.write_ordered_data(tid)? {
+            return self.write_at_once(tid, start, records);
+        }
         let requests = self.log_requests(start, records.blocks);
         self.counters.log_requests.add(requests.len() as u64 + 1);
         let needs_home_flush = match self.config.policy.data {
@@ -289,6 +298,34 @@ impl Shared {
         Ok(())
     }
 
+    /// Returns true if a transaction may be written together with its commit block.
+    fn may_be_async(&self, contents: &Contents) -> bool {
+        let has_revokes = !contents.revokes.is_empty();
+        let has_new_superblock = self.state.lock().has_new_superblock;
+        self.format.is_async
+            && (!has_revokes || rt::mutant!("commit/async-with-revokes"))
+            && (!has_new_superblock || rt::mutant!("commit/async-before-superblock"))
+    }
+
+    /// Writes a transaction and its commit block as one forced batch: an asynchronous commit.
+    fn write_at_once(&self, tid: Tid, start: u32, records: Records) -> Result<()> {
+        let mut blocks = records.blocks;
+        blocks.push(records::commit_block(
+            &self.format,
+            tid,
+            records.crc,
+            rt::wall(),
+        ));
+        self.check_before_record(tid)?;
+        let mut requests = self.log_requests(start, blocks);
+        self.counters.log_requests.add(requests.len() as u64);
+        self.counters.commit_blocks.add(1);
+        self.force(&mut requests);
+        self.set_log_io(LogIoPhase::Underway);
+        self.log.device.request(requests).wait_all()?;
+        self.flush_if_not_forced()
+    }
+
     fn write_commit_block(&self, tid: Tid, crc: u32, at: u32) -> Result<()> {
         let block = records::commit_block(&self.format, tid, crc, rt::wall());
         let mut requests = self.log_requests(at, vec![block]);
@@ -302,7 +339,9 @@ impl Shared {
         }
         self.force(&mut requests);
         self.log.device.request(requests).wait_all()?;
-        self.flush_if_not_forced()
+        self.flush_if_not_forced()?;
+        self.state.lock().has_new_superblock = false;
+        Ok(())
     }
 
     /// Returns the requests that write blocks to the log from a place on.

@@ -18,6 +18,9 @@ pub struct Config {
     pub is_external: bool,
     /// True to make fast commits, if the journal has blocks for them and is not external.
     pub fast_commits: bool,
+    /// True to write the commit block of a transaction together with its other blocks, so that it
+    /// is durable after one wait for the device. The log gets a checksum of each transaction (v1).
+    pub async_commit: bool,
     /// Longest time that a commit waits for other callers to join it.
     pub batch_wait_max: Nanos,
 }
@@ -30,6 +33,7 @@ impl Default for Config {
             policy: LogPolicy::DEFAULT,
             is_external: false,
             fast_commits: false,
+            async_commit: false,
             batch_wait_max: Nanos::from_millis(15),
         }
     }

@@ -284,10 +284,11 @@ fn open_shared(
     config: Config,
     client: Arc<dyn Client>,
 ) -> Result<Arc<Shared>> {
-    let superblock = Superblock::load(&log)?;
+    let mut superblock = Superblock::load(&log)?;
     if superblock.start().is_some() {
         return Err(Error::NotRecovered);
     }
+    superblock.set_async_commit(config.async_commit)?;
     let format = superblock.format();
     let home_blocks = home.geometry().size_bytes / u64::from(format.block_bytes);
     if home_blocks > u64::from(u32::MAX) && !format.tags.is_64bit {
@@ -315,6 +316,7 @@ fn open_shared(
         head: limits.ring.first(),
         used: 0,
         is_log_empty: true,
+        has_new_superblock: false,
         can_revoke: superblock.has_revoke(),
         commit_wanted: None,
         fast: FastState::new(area.unwrap_or_default()),

@@ -39,6 +39,8 @@ pub(crate) struct JournalState {
     pub(crate) used: u32,
     /// True if the superblock on the device shows an empty log.
     pub(crate) is_log_empty: bool,
+    /// True if the superblock was written for a commit, and no commit block has made it durable.
+    pub(crate) has_new_superblock: bool,
     /// True if the superblock on the device allows revoke blocks.
     pub(crate) can_revoke: bool,
     /// The running transaction, if a commit of it was requested without waiting for it.
@@ -313,6 +315,7 @@ mod tests {
             head: 60,
             used: 0,
             is_log_empty: true,
+            has_new_superblock: false,
             can_revoke: true,
             commit_wanted: None,
             fast: FastState::default(),

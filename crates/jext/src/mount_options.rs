@@ -10,6 +10,7 @@
 //! | `ordered=all`, `allocated` | the blocks that ordered mode writes before a commit (ours) |
 //! | `delalloc`, `nodelalloc` | on ext4: allocate blocks at writeback, or at the write |
 //! | `auto_da_alloc`, `noauto_da_alloc`, `auto_da_alloc=1`, `0` | at once for replacing files |
+//! | `journal_async_commit` | write the commit block together with the rest of its transaction |
 //! | `commit=5` | seconds until a transaction is committed |
 //! | `barrier=1`, `0`, `barrier`, `nobarrier` | flush devices around commits |
 //! | `sync`, `async`, `dirsync` | the changes that are durable when a call returns |
@@ -98,6 +99,9 @@ const SETTINGS: &[(&str, Copy)] = &[
         to.auto_da_alloc = from.auto_da_alloc;
     }),
     ("stripe", |to, from| to.stripe_blocks = from.stripe_blocks),
+    ("journal_async_commit", |to, from| {
+        to.async_commit = from.async_commit;
+    }),
     ("commit", |to, from| {
         to.commit_interval = from.commit_interval;
     }),
@@ -120,7 +124,7 @@ const COMMIT_SECONDS_MAX: u64 = 86_400;
 const INIT_TABLES_FACTOR: u32 = 10;
 /// Seconds that `commit=0` stands for.
 const COMMIT_SECONDS_DEFAULT: u64 = 5;
-const NAMES: &str = "one of ro, noload, data, ordered, delalloc, auto_da_alloc, commit, barrier, sync, dirsync, noatime, relatime, strictatime, discard, grpid, \
+const NAMES: &str = "one of ro, noload, data, ordered, delalloc, auto_da_alloc, commit, barrier, journal_async_commit, sync, dirsync, noatime, relatime, strictatime, discard, grpid, \
                      errors, data_err, log_policy, alloc, stripe, minixdf, init_itable, memory, dirty_background, dirty, host_space, force, resuid, \
                      resgid, journal_path";
 
@@ -239,6 +243,7 @@ impl ParsedOptions {
             "nodelalloc" => options.delayed_allocation = false,
             "auto_da_alloc" => options.auto_da_alloc = true,
             "noauto_da_alloc" => options.auto_da_alloc = false,
+            "journal_async_commit" => options.async_commit = true,
             "sync" => options.sync = true,
             "async" => options.sync = false,
             "dirsync" => options.directory_sync = true,

@@ -63,14 +63,17 @@ pub fn tag(seed: u32, sequence: u32, logged: &[u8]) -> u32 {
 /// A commit block's `h_chksum[0]` (v1) is this checksum, from [`START`], over all descriptor and
 /// logged blocks of the transaction in log order. Revoke blocks are not covered.
 pub fn crc32_be(seed: u32, bytes: &[u8]) -> u32 {
-    let (chunks, rest) = bytes.as_chunks::<8>();
+    let (chunks, rest) = bytes.as_chunks::<STRIDE>();
     let mut crc = seed;
     for chunk in chunks {
         let head = crc.to_be_bytes();
-        crc = (0..4).fold(0, |sum, i| {
-            sum ^ CRC32_BE[7 - i][usize::from(chunk[i] ^ head[i])]
+        // Only the first four lookups wait for the chunk before.
+        let tail = (4..STRIDE).fold(0, |sum, i| {
+            sum ^ CRC32_BE[STRIDE - 1 - i][usize::from(chunk[i])]
         });
-        crc = (4..8).fold(crc, |sum, i| sum ^ CRC32_BE[7 - i][usize::from(chunk[i])]);
+        crc = (0..4).fold(tail, |sum, i| {
+            sum ^ CRC32_BE[STRIDE - 1 - i][usize::from(chunk[i] ^ head[i])]
+        });
     }
     for byte in rest {
         let index = usize::from((crc >> 24) as u8 ^ byte);
@@ -113,12 +116,15 @@ fn crc32c_with_hole(seed: u32, bytes: &[u8], at: usize) -> u32 {
     crc32c(crc, &bytes[at + 4..])
 }
 
-/// `CRC32_BE[n][b]`: the register after the byte `b` and `n` zero bytes.
-const CRC32_BE: [[u32; 256]; 8] = crc32_be_tables();
+/// Number of bytes that [`crc32_be`] takes at a time.
+const STRIDE: usize = 16;
 
-const fn crc32_be_tables() -> [[u32; 256]; 8] {
+/// `CRC32_BE[n][b]`: the register after the byte `b` and `n` zero bytes.
+const CRC32_BE: [[u32; 256]; STRIDE] = crc32_be_tables();
+
+const fn crc32_be_tables() -> [[u32; 256]; STRIDE] {
     const POLYNOMIAL: u32 = 0x04C1_1DB7;
-    let mut tables = [[0; 256]; 8];
+    let mut tables = [[0; 256]; STRIDE];
     let mut byte = 0;
     while byte < 256 {
         let mut crc = (byte as u32) << 24;
@@ -135,7 +141,7 @@ const fn crc32_be_tables() -> [[u32; 256]; 8] {
         byte += 1;
     }
     let mut zeroes = 1;
-    while zeroes < 8 {
+    while zeroes < STRIDE {
         let mut byte = 0;
         while byte < 256 {
             let crc = tables[zeroes - 1][byte];

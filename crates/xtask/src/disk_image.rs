@@ -26,6 +26,8 @@ pub(crate) enum Format {
     Ext4,
     /// Ext4 with fast commits.
     Ext4Fast,
+    /// Ext4 whose log may have asynchronous commits: without fast ones and `metadata_csum`.
+    Ext4Async,
     Xfs,
 }
 
@@ -42,7 +44,7 @@ impl Format {
     pub(crate) const fn kind(self) -> &'static str {
         match self {
             Self::Ext3 => "ext3",
-            Self::Ext4 | Self::Ext4Fast => "ext4",
+            Self::Ext4 | Self::Ext4Fast | Self::Ext4Async => "ext4",
             Self::Xfs => "xfs",
         }
     }
@@ -52,6 +54,7 @@ impl Format {
         match self {
             Self::Ext4 => Some("^fast_commit"),
             Self::Ext4Fast => Some("fast_commit"),
+            Self::Ext4Async => Some("^fast_commit,^metadata_csum"),
             Self::Ext3 | Self::Xfs => None,
         }
     }
@@ -61,6 +64,7 @@ impl Format {
             Self::Ext3 => "ext3-template",
             Self::Ext4 => "ext4-template",
             Self::Ext4Fast => "ext4-fast-template",
+            Self::Ext4Async => "ext4-async-template",
             Self::Xfs => "xfs-template",
         }
     }

@@ -56,6 +56,8 @@ mutants! {
     Crash "commit/data-after-record": "ordered data is written before the commit record",
     Crash "commit/home-not-flushed": "with an external journal, the file system's device is flushed before the commit record",
     Races "commit/interval-ignored": "a transaction is committed when the commit interval is over",
+    Async "commit/async-before-superblock": "an asynchronous commit follows a superblock that shows the log",
+    Async "commit/async-with-revokes": "a transaction with revokes has a commit of two steps",
     Crash "commit/no-flush-before-record": "the log is flushed before the commit record",
     Crash "commit/record-before-images": "the commit record is written after the images",
     Crash "commit/record-not-forced": "the commit record is forced or flushed",

@@ -105,6 +105,9 @@ fn open_taken(
 ) -> Result<(Arc<Core>, OpenReport)> {
     let mut report = OpenReport::default();
     let is_read_only = decide_read_only(&device, &superblock, &options, &mut report)?;
+    if !is_read_only {
+        check_async_commit(&superblock, &options)?;
+    }
     let log = locate_log(&device, &superblock, &options, journal_device)?;
     let has_changed = match &log {
         Some(log) => replay(
@@ -183,6 +186,23 @@ fn open_taken(
         report.read_only_because = Some("an orphan is damaged".to_owned());
     }
     Ok((core, report))
+}
+
+/// Checks that asynchronous commits are possible, if they are wanted.
+fn check_async_commit(superblock: &Superblock, options: &MountOptions) -> Result<()> {
+    let has_journal = superblock.journal_inode.is_some() || superblock.journal_uuid.is_some();
+    if !options.async_commit {
+        return Ok(());
+    }
+    Err(Error::Invalid(if !has_journal {
+        "journal_async_commit: the volume has no journal"
+    } else if options.data == DataMode::Ordered {
+        "journal_async_commit: with data=ordered a commit block waits for data; add data=journal or data=writeback"
+    } else if superblock.checksums.has_tails() {
+        "journal_async_commit: with metadata_csum, Linux and e2fsck take a commit that a power cut has torn for damage;          leave the option out, or make the volume without metadata_csum"
+    } else {
+        return Ok(());
+    }))
 }
 
 /// Marks the blocks that no file may have besides the metadata of groups.
@@ -346,6 +366,7 @@ fn open_journal(
             && options.fast_commits
             && options.data != DataMode::Journal
             && options.tuning.log_policy.committer == Committer::Caller,
+        async_commit: options.async_commit,
         ..Config::default()
     };
     let client: Arc<dyn jbd2::Client> = Arc::<Client>::clone(client);

@@ -9,6 +9,7 @@
 
 mod accesses;
 mod aging;
+mod async_commits;
 mod attributes;
 mod budget;
 mod cell;

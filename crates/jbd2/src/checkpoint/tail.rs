@@ -126,6 +126,7 @@ impl Shared {
             .wait_all()?;
         let mut state = self.state.lock();
         state.is_log_empty = false;
+        state.has_new_superblock = true;
         state.can_revoke |= needs_revoke;
         Ok(())
     }

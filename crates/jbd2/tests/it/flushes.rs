@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice, MeterCounts, MeterDevice};
-use jbd2::{Config, LogPolicy};
+use jbd2::format::{Checksums, Features};
+use jbd2::{Config, Error, Journal, LogPolicy};
 
-use crate::harness::{Kind, Small};
+use crate::harness::{Kind, Notes, Small};
 
 struct Bench {
     small: Small,
@@ -86,6 +87,44 @@ fn without_forced_writes_it_is_two_flushes() {
     for _ in 0..3 {
         assert_eq!(bench.count_commit()[0], (2, 0));
     }
+}
+
+#[test]
+fn an_asynchronous_commit_is_one_forced_batch() {
+    for (has_force, cost) in [(true, (0, 1)), (false, (1, 0))] {
+        let two_steps = if has_force { (1, 1) } else { (2, 0) };
+        let mut bench = bench(false, has_force, |config| config.async_commit = true);
+        assert_eq!(bench.count_commit()[0], two_steps, "a new superblock");
+        for _ in 0..3 {
+            assert_eq!(bench.count_commit()[0], cost);
+        }
+        let freed = bench.count(|small| {
+            small.free(1);
+            small.commit();
+        });
+        assert_eq!(freed[0], two_steps, "revokes");
+        *bench.small.notes.ordered.lock() = Ok(true);
+        assert_eq!(bench.count_commit()[0], two_steps, "ordered data");
+    }
+}
+
+#[test]
+fn an_asynchronous_commit_needs_a_checksum_of_the_whole_transaction() {
+    let kind = Kind {
+        features: Features {
+            checksums: Checksums::V3,
+            ..Kind::default().features
+        },
+        ..Kind::default()
+    };
+    let device = Arc::new(MemoryDevice::new(256 * u64::from(kind.block_bytes)));
+    let log = kind.format(Arc::<MemoryDevice>::clone(&device));
+    let config = Config {
+        async_commit: true,
+        ..kind.config()
+    };
+    let refused = Journal::open(log, device, config, Notes::new());
+    assert!(matches!(refused.err(), Some(Error::Unsupported(_))));
 }
 
 #[test]

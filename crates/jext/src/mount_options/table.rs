@@ -49,6 +49,7 @@ rows! {
     Honoured ["auto_da_alloc" "auto_da_alloc=N" "noauto_da_alloc"] "on ext4: allocate at once for a file that replaces another";
     Honoured ["stripe=N"] "large extents start at multiples of so many blocks";
     Honoured ["commit=N"] "seconds until a transaction is committed; 0 stands for 5";
+    Honoured ["journal_async_commit"] "with `data=journal` or `data=writeback`, on volumes without `metadata_csum`: the commit block is written together with the rest of its transaction, and one flush makes both durable";
     Honoured ["barrier" "barrier=N" "nobarrier"] "flush devices around commits";
     Honoured ["sync" "async" "dirsync"] "the changes that are durable when a call returns";
     Honoured ["noatime" "relatime" "strictatime"] "the access times that are kept";
@@ -62,7 +63,6 @@ rows! {
     NoEffect ["acl" "user_xattr"] "always on";
     NoEffect ["block_validity" "noblock_validity"] "blocks of metadata are always protected";
     NoEffect ["journal_checksum" "nojournal_checksum"] "the log has checksums on volumes with `metadata_csum`";
-    NoEffect ["journal_async_commit"] "a commit block always waits for the blocks before it";
     NoEffect ["min_batch_time=N" "max_batch_time=N"] "threads that sync share a commit without waiting";
     NoEffect ["mb_optimize_scan=N"] "hints for the allocator of Linux";
     NoEffect ["nombcache" "no_mbcache" "no_prefetch_block_bitmaps" "inode_readahead_blks=N" "journal_ioprio=N"] "hints for the caches and queues of Linux";

@@ -21,8 +21,6 @@ use crate::engine;
 /// Size of the log in memory.
 const JOURNAL_MEGABYTES: u32 = 128;
 const BLOCK_BYTES: u32 = 4096;
-/// Mount options on disk.
-const DISK_OPTIONS: &str = "data=ordered,commit=5";
 /// Name of the image in memory, and of the mount point there.
 pub(super) const IMAGE: &str = "image";
 const MOUNT_POINT: &str = "mounted";
@@ -49,7 +47,9 @@ impl Opened {
                 on_engine(Arc::new(MemoryDevice::new(form.size_bytes)), form)
             }
             (Side::JextTmpfs, Place::Memory(form)) => on_engine(tmpfs_image(site, form)?, form),
-            (Side::JextDisk | Side::JextDiskFc, Place::Disk) => on_disk_image(site, side),
+            (Side::JextDisk | Side::JextDiskFc | Side::JextDiskAsync, Place::Disk) => {
+                on_disk_image(site, side)
+            }
             (side, Place::Memory(form)) if side.is_mounted() => on_memory(site, side, form),
             (side, Place::Disk) if side.disk_format().is_some() => on_loop_device(site, side),
             (side, _) => bail!("{}: no file system for this work", side.name()),
@@ -106,7 +106,7 @@ pub(super) fn memory_setup(side: Side, form: MemoryForm) -> Result<MountedSetup>
     let (driver, kind, options) = match side {
         Side::JextMount => (Driver::Jext, "ext4", form.options),
         Side::Ext3 => (Driver::Kernel, "ext3", form.options),
-        Side::Ext4 | Side::Ext4Fc => (Driver::Kernel, "ext4", form.options),
+        Side::Ext4 | Side::Ext4Fc | Side::Ext4Async => (Driver::Kernel, "ext4", form.options),
         Side::Xfs => (Driver::Kernel, "xfs", "rw"),
         Side::Tmpfs => (Driver::Kernel, "tmpfs", "rw"),
         Side::Fuse2fs => (Driver::Fuse2fs, "ext4", "rw"),
@@ -182,7 +182,7 @@ fn on_disk_image(site: &Site, side: Side) -> Result<Opened> {
     let device = FileDevice::open(image.path(), &OpenOptions::direct()).context("the image")?;
     Ok(Opened::of_volume(engine::open(
         Arc::new(device),
-        DISK_OPTIONS,
+        side.disk_options(),
     )?))
 }
 
@@ -191,12 +191,8 @@ fn on_loop_device(site: &Site, side: Side) -> Result<Opened> {
     let format = side.disk_format().context("the format of the image")?;
     image.renew(format)?;
     let mut attached = Attached::direct(image.path())?;
-    let options = match side {
-        Side::Xfs => "rw",
-        _ => DISK_OPTIONS,
-    };
     let folder = mount_point(site)?;
-    let mounted = Mounted::new(format.kind(), options, attached.path(), &folder)?;
+    let mounted = Mounted::new(format.kind(), side.disk_options(), attached.path(), &folder)?;
     attached.leave_to_mount()?;
     Ok(Opened {
         target: Arc::new(DirectoryTarget::new(&folder)?),

@@ -15,6 +15,9 @@ pub(super) enum Side {
     JextDisk,
     /// The same with fast commits.
     JextDiskFc,
+    /// Jext in this process, on that image without checksums of metadata, with asynchronous commits
+    /// and data=journal.
+    JextDiskAsync,
     /// Jext mounted by FUSE, with the image in a tmpfs.
     JextMount,
     /// The command jext.
@@ -25,6 +28,8 @@ pub(super) enum Side {
     Ext4,
     /// The same with fast commits.
     Ext4Fc,
+    /// The kernel's ext4 without checksums of metadata, with asynchronous commits and data=journal.
+    Ext4Async,
     /// The kernel's XFS on a loop device.
     Xfs,
     /// A tmpfs.
@@ -51,11 +56,13 @@ impl Side {
             Self::JextTmpfs => "jext-tmpfs",
             Self::JextDisk => "jext-disk",
             Self::JextDiskFc => "jext-disk-fc",
+            Self::JextDiskAsync => "jext-disk-async",
             Self::JextMount => "jext-mount",
             Self::Jext => "jext",
             Self::Ext3 => "ext3",
             Self::Ext4 => "ext4",
             Self::Ext4Fc => "ext4-fc",
+            Self::Ext4Async => "ext4-async",
             Self::Xfs => "xfs",
             Self::Tmpfs => "tmpfs",
             Self::Fuse2fs => "fuse2fs",
@@ -73,8 +80,18 @@ impl Side {
             Self::Ext3 => Some(Format::Ext3),
             Self::JextDisk | Self::Ext4 => Some(Format::Ext4),
             Self::JextDiskFc | Self::Ext4Fc => Some(Format::Ext4Fast),
+            Self::JextDiskAsync | Self::Ext4Async => Some(Format::Ext4Async),
             Self::Xfs => Some(Format::Xfs),
             _ => None,
+        }
+    }
+
+    /// Returns the mount options of an image on disk.
+    pub(super) const fn disk_options(self) -> &'static str {
+        match self {
+            Self::Xfs => "rw",
+            Self::JextDiskAsync | Self::Ext4Async => "data=journal,journal_async_commit,commit=5",
+            _ => "data=ordered,commit=5",
         }
     }
 
@@ -91,6 +108,7 @@ impl Side {
                 | Self::Ext3
                 | Self::Ext4
                 | Self::Ext4Fc
+                | Self::Ext4Async
                 | Self::Xfs
                 | Self::Tmpfs
                 | Self::Fuse2fs

@@ -9,8 +9,8 @@ use crate::compared_type::ComparedType;
 use crate::postmark::Test;
 
 use Side::{
-    E2fsck, Ext3, Ext4, Ext4Fc, Fuse2fs, Jext, JextDisk, JextDiskFc, JextMem, JextMount, JextTmpfs,
-    Memcpy, Mke2fs, Passthrough, Raw, Tmpfs, Xfs,
+    E2fsck, Ext3, Ext4, Ext4Async, Ext4Fc, Fuse2fs, Jext, JextDisk, JextDiskAsync, JextDiskFc,
+    JextMem, JextMount, JextTmpfs, Memcpy, Mke2fs, Passthrough, Raw, Tmpfs, Xfs,
 };
 
 const SECONDS: Figure = Figure::time("time", "s");
@@ -162,12 +162,21 @@ fn create_fsync(amounts: Amounts) -> Work {
     Work {
         name: "create-fsync",
         title: "files of 4 KiB created and synced, on disk",
-        sides: vec![JextDisk, JextDiskFc, Ext3, Ext4, Ext4Fc, Xfs],
+        sides: vec![
+            JextDisk,
+            JextDiskFc,
+            JextDiskAsync,
+            Ext3,
+            Ext4,
+            Ext4Fc,
+            Ext4Async,
+            Xfs,
+        ],
         cases: vec![case(1, 1.8), case(10, 2.0), case(100, 2.0)],
         figures: vec![Figure::rate("rate", "files/s")],
         place: Place::Disk,
-        peer: Peer::Best(&[Ext3, Ext4, Ext4Fc, Xfs]),
-        judged: &[JextDisk, JextDiskFc],
+        peer: Peer::Best(&[Ext3, Ext4, Ext4Fc, Ext4Async, Xfs]),
+        judged: &[JextDisk, JextDiskFc, JextDiskAsync],
     }
 }
 
@@ -179,12 +188,21 @@ fn append(amounts: Amounts) -> Work {
     Work {
         name: "append-fdatasync",
         title: "4 KiB appended and made durable by one thread, on disk, beside a raw file",
-        sides: vec![JextDisk, JextDiskFc, Raw, Ext4, Ext4Fc, Xfs],
+        sides: vec![
+            JextDisk,
+            JextDiskFc,
+            JextDiskAsync,
+            Raw,
+            Ext4,
+            Ext4Fc,
+            Ext4Async,
+            Xfs,
+        ],
         cases: vec![Case::new(ONE_THREAD, load).bar(0.75)],
         figures: vec![Figure::rate("rate", "writes/s")],
         place: Place::Disk,
         peer: Peer::Best(&[Raw]),
-        judged: &[JextDisk, JextDiskFc],
+        judged: &[JextDisk, JextDiskFc, JextDiskAsync],
     }
 }
 
@@ -212,12 +230,12 @@ fn varmail(amounts: Amounts) -> Work {
     Work {
         name: "varmail",
         title: "filebench's mail server, on disk",
-        sides: vec![JextDisk, JextDiskFc, Ext4, Ext4Fc],
+        sides: vec![JextDisk, JextDiskFc, JextDiskAsync, Ext4, Ext4Fc, Ext4Async],
         cases: vec![case(1), case(16).bar(1.5)],
         figures: vec![Figure::rate("rate", "operations/s")],
         place: Place::Disk,
         peer: Peer::Best(&[Ext4Fc]),
-        judged: &[JextDisk, JextDiskFc],
+        judged: &[JextDisk, JextDiskFc, JextDiskAsync],
     }
 }
 
