@@ -16,12 +16,12 @@ mod damage;
 mod failures;
 mod familiar;
 mod nested;
+mod recent;
 pub(crate) mod select;
 pub mod silent;
 
 pub(crate) use nested::record as record_recovery;
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -49,6 +49,7 @@ use crate::world::{Shared, world};
 use age::DataAge;
 use failures::Failures;
 pub(crate) use familiar::Familiar;
+use recent::Recent;
 
 /// Limits of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,6 +155,10 @@ pub(crate) fn explore_with(
     }
 }
 
+/// Number of images in a generation of those that a recording is known to leave. The largest take
+/// 150 KB, most a tenth of that.
+const KNOWN_MAX: usize = 128;
+
 /// An image that was recovered.
 struct Known {
     checked: Rc<Checked>,
@@ -174,7 +179,7 @@ pub(crate) struct Explorer<'r> {
     held: Held,
     /// The failures so far.
     failures: Failures,
-    known: BTreeMap<u64, Known>,
+    known: Recent<Known>,
     familiar: Familiar,
     sound: Sound,
     /// Images of which a block will be changed silently, each in a separate world.
@@ -215,7 +220,7 @@ impl<'r> Explorer<'r> {
             ages: DataAge::new(recording),
             held: Held::of(recording),
             failures: Failures::new(recording),
-            known: BTreeMap::new(),
+            known: Recent::new(KNOWN_MAX),
             familiar,
             sound: Sound::default(),
             to_be_damaged: Vec::new(),
@@ -337,7 +342,7 @@ impl<'r> Explorer<'r> {
         selection: &Selection,
     ) -> Result<Rc<Checked>, Box<Found>> {
         let hash = moment.hash(selection);
-        if let Some(known) = self.known.get_mut(&hash) {
+        if let Some(known) = self.known.get_mut(hash) {
             self.tally.equal += 1;
             let is_compared = known.compared_with == self.bounds_version;
             known.compared_with = self.bounds_version;

@@ -215,6 +215,11 @@ impl Generator {
         }
     }
 
+    /// Returns true if workloads come as families.
+    pub(crate) fn has_families(&self) -> bool {
+        self.family() > 1
+    }
+
     /// Returns the number of workloads of the shard's families, but for the last one, which may
     /// have fewer.
     pub(crate) fn workloads_of_family(&self) -> u64 {

@@ -129,7 +129,9 @@ impl Session {
                         return;
                     }
                     taken = self.take(&mut shared);
-                    volumes.begin_family();
+                    if self.generator.has_families() {
+                        volumes.begin_family();
+                    }
                 } else if self.is_stopped(&shared, start) {
                     shared.has_left_some = true;
                     return;

@@ -14,7 +14,7 @@ use crate::setting::Setting;
 use crate::workload::Workload;
 
 /// Maximum number of prepared volumes that a thread keeps.
-const PREPARED_MAX: usize = 4096;
+const PREPARED_MAX: usize = 128;
 
 /// The volumes of one thread: made once for each setting, prepared once for each beginning.
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub(crate) struct Volumes {
 impl Volumes {
     /// Begins workloads whose counts do not depend on those before.
     pub(crate) fn begin_family(&mut self) {
-        self.familiar = Familiar::default();
+        self.familiar = Familiar::of_family();
     }
 
     pub(crate) fn explore(

@@ -126,11 +126,20 @@ impl<'d> Log<'d> {
         commit.checksums[0].get() != checksum::commit_block(seed, block)
     }
 
-    /// Returns the commit block of the last transaction: its device, and its number there.
-    pub(super) fn last_record(&self) -> Option<(usize, u64)> {
+    /// Returns the blocks of the last transaction, each by its device and its number there, that a
+    /// power cut may leave unreadable: its commit block; with asynchronous commits all.
+    pub(super) fn last_torn(&self) -> Vec<(usize, u64)> {
         let transactions = self.transactions();
-        let (_, parts) = transactions.last()?;
-        Some(self.map.place(parts.last()?.at))
+        let parts = transactions.last().map_or(&[][..], |(_, parts)| parts);
+        let is_async = self
+            .superblock
+            .incompatible()
+            .contains(JournalIncompatible::ASYNC_COMMIT);
+        let torn = match is_async {
+            true => parts,
+            false => &parts[parts.len().saturating_sub(1)..],
+        };
+        torn.iter().map(|part| self.map.place(part.at)).collect()
     }
 
     /// Returns true if the log has a block of a transaction after this one.

@@ -168,8 +168,8 @@ impl Explorer<'_> {
             }
             Err(_) => {}
         }
-        let hides_record = hides_last_record(disks, &strikes(&trace.events()));
-        // The transaction of a hidden commit block is dropped, and blocks that it has checkpointed
+        let hides_record = hides_last(disks, &strikes(&trace.events()));
+        // The transaction of a hidden block is dropped, and blocks that it has checkpointed
         // could not be restored.
         if hides_record && self.watcher.has_gone_on() {
             return Ok(());
@@ -199,17 +199,17 @@ impl Explorer<'_> {
     }
 }
 
-/// Returns true if the commit block of the last transaction was among the unreadable blocks: it
-/// then cannot be distinguished from one that the power cut has torn.
-fn hides_last_record(disks: &Disks, strikes: &[Strike]) -> bool {
-    let Some((device, block)) = Log::of(disks).last_record() else {
-        return false;
-    };
+/// Returns true if a block of the last transaction that a power cut may tear was among the
+/// unreadable ones: the transaction then cannot be distinguished from a torn one.
+fn hides_last(disks: &Disks, strikes: &[Strike]) -> bool {
+    let torn = Log::of(disks).last_torn();
     strikes.iter().any(|strike| {
         let (first, count) = strike.request.range();
         let end = (first.get() + count).div_ceil(BLOCK_SECTORS as u64);
         let blocks = first.get() / BLOCK_SECTORS as u64..end;
         let is_read = matches!(strike.request, Request::Read { .. });
-        is_read && strike.device == device && blocks.contains(&block)
+        let is_hit =
+            |(device, block): &(usize, u64)| *device == strike.device && blocks.contains(block);
+        is_read && torn.iter().any(is_hit)
     })
 }

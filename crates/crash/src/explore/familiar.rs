@@ -16,12 +16,13 @@ use crate::recover::Checked;
 /// Maximum number of images that are kept.
 const IMAGES_MAX: usize = 16_384;
 
-/// The recovered images of the present beginning, by hash.
+/// The recovered images of the present beginning, by hash; none outside of families.
 #[derive(Clone, Default)]
 pub(crate) struct Familiar(Rc<RefCell<Images>>);
 
 #[derive(Default)]
 struct Images {
+    is_family: bool,
     beginning: Option<Beginning>,
     recovered: BTreeMap<u64, Rc<Checked>>,
 }
@@ -36,6 +37,15 @@ struct Beginning {
 }
 
 impl Familiar {
+    /// Creates an empty set of images of a family.
+    pub(crate) fn of_family() -> Self {
+        let images = Images {
+            is_family: true,
+            ..Images::default()
+        };
+        Self(Rc::new(RefCell::new(images)))
+    }
+
     /// Forgets the images if a recording has another beginning, or device commands that fail: those
     /// change what a recovery may find.
     pub(super) fn begin(&self, recording: &Recording) {
@@ -58,10 +68,10 @@ impl Familiar {
     }
 
     pub(super) fn add(&self, hash: u64, checked: &Rc<Checked>) {
-        self.0
-            .borrow_mut()
-            .recovered
-            .insert(hash, Rc::clone(checked));
+        let mut images = self.0.borrow_mut();
+        if images.is_family {
+            images.recovered.insert(hash, Rc::clone(checked));
+        }
     }
 }
 
@@ -81,6 +91,7 @@ mod tests {
         let generator = Generator::new(kind, vec![CELLS_EXT4[0]], 1);
         let limits = Limits::new(1);
         let mut volumes = Volumes::default();
+        volumes.begin_family();
         let (mut beside, mut alone) = (0, 0);
         let mut rules = Vec::new();
         for number in 12..36 {
