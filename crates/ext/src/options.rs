@@ -129,8 +129,8 @@ pub struct MountOptions {
     /// an internal journal. Has no effect with `data=journal`.
     pub fast_commits: bool,
     /// True to write the commit block of a transaction together with its other blocks, so that it
-    /// is durable after one wait for the device (`journal_async_commit`). Not with ordered data,
-    /// and only on volumes without `metadata_csum`.
+    /// is durable after one wait for the device (`journal_async_commit`). Not with ordered data.
+    /// Has no effect on volumes with `metadata_csum`.
     pub async_commit: bool,
     /// Age at which a transaction is committed (`commit=`).
     pub commit_interval: Nanos,

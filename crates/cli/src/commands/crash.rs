@@ -42,9 +42,10 @@ pub(crate) struct Arguments {
     all: bool,
     /// MODE,PLACE as in ordered,internal or journal,external. Before it ext4, or ext4 with a
     /// feature: inline, quota, mmp or bigalloc, as in inline,ordered,internal. After it fast, for
-    /// fast commits, as in ext4,ordered,internal,fast. May be repeated; a cell that does not exist
-    /// lists all. writeback,none is a volume without a journal: it is checked after a clean close,
-    /// and --compare lets e2fsck repair some that were cut off.
+    /// fast commits, as in ext4,ordered,internal,fast, or async, for asynchronous commits, as in
+    /// journal,internal,async. May be repeated; a cell that does not exist lists all.
+    /// writeback,none is a volume without a journal: it is checked after a clean close, and
+    /// --compare lets e2fsck repair some that were cut off.
     #[arg(long = "cell", value_name = CELL_FORM)]
     cells: Vec<Cell>,
     /// Workloads to run: all short ones; random long ones in tight worlds; ones that soon reuse

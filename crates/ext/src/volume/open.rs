@@ -188,21 +188,33 @@ fn open_taken(
     Ok((core, report))
 }
 
-/// Checks that asynchronous commits are possible, if they are wanted.
+/// Checks that the volume can have asynchronous commits, if they are wanted.
 fn check_async_commit(superblock: &Superblock, options: &MountOptions) -> Result<()> {
     let has_journal = superblock.journal_inode.is_some() || superblock.journal_uuid.is_some();
     if !options.async_commit {
         return Ok(());
     }
-    Err(Error::Invalid(if !has_journal {
-        "journal_async_commit: the volume has no journal"
-    } else if options.data == DataMode::Ordered {
-        "journal_async_commit: with data=ordered a commit block waits for data; add data=journal or data=writeback"
-    } else if superblock.checksums.has_tails() {
-        "journal_async_commit: with metadata_csum, Linux and e2fsck take a commit that a power cut has torn for damage;          leave the option out, or make the volume without metadata_csum"
-    } else {
-        return Ok(());
-    }))
+    if !has_journal {
+        return Err(Error::Invalid(
+            "journal_async_commit: the volume has no journal; leave the option out",
+        ));
+    }
+    if options.data == DataMode::Ordered {
+        return Err(Error::Invalid(
+            "journal_async_commit: with data=ordered a commit block waits for data; add data=journal or data=writeback",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns true if commits are to be asynchronous. With a checksum for each block of the log, Linux
+/// and e2fsck take a commit that a power cut has torn for damage.
+fn is_async(superblock: &Superblock, options: &MountOptions) -> bool {
+    let is_possible = !superblock.checksums.has_tails();
+    if options.async_commit && !is_possible {
+        tracing::warn!("journal_async_commit has no effect on a volume with metadata_csum");
+    }
+    options.async_commit && is_possible
 }
 
 /// Marks the blocks that no file may have besides the metadata of groups.
@@ -366,7 +378,7 @@ fn open_journal(
             && options.fast_commits
             && options.data != DataMode::Journal
             && options.tuning.log_policy.committer == Committer::Caller,
-        async_commit: options.async_commit,
+        async_commit: is_async(superblock, options),
         ..Config::default()
     };
     let client: Arc<dyn jbd2::Client> = Arc::<Client>::clone(client);

@@ -107,10 +107,20 @@ fn the_log_says_so_until_the_next_commits_without() {
 }
 
 #[test]
+fn with_checksums_of_metadata_commits_have_two_steps() {
+    let device = volume("metadata_csum");
+    let volume = open(&device, DataMode::Journal, true).expect("the volume opens");
+    create(&volume, &device, "/first", b"");
+    assert_eq!(create(&volume, &device, "/a", b"contents"), (2, 1, 1));
+    volume.close().expect("close");
+    let (_, incompatible) = features(&device);
+    assert!(!incompatible.contains(JournalIncompatible::ASYNC_COMMIT));
+}
+
+#[test]
 fn what_they_cannot_be_is_refused_and_nothing_is_written() {
     for (features, data, expect) in [
         ("^metadata_csum", DataMode::Ordered, "add data=journal"),
-        ("metadata_csum", DataMode::Journal, "without metadata_csum"),
         ("^has_journal", DataMode::Writeback, "has no journal"),
     ] {
         let device = volume(features);
