@@ -74,9 +74,10 @@ impl Shared {
         }
         state.groups = [callers, state.groups[0]];
         self.counters.group_size_max.raise_to(callers.into());
-        let state = self.end_leading(state);
+        // Threads that are woken want the lock.
+        drop(self.end_leading(state));
         self.committed(tid).notify_all();
-        state
+        self.state.lock()
     }
 
     /// Makes the changes of the running transaction durable. Returns false if they cannot be
