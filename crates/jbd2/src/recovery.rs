@@ -318,6 +318,9 @@ fn bring_home(
         log.device.request(superblock.requests(log)).wait_all()?;
         log.device.flush()?;
     }
+    // If only the program has ended, the end of the log may be in the device's cache: a power cut
+    // would take it back, but not what was replayed of it.
+    log.device.flush()?;
     replay.run(log, home)?;
     if !rt::mutant!("recovery/home-not-flushed") {
         home.flush()?;

@@ -243,3 +243,121 @@ fn small_logs_that_wrap_all_the_time() {
         explore(kind, LogPolicy::DEFAULT, true, seed);
     }
 }
+
+#[test]
+fn asynchronous_commits() {
+    let plain = Kind {
+        is_async: true,
+        ..Kind::default()
+    };
+    for (number, (is_external, has_force, log_blocks)) in [
+        (false, true, 64),
+        (false, false, 64),
+        (true, true, 64),
+        (true, false, 64),
+        (false, true, 34),
+        (true, true, 34),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let kind = Kind {
+            is_external,
+            log_blocks,
+            ..plain
+        };
+        for seed in 0..2 {
+            let seed = 60 + 2 * number as u64 + seed;
+            explore(kind, LogPolicy::DEFAULT, has_force, seed);
+        }
+    }
+    let sealed = Kind {
+        is_async: true,
+        ..Kind::with_checksums(Checksums::V3)
+    };
+    explore(sealed, LogPolicy::LINUX24, true, 72);
+}
+
+impl Run {
+    /// Ends the program, but not the power, after every event: what the devices have in their
+    /// caches is read by a recovery. The power goes during that, after each of its events.
+    fn cut_recovery_after_restart(mut self) {
+        let events = core::mem::take(&mut self.events);
+        let mut acknowledged = self.kind.sequence.wrapping_sub(1);
+        for (index, event) in events.iter().enumerate() {
+            if let Event::Mark(tid) = event {
+                acknowledged = *tid as u32;
+            }
+            self.replays
+                .iter_mut()
+                .for_each(|replay| replay.apply(event));
+            let durable = self.images(Replay::image_all_lost);
+            let seen = self.images(Replay::image_all_kept);
+            let trace = Trace::new();
+            let mut replays = Vec::new();
+            let mut traced: Vec<Arc<dyn BlockDevice>> = Vec::new();
+            for (number, (durable, seen)) in durable.iter().zip(&seen).enumerate() {
+                let device = trace.attach(Arc::new(durable.snapshot()));
+                let device = device.with_volatile_cache(true);
+                replays.push(Replay::new(number, device.geometry(), durable));
+                let device: Arc<dyn BlockDevice> = Arc::new(device);
+                let seen: &dyn BlockDevice = seen;
+                for block in 0..256 {
+                    let offset = block * u64::from(self.kind.block_bytes);
+                    let cached = seen.read_block(offset, self.kind.block_bytes).unwrap();
+                    if device.read_block(offset, self.kind.block_bytes).unwrap() != cached {
+                        device.write_blocks(offset, vec![cached]).unwrap();
+                    }
+                }
+                traced.push(device);
+            }
+            let before = trace.events().len();
+            jbd2::recovery::recover(&self.location(&traced), &traced[0]).expect("it is whole");
+            for (step, event) in trace.events().iter().enumerate() {
+                replays.iter_mut().for_each(|replay| replay.apply(event));
+                if step < before {
+                    continue;
+                }
+                for seed in 0..2 {
+                    let images: Vec<MemoryDevice> = replays
+                        .iter()
+                        .map(|replay| replay.image(seed + 2 * step as u64))
+                        .collect();
+                    let context = format!("restart after event {index}, power cut after {step}");
+                    self.recover_and_check(&images, acknowledged, &context);
+                }
+            }
+        }
+    }
+}
+
+fn restart(is_async: bool, is_external: bool, has_force: bool) {
+    for seed in 80..84 {
+        let kind = Kind {
+            is_async,
+            is_external,
+            ..Kind::default()
+        };
+        record(kind, LogPolicy::DEFAULT, has_force, seed, false).cut_recovery_after_restart();
+    }
+}
+
+#[test]
+fn a_power_cut_in_the_recovery_after_a_restart() {
+    restart(false, false, true);
+}
+
+#[test]
+fn a_power_cut_in_the_recovery_after_a_restart_without_forced_writes() {
+    restart(false, false, false);
+}
+
+#[test]
+fn a_power_cut_in_the_recovery_after_a_restart_with_asynchronous_commits() {
+    restart(true, false, true);
+}
+
+#[test]
+fn a_power_cut_in_the_recovery_after_a_restart_with_an_external_log() {
+    restart(false, true, true);
+}

@@ -23,6 +23,8 @@ pub(crate) struct Kind {
     pub(crate) version: Version,
     pub(crate) features: Features,
     pub(crate) is_external: bool,
+    /// True for asynchronous commits.
+    pub(crate) is_async: bool,
     pub(crate) log_blocks: u32,
     pub(crate) sequence: u32,
 }
@@ -34,6 +36,7 @@ impl Default for Kind {
             version: Version::V2,
             features: Features::default(),
             is_external: false,
+            is_async: false,
             log_blocks: 64,
             sequence: 0xFFFF_FFF0,
         }
@@ -127,6 +130,7 @@ impl Kind {
             // Daemons commit only what they are asked for.
             commit_interval: Nanos::from_secs(3600),
             is_external: self.is_external,
+            async_commit: self.is_async,
             ..Config::default()
         }
     }
