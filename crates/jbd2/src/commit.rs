@@ -300,10 +300,12 @@ impl Shared {
 
     /// Returns true if a transaction may be written together with its commit block.
     fn may_be_async(&self, contents: &Contents) -> bool {
+        if !self.format.is_async {
+            return false;
+        }
         let has_revokes = !contents.revokes.is_empty();
         let has_new_superblock = self.state.lock().has_new_superblock;
-        self.format.is_async
-            && (!has_revokes || rt::mutant!("commit/async-with-revokes"))
+        (!has_revokes || rt::mutant!("commit/async-with-revokes"))
             && (!has_new_superblock || rt::mutant!("commit/async-before-superblock"))
     }
 

@@ -288,7 +288,7 @@ fn open_shared(
     if superblock.start().is_some() {
         return Err(Error::NotRecovered);
     }
-    superblock.set_async_commit(config.async_commit)?;
+    superblock.set_async_commit(config.async_commit);
     let format = superblock.format();
     let home_blocks = home.geometry().size_bytes / u64::from(format.block_bytes);
     if home_blocks > u64::from(u32::MAX) && !format.tags.is_64bit {

@@ -16,6 +16,7 @@
 //! Source: Linux `Documentation/filesystems/ext4/journal.rst`, "Super Block".
 
 mod fast_commits;
+mod features;
 mod io;
 
 use layout::journal::{
@@ -282,62 +283,6 @@ impl Superblock {
         self.set_version_2();
         let features = self.raw.incompatible() | JournalIncompatible::REVOKE;
         self.raw.incompatible_bits = features.bits().into();
-    }
-
-    /// Adds block numbers of 64 bits, and checksums v3 in the place of any others and of
-    /// asynchronous commits, if they are wanted; a log of version 1 becomes one of version 2. Returns true if anything has changed.
-    pub(crate) fn add_features(&mut self, is_64bit: bool, has_checksums: bool) -> bool {
-        let (mut compatible, mut incompatible) = match self.version() {
-            1 => Default::default(),
-            _ => (self.raw.compatible(), self.raw.incompatible()),
-        };
-        let before = (compatible, incompatible);
-        if is_64bit {
-            incompatible.insert(JournalIncompatible::IS_64BIT);
-        }
-        if has_checksums {
-            compatible.remove(JournalCompatible::CHECKSUM);
-            incompatible.remove(JournalIncompatible::CHECKSUM_V2);
-            incompatible.remove(JournalIncompatible::ASYNC_COMMIT);
-            incompatible.insert(JournalIncompatible::CHECKSUM_V3);
-        }
-        if (compatible, incompatible) == before {
-            return false;
-        }
-        self.set_version_2();
-        self.raw.compatible_bits = compatible.bits().into();
-        self.raw.incompatible_bits = incompatible.bits().into();
-        if has_checksums {
-            self.raw.checksum_type = ChecksumType::Crc32c.raw();
-            self.checksums = Checksums::V3;
-        }
-        true
-    }
-
-    /// Allows commit blocks that are written together with their transactions, or not. A log that
-    /// allows them has checksums of whole transactions (v1), by which a recovery finds what a power
-    /// cut has torn; a log of version 1 becomes one of version 2.
-    ///
-    /// # Errors
-    /// - [`Error::Unsupported`] if each block of the log has a checksum of its own.
-    pub(crate) fn set_async_commit(&mut self, is_async: bool) -> Result<()> {
-        if is_async && self.checksums.cover_each_block() {
-            return Err(Error::Unsupported(
-                "asynchronous commits in a log with a checksum for each block".to_owned(),
-            ));
-        }
-        if is_async {
-            self.set_version_2();
-            let compatible = self.raw.compatible() | JournalCompatible::CHECKSUM;
-            self.raw.compatible_bits = compatible.bits().into();
-            self.checksums = Checksums::V1;
-        } else if self.version() == 1 {
-            return Ok(());
-        }
-        let mut incompatible = self.raw.incompatible();
-        incompatible.set(JournalIncompatible::ASYNC_COMMIT, is_async);
-        self.raw.incompatible_bits = incompatible.bits().into();
-        Ok(())
     }
 
     fn set_version_2(&mut self) {

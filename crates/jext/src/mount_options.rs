@@ -99,7 +99,7 @@ const SETTINGS: &[(&str, Copy)] = &[
         to.auto_da_alloc = from.auto_da_alloc;
     }),
     ("stripe", |to, from| to.stripe_blocks = from.stripe_blocks),
-    ("journal_async_commit", |to, from| {
+    (ASYNC_COMMIT, |to, from| {
         to.async_commit = from.async_commit;
     }),
     ("commit", |to, from| {
@@ -118,6 +118,8 @@ const SETTINGS: &[(&str, Copy)] = &[
     ("resgid", |to, from| to.reserved_gid = from.reserved_gid),
 ];
 
+/// The setting of commit blocks that are written together with their transactions.
+const ASYNC_COMMIT: &str = "journal_async_commit";
 /// Maximum of `commit=`, in seconds.
 const COMMIT_SECONDS_MAX: u64 = 86_400;
 /// The pauses between parts of inode tables, in times of what a part takes, with `init_itable`.
@@ -185,6 +187,14 @@ impl ParsedOptions {
             if own.given.contains(name) && !self.given.contains(name) {
                 copy(&mut self.options, &own.options);
             }
+        }
+        let is_own = own.options.async_commit && !self.given.contains(&ASYNC_COMMIT);
+        if let Some(reason) = misfit(&self.options, superblock).filter(|_| is_own) {
+            self.options.async_commit = false;
+            refused.push(OptionError::Refused {
+                option: ASYNC_COMMIT.to_owned(),
+                reason,
+            });
         }
         if self.journal_path.is_none() {
             self.journal_path = own.journal_path;
@@ -345,6 +355,18 @@ impl ParsedOptions {
             _ => return Err(NAMES),
         }
         Ok(())
+    }
+}
+
+/// Returns the reason for which a volume cannot have asynchronous commits, as the open has it.
+fn misfit(options: &MountOptions, superblock: &Superblock) -> Option<&'static str> {
+    let compatible = superblock.features().compatible;
+    if !compatible.contains(Compatible::HAS_JOURNAL) {
+        Some("the volume has no journal")
+    } else if options.data == DataMode::Ordered {
+        Some("with data=ordered a commit block waits for data")
+    } else {
+        None
     }
 }
 
@@ -589,5 +611,20 @@ mod tests {
         let mut parsed = ParsedOptions::default();
         parsed.for_volume(&without);
         assert_eq!(parsed, ParsedOptions::default());
+    }
+
+    /// Of the superblock's options, those that are not supported are left out: the volume opens.
+    #[test]
+    fn asynchronous_commits_of_the_superblock_that_do_not_fit_are_left_out() {
+        let raw = superblock(DefaultMountOptions::empty(), b"journal_async_commit");
+        let taken = |given: &str| {
+            let mut parsed = parse(given).expect("right");
+            let refused = parsed.for_volume(&raw).len();
+            (parsed.options.async_commit, refused)
+        };
+        assert_eq!(taken("data=journal"), (true, 0));
+        assert_eq!(taken(""), (false, 1));
+        // What is given is left to the open, which refuses it.
+        assert_eq!(taken("journal_async_commit"), (true, 0));
     }
 }

@@ -46,6 +46,9 @@ pub(crate) fn open(
     options: MountOptions,
 ) -> Result<Opened> {
     let superblock = superblock::read_before_replay(&device)?;
+    if !options.read_only {
+        check_async_commit(&superblock, &options)?;
+    }
     let Some(guard) = take(&device, &superblock, &options)? else {
         let (core, report) = open_taken(device, journal_device, options, superblock)?;
         return Ok((core, report, None));
@@ -105,9 +108,6 @@ fn open_taken(
 ) -> Result<(Arc<Core>, OpenReport)> {
     let mut report = OpenReport::default();
     let is_read_only = decide_read_only(&device, &superblock, &options, &mut report)?;
-    if !is_read_only {
-        check_async_commit(&superblock, &options)?;
-    }
     let log = locate_log(&device, &superblock, &options, journal_device)?;
     let has_changed = match &log {
         Some(log) => replay(

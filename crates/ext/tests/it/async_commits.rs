@@ -6,6 +6,7 @@ use std::sync::Arc;
 use block::{BlockDevice, MemoryDevice, MeterDevice};
 use ext::mkfs::{self, FileSystemType};
 use ext::options::DataMode;
+use ext::tune::{self, Changes};
 use ext::volume::NewInode;
 use ext::{Error, MountOptions, Volume};
 use layout::InodeNr;
@@ -131,4 +132,31 @@ fn what_they_cannot_be_is_refused_and_nothing_is_written() {
         assert!(text.contains(expect), "{text}");
         assert_eq!(device.counts().writes, before, "{features}");
     }
+}
+
+/// The error of a volume with `metadata_csum` names this remedy. The log keeps its checksums v3
+/// until then.
+#[test]
+fn they_are_possible_once_metadata_csum_is_taken_away() {
+    let device = volume("metadata_csum");
+    let first = open(&device, DataMode::Ordered, false).expect("the volume opens");
+    first.close().expect("close");
+    let (_, incompatible) = features(&device);
+    assert!(incompatible.contains(JournalIncompatible::CHECKSUM_V3));
+    let changes = Changes {
+        features_removed: vec![tune::removable_feature("metadata_csum").expect("a feature")],
+        ..Changes::default()
+    };
+    let home: Arc<dyn BlockDevice> = Arc::<MeterDevice>::clone(&device);
+    tune::apply(&home, None, &changes).expect("tuned");
+    let before = device.counts().writes;
+    let volume = open(&device, DataMode::Journal, true);
+    let written = device.counts().writes - before;
+    let volume = volume.unwrap_or_else(|error| panic!("{error}, after {written} writes"));
+    create(&volume, &device, "/first", b"");
+    assert_eq!(create(&volume, &device, "/a", &[1; 5000]), (1, 0, 1));
+    volume.close().expect("close");
+    let (compatible, incompatible) = features(&device);
+    assert!(compatible.contains(JournalCompatible::CHECKSUM));
+    assert!(!incompatible.contains(JournalIncompatible::CHECKSUM_V3));
 }

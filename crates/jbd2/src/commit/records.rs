@@ -6,7 +6,8 @@
 //! images                   unchanged, or a copy without its first four bytes if these are the
 //!                          magic number
 //! descriptor block ...
-//! commit block             written separately, when all of the above is durable
+//! commit block             written separately, when all of the above is durable; together with it
+//!                          in an asynchronous commit
 //! ```
 //!
 //! Checksums are computed here and nowhere else: each image as logged into its tag (v2, v3), each

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use block::{BlockDevice, MemoryDevice, MeterCounts, MeterDevice};
-use jbd2::format::{Checksums, Features};
-use jbd2::{Config, Error, Journal, LogPolicy};
+use jbd2::format::Checksums;
+use jbd2::recovery::inspect;
+use jbd2::{Config, LogPolicy};
 
-use crate::harness::{Kind, Notes, Small};
+use crate::harness::{Kind, Small};
 
 struct Bench {
     small: Small,
@@ -109,22 +110,24 @@ fn an_asynchronous_commit_is_one_forced_batch() {
 }
 
 #[test]
-fn an_asynchronous_commit_needs_a_checksum_of_the_whole_transaction() {
-    let kind = Kind {
-        features: Features {
-            checksums: Checksums::V3,
-            ..Kind::default().features
-        },
-        ..Kind::default()
-    };
-    let device = Arc::new(MemoryDevice::new(256 * u64::from(kind.block_bytes)));
-    let log = kind.format(Arc::<MemoryDevice>::clone(&device));
-    let config = Config {
-        async_commit: true,
-        ..kind.config()
-    };
-    let refused = Journal::open(log, device, config, Notes::new());
-    assert!(matches!(refused.err(), Some(Error::Unsupported(_))));
+fn an_asynchronous_commit_has_a_checksum_of_the_whole_transaction() {
+    for checksums in [Checksums::None, Checksums::V1, Checksums::V2, Checksums::V3] {
+        let kind = Kind::with_checksums(checksums);
+        let device = Arc::new(MemoryDevice::new(256 * u64::from(kind.block_bytes)));
+        let log = kind.format(Arc::<MemoryDevice>::clone(&device));
+        let config = Config {
+            async_commit: true,
+            ..kind.config()
+        };
+        let mut small = Small::open_with(kind, device, log.clone(), config);
+        small.write(1);
+        small.commit();
+        let features = inspect(&log).expect("it can be looked at").features;
+        assert!(features.contains(&"journal_checksum"), "{features:?}");
+        assert!(features.contains(&"journal_async_commit"), "{features:?}");
+        let others = ["journal_checksum_v2", "journal_checksum_v3"];
+        assert!(!features.iter().any(|name| others.contains(name)));
+    }
 }
 
 #[test]

@@ -62,7 +62,7 @@ rows! {
     NoEffect ["defaults"] "the default options";
     NoEffect ["acl" "user_xattr"] "always on";
     NoEffect ["block_validity" "noblock_validity"] "blocks of metadata are always protected";
-    NoEffect ["journal_checksum" "nojournal_checksum"] "the log has checksums on volumes with `metadata_csum`";
+    NoEffect ["journal_checksum" "nojournal_checksum"] "the log has checksums on volumes with `metadata_csum`, and since the first mount with `journal_async_commit`";
     NoEffect ["min_batch_time=N" "max_batch_time=N"] "threads that sync share a commit without waiting";
     NoEffect ["mb_optimize_scan=N"] "hints for the allocator of Linux";
     NoEffect ["nombcache" "no_mbcache" "no_prefetch_block_bitmaps" "inode_readahead_blks=N" "journal_ioprio=N"] "hints for the caches and queues of Linux";
