@@ -46,9 +46,15 @@ pub(crate) fn unpark_while_wanted(address: usize, hooks: &mut impl UnparkHooks) 
     }
 }
 
+/// Number of rounds of a spin in which the processor pauses, each twice as long as the one before:
+/// together about as long as it takes to change some memory that another processor has changed.
+const PAUSES: u32 = 5;
+/// Number of rounds after them that give the processor away.
+const YIELDS: u32 = 7;
+
 /// A bounded spin before parking, useful only if another processor may be about to unlock.
 pub(crate) struct Spin {
-    inner: parking_lot_core::SpinWait,
+    round: u32,
     is_allowed: bool,
 }
 
@@ -56,19 +62,30 @@ impl Spin {
     /// Creates a spin; in a simulated world it never spins.
     pub(crate) fn new() -> Self {
         Self {
-            inner: parking_lot_core::SpinWait::new(),
+            round: 0,
             is_allowed: !world::is_simulated(),
         }
     }
 
     /// Spins for a moment. Returns false if the caller should park.
     pub(crate) fn spin(&mut self) -> bool {
-        self.is_allowed && self.inner.spin()
+        if !self.is_allowed || self.round == PAUSES + YIELDS {
+            return false;
+        }
+        self.round += 1;
+        if self.round <= PAUSES {
+            for _ in 0..1_u32 << self.round {
+                std::hint::spin_loop();
+            }
+        } else {
+            std::thread::yield_now();
+        }
+        true
     }
 
-    /// Resets the spin count.
+    /// Starts again.
     pub(crate) fn reset(&mut self) {
-        self.inner.reset();
+        self.round = 0;
     }
 }
 

@@ -22,8 +22,8 @@ use crate::primitive::{AtomicU8, Ordering};
 use crate::world::{ParkHooks, Parked, Wait, WaitPoint, point};
 
 const LOCKED: u8 = 1;
-const PARKED: u8 = 2;
-const STARVING: u8 = 4;
+pub(super) const PARKED: u8 = 2;
+pub(super) const STARVING: u8 = 4;
 
 /// Token of a waiter that was woken and has to try again.
 const TOKEN_TRY: usize = 0;
@@ -141,11 +141,9 @@ impl RawMutex {
     fn unlock_slow(&self) {
         parking::unpark_one(self.address(), |woken| {
             let state = self.state.load(Ordering::Relaxed);
-            let rest = if woken.has_more {
-                PARKED | (state & STARVING)
-            } else {
-                0
-            };
+            // Not `STARVING`: while every unlock hands over, every lock takes a switch of threads,
+            // and where threads always wait that would not end.
+            let rest = if woken.has_more { PARKED } else { 0 };
             if woken.count > 0 && (woken.is_fair || state & STARVING != 0) {
                 // The waiter synchronises with this store through the queue.
                 self.state.store(LOCKED | rest, Ordering::Release);
