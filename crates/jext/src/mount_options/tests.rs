@@ -127,7 +127,7 @@ fn rows<'a>(document: &'a str, heading: &str) -> Vec<&'a str> {
 
 #[test]
 fn the_document_has_the_tables() {
-    let document = include_str!("../../../docs/how-to/mount-options.md");
+    let document = include_str!("../../../../docs/how-to/mount-options.md");
     for (treatment, heading) in [
         (Treatment::Honoured, "## Options of a volume"),
         (Treatment::NoEffect, "## Options without effect"),
