@@ -244,6 +244,13 @@ impl MemoryDevice {
 
 /// Assembles a piece from pages.
 fn copy_of(pages: &[Option<Page>], start: usize, length: usize) -> Arc<Block> {
+    let first = start % PAGE_BYTES;
+    if first + length <= PAGE_BYTES
+        && let Some(page) = &pages[start / PAGE_BYTES]
+    {
+        // Zeroes are not written first.
+        return Block::copy_from(&page.bytes()[first..first + length]).into_arc();
+    }
     let mut block = Block::zeroed(length);
     let mut filled = 0;
     while filled < length {
