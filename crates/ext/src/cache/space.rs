@@ -158,13 +158,23 @@ impl Space {
         self.table().descriptor(group)
     }
 
+    /// Returns the number of clusters that could be claimed.
+    pub(crate) fn claimable(&self, may_use_reserve: bool) -> u64 {
+        let usable = self.usable_clusters.load(Ordering::Acquire);
+        usable.saturating_sub(self.floor(may_use_reserve))
+    }
+
+    /// Returns the number of clusters that are left to others.
+    fn floor(&self, may_use_reserve: bool) -> u64 {
+        match may_use_reserve {
+            true => 0,
+            false => self.reserved_clusters,
+        }
+    }
+
     /// Claims up to `count` clusters from the volume's count. Returns the number claimed.
     pub(crate) fn claim(&self, count: u32, may_use_reserve: bool) -> u32 {
-        let floor = if may_use_reserve {
-            0
-        } else {
-            self.reserved_clusters
-        };
+        let floor = self.floor(may_use_reserve);
         let mut claimed = 0;
         let _ = self
             .usable_clusters
@@ -185,10 +195,7 @@ impl Space {
     /// many are left afterwards as are claimed for all such pages: when space runs short, writes
     /// allocate at once, and a claim that was too cautious keeps no other operation from its block.
     pub(crate) fn claim_delayed(&self, count: u64, may_use_reserve: bool) -> bool {
-        let floor = match may_use_reserve {
-            true => 0,
-            false => self.reserved_clusters,
-        };
+        let floor = self.floor(may_use_reserve);
         let delayed = self.delayed_clusters.load(Ordering::Acquire) + count;
         let is_claimed = self
             .usable_clusters

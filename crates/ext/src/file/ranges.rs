@@ -19,6 +19,7 @@
 
 mod preallocate;
 mod punch;
+mod room;
 mod shift;
 
 use std::sync::Arc;
@@ -65,6 +66,10 @@ impl RangeChange {
     pub fn moves_blocks(self) -> bool {
         matches!(self, Self::Collapse | Self::Insert)
     }
+
+    fn allocates(self) -> bool {
+        matches!(self, Self::Allocate | Self::Zero)
+    }
 }
 
 /// A part of a file in bytes: start and end.
@@ -81,7 +86,7 @@ impl ByteRange {
 }
 
 /// Changes a range. Takes the inode lock for one step at a time; after an error a part may have
-/// changed.
+/// changed. An allocation for which there are too few blocks is refused before it takes any.
 pub(crate) fn change_range(
     core: &Core,
     inode: &Arc<Inode>,
@@ -97,6 +102,9 @@ pub(crate) fn change_range(
             _ => shift::insert(core, inode, range),
         })?;
         return sync_if_synchronous(core, inode);
+    }
+    if what.allocates() {
+        delayed::with_space(core, || room::check(core, inode, range))?;
     }
     let is_done = delayed::with_space(core, || change_within_inode(core, inode, range, what))?;
     let (size, has_unwritten) = {

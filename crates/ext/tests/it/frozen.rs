@@ -1,11 +1,6 @@
-//! Writes by number to inodes that are immutable or append-only, by the source of the write; and
-//! allocations that find no space.
+//! Writes by number to inodes that are immutable or append-only, by the source of the write.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use ext::volume::{
-    Durability, FileId, InodeFlags, NewInode, OpenFlags, RangeChange, SetAttributes, Writer,
-};
+use ext::volume::{Durability, FileId, InodeFlags, NewInode, OpenFlags, SetAttributes, Writer};
 use ext::{Error, Result, Volume};
 use layout::InodeNr;
 
@@ -86,81 +81,4 @@ fn the_source_of_a_write_decides() {
     check("immutable without writers", [None, None], &end, "");
     volume.close().expect("close");
     assert_fsck_clean(&image, "flags");
-}
-
-/// After the error, the file has its size, its contents, and no other blocks.
-#[test]
-fn an_allocation_that_fails_is_cut() {
-    for cell in cell::all() {
-        let image = Image::by_mke2fs(cell, IMAGE_BYTES);
-        let volume = image.open(&cell);
-        let bytes = vec![7; 30_001];
-        volume.write_file("/file", &bytes).expect("write");
-        let nr = volume.resolve("/file", true).expect("it is there");
-        volume.sync().expect("sync");
-        let before = volume.attributes(nr).expect("attributes");
-        let all = 2 * IMAGE_BYTES;
-        for what in [RangeChange::Allocate, RangeChange::Zero] {
-            let changed = volume.change_range_or_cut(nr, before.size, all, what);
-            assert!(
-                matches!(changed, Err(Error::NoSpace)),
-                "{cell}: {changed:?}"
-            );
-            let after = volume.attributes(nr).expect("attributes");
-            let facts = (after.size, after.sectors);
-            assert_eq!(facts, (before.size, before.sectors), "{cell}: {what:?}");
-            assert!(volume.read_file("/file").expect("read") == bytes, "{cell}");
-        }
-        // An allocation that is made stays.
-        let end = before.size + 10_000;
-        volume
-            .change_range_or_cut(nr, before.size, 10_000, RangeChange::Allocate)
-            .expect("allocate");
-        assert_eq!(volume.attributes(nr).expect("attributes").size, end);
-        volume.close().expect("close");
-        assert_fsck_clean(&image, &format!("{cell}"));
-    }
-}
-
-/// A write during an allocation that fails stays, although it may lie beyond the size before.
-#[test]
-fn a_write_during_an_allocation_is_not_cut() {
-    const PART: usize = 1000;
-    const PARTS: usize = 400;
-    let cell = cell::all()[1];
-    let image = Image::by_mke2fs(cell, IMAGE_BYTES);
-    let volume = image.open(&cell);
-    let nr = volume
-        .create(InodeNr::ROOT, b"file", &NewInode::default())
-        .expect("create");
-    let is_over = AtomicBool::new(false);
-    let written = std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            let mut count = 0;
-            while count < PARTS && !is_over.load(Ordering::Relaxed) {
-                let (at, bytes) = (count * PART, [1 + (count % 250) as u8; PART]);
-                let later = Durability::Later;
-                match volume.write_node(nr, at as u64, &bytes, false, later, Writer::Unknown) {
-                    Ok(PART) => count += 1,
-                    Ok(_) | Err(Error::NoSpace) => std::thread::yield_now(),
-                    Err(error) => panic!("write: {error}"),
-                }
-            }
-            count
-        });
-        for _ in 0..10 {
-            let changed = volume.change_range_or_cut(nr, 0, 2 * IMAGE_BYTES, RangeChange::Allocate);
-            assert!(matches!(changed, Err(Error::NoSpace)), "{changed:?}");
-        }
-        is_over.store(true, Ordering::Relaxed);
-        writer.join().expect("writer")
-    });
-    assert!(written > 0, "nothing is written");
-    let found = volume.read_file("/file").expect("read");
-    assert!(found.len() >= written * PART, "{} bytes", found.len());
-    for (count, part) in found.chunks(PART).take(written).enumerate() {
-        assert!(part.iter().all(|byte| *byte == 1 + (count % 250) as u8));
-    }
-    volume.close().expect("close");
-    assert_fsck_clean(&image, "a write during an allocation");
 }

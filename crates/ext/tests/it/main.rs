@@ -9,6 +9,7 @@
 
 mod accesses;
 mod aging;
+mod allocations;
 mod async_commits;
 mod attributes;
 mod budget;

@@ -1,0 +1,50 @@
+//! Refusing an allocation for which the volume has too few blocks, before it takes any.
+//!
+//! An allocation that failed half-way would have taken all blocks of the volume for a while. Writes
+//! that a caller counts as done, such as those that a kernel keeps in its own cache, would find no
+//! space during that time and be lost.
+
+use layout::FileBlock;
+
+use super::ByteRange;
+use crate::cache::inode::Inode;
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::map::{FileMap, Mapped};
+
+/// Refuses an allocation that cannot succeed. The blocks of the map are not counted, so that an
+/// allocation that is let through may still find no space.
+pub(super) fn check(core: &Core, inode: &Inode, range: ByteRange) -> Result<()> {
+    let geometry = core.geometry();
+    let block_bytes = u64::from(geometry.block_bytes);
+    let free = core.space.claimable(core.may_use_reserve());
+    let mut at = range.start / block_bytes;
+    let end = range.end.div_ceil(block_bytes);
+    if (end - at) >> geometry.cluster_log <= free {
+        return Ok(());
+    }
+    let state = inode.state.read();
+    let map = FileMap::of(&state);
+    // Pages without a block have a claim already, for at most a cluster each.
+    let room = free + inode.pages.lock().delayed_pages();
+    let mut missing = 0;
+    while at < end && missing <= room {
+        let first = FileBlock::new(at);
+        let count_max = u32::try_from(end - at).unwrap_or(u32::MAX);
+        let hole = match map.find(core, inode, &state, first, count_max)? {
+            Mapped::Run(run) | Mapped::Unwritten(run) => {
+                at += u64::from(run.count);
+                continue;
+            }
+            Mapped::Hole(count) => at..(at + count).min(end),
+        };
+        at = hole.end;
+        // A cluster that begins before the hole may be there already.
+        let whole = hole.end >> geometry.cluster_log;
+        missing += whole.saturating_sub(hole.start.div_ceil(1 << geometry.cluster_log));
+    }
+    match missing > room {
+        true => Err(Error::NoSpace),
+        false => Ok(()),
+    }
+}
