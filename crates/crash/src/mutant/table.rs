@@ -186,6 +186,7 @@ named! {
     "delayed/converted-before-others": "no block is allocated behind a page that lacks its own", by "ext/src/file/tests/delayed.rs",
     "delayed/size-on-disk-not-cut": "the size on disk is that of the file once no page lacks a block", by "ext/src/file/tests/delayed.rs",
     "delete/freed-blocks-not-stored": "what a deletion freed before it failed is stored in the inode", by "ext/tests/it/claims.rs",
+    "direct/read-while-written": "no request for a block meets a direct write of it", by "ext/tests/it/direct_writes.rs",
     "directory/hash-always-signed": "a hash is of signed or unsigned bytes, as the superblock says", by "ext/src/disk/superblock/tests.rs",
     "directory/level-not-counted": "a root that becomes a node leaves one level more", by "ext/tests/it/ext4/large_directories.rs",
     "directory/new-node-from-leaf": "a new node begins at the hash of its first pair, on every level", by "ext/tests/it/ext4/large_directories.rs",

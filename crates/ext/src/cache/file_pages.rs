@@ -2,6 +2,7 @@
 
 mod delayed;
 mod dirty_folios;
+mod past_cache;
 mod which;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use super::read_ahead::{Streams, Windows};
 pub(crate) use delayed::Delayed;
 use delayed::Dropped;
 use dirty_folios::DirtyFolios;
+use past_cache::PastCache;
 pub(crate) use which::Which;
 
 /// The pages of one file.
@@ -55,6 +57,8 @@ pub(crate) struct Inner {
     streams: Option<Box<Streams>>,
     /// Windows that are read ahead.
     pub(crate) windows: Windows,
+    /// Requests that a direct write must not meet.
+    past_cache: PastCache,
 }
 
 /// The age of a dirty page, and the transaction that waits for it.

@@ -26,8 +26,11 @@ pub(crate) struct Inode {
     /// Result of the last look-up in the block map. // leaf
     pub(crate) map: Mutex<MapCache>,
     /// The largest end of a write since the start of the last allocation that may grow the file;
-    /// changes under the exclusive inode lock.
+    /// changes under the inode lock.
     pub(crate) written_end: AtomicU64,
+    /// True if somebody has seen the times since a direct write has changed them. It is accessed
+    /// under the inode lock, so that its accesses are not scheduling points.
+    times_seen: core::sync::atomic::AtomicBool,
     /// Number of pins: open files, and look-ups that have not been forgotten.
     pub(crate) pins: AtomicU64,
     /// Names of a linear directory in memory. // leaf
@@ -62,11 +65,28 @@ impl Inode {
         }
     }
 
-    /// Notes the end of a write, under the exclusive inode lock.
+    /// Notes the end of a write, under the inode lock.
     pub(crate) fn note_written(&self, end: u64) {
         if end > self.written_end.load(Ordering::Relaxed) {
-            self.written_end.store(end, Ordering::Relaxed);
+            self.written_end.fetch_max(end, Ordering::Relaxed);
         }
+    }
+
+    /// Notes that somebody sees the times, under the inode lock.
+    pub(crate) fn note_times_seen(&self) {
+        if !self.times_seen.load(Ordering::Relaxed) {
+            self.times_seen.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that a direct write has changed the times, under the exclusive inode lock.
+    pub(crate) fn note_times_changed(&self) {
+        self.times_seen.store(false, Ordering::Relaxed);
+    }
+
+    /// Returns true if nobody has seen the times since a direct write has changed them.
+    pub(crate) fn are_times_unseen(&self) -> bool {
+        !self.times_seen.load(Ordering::Relaxed)
     }
 
     /// Creates an inode that is not yet stored.
@@ -82,6 +102,7 @@ impl Inode {
             window: Mutex::new(Window::default()),
             map: Mutex::new(MapCache::default()),
             written_end: AtomicU64::new(0),
+            times_seen: core::sync::atomic::AtomicBool::new(true),
             pins: AtomicU64::new(0),
             names_index: Mutex::default(),
         }

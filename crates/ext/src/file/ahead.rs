@@ -96,14 +96,16 @@ pub(super) fn extend(core: &Core, inode: &Arc<Inode>, state: &InodeState, reader
     let Some((first, count)) = due.filter(|(first, _)| first.get() < blocks) else {
         return;
     };
-    let (absent, covered_to) = {
-        let inner = inode.pages.lock();
-        if inner.windows.has_end(first) {
-            // The reader's last window is still pending.
+    let (absent, covered_to, _read) = {
+        let mut inner = inode.pages.lock();
+        if inner.windows.has_end(first) || inner.has_direct_writes() {
+            // The reader's last window is still pending, or the window might be written.
             return;
         }
         let count = count.min(blocks - first.get());
-        (inner.absent(first, count), inner.windows.end_over(first))
+        let absent = inner.absent(first, count);
+        let covered_to = inner.windows.end_over(first);
+        (absent, covered_to, inner.begin_read(&inode.pages))
     };
     let skip_to = |end| reader.change(inode, |ahead| ahead.end = end);
     if absent == 0 {

@@ -78,6 +78,7 @@ pub(crate) fn read_direct(
     }
     write_file(core, inode, Which::Range(first, last))?;
     let state = inode.state.read();
+    let underway = inode.pages.begin_read(first, last.get() - first.get() + 1);
     // Pages that were written since then are read from the cache. So is a file that was switched to
     // data journaling since then: its contents may be in memory alone.
     let inner = inode.pages.lock();
@@ -87,6 +88,7 @@ pub(crate) fn read_direct(
     });
     drop(inner);
     if is_newer || has_no_blocks(&state) {
+        drop(underway);
         drop(state);
         return read(core, inode, ahead, offset, into);
     }
@@ -208,14 +210,18 @@ fn fetch(
 ) -> Result<Fetched> {
     let block_bytes = u64::from(core.geometry().block_bytes);
     let blocks = state.size.div_ceil(block_bytes);
-    let pending = inode.pages.lock().windows.take(block);
-    if let Some(pending) = pending {
+    let mut inner = inode.pages.lock();
+    if let Some(pending) = inner.windows.take(block) {
+        let _read = inner.begin_read(&inode.pages);
+        drop(inner);
         ahead::complete(core, inode, state, pending);
         return Ok(Fetched::Again);
     }
+    drop(inner);
     let plan = |ahead: &mut ReadAhead| ahead.plan(block, wanted, block_bytes);
     let count = reader.map_or(wanted, |reader| reader.change(inode, plan));
     let count = count.min(blocks - block.get()).min(BLOCKS_AT_A_TIME);
+    let _read = inode.pages.begin_read(block, count.max(1));
     let count = inode.pages.lock().absent(block, count);
     let found = FileMap::of(state).find(
         core,

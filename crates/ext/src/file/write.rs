@@ -56,8 +56,10 @@ pub(crate) fn write_range(
     core.check_writable()?;
     memory::admit(core)?;
     delayed::admit(core)?;
-    let step = || write_locked(core, inode, offset, from, options);
-    let (range, is_synchronous) = delayed::with_space(core, step)?;
+    let (range, is_synchronous) = match overwritten(core, inode, offset, from, options)? {
+        Some(done) => done,
+        None => delayed::with_space(core, || write_locked(core, inode, offset, from, options))?,
+    };
     let written = (range.end - range.start) as usize;
     memory::throttle(core, written.div_ceil(core.block_bytes()));
     if options.sync || is_synchronous {
@@ -66,6 +68,23 @@ pub(crate) fn write_range(
         delayed::sync(core, inode, true)?;
     }
     Ok(range)
+}
+
+/// Overwrites blocks of the file directly, beside other direct writes. Returns what
+/// [`write_locked`] returns; none if the write needs the inode lock exclusively.
+fn overwritten(
+    core: &Core,
+    inode: &Arc<Inode>,
+    offset: u64,
+    from: &[u8],
+    options: WriteOptions,
+) -> Result<Option<(Range<u64>, bool)>> {
+    if !options.direct || options.append || !direct::overwrite(core, inode, offset, from)? {
+        return Ok(None);
+    }
+    let range = offset..offset + from.len() as u64;
+    let is_synchronous = core.options.sync || inode.state.read().flags.contains(InodeFlags::SYNC);
+    Ok(Some((range, is_synchronous)))
 }
 
 /// Writes under the inode lock. Returns the range written, and true if the file is synchronous.

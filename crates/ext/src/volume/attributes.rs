@@ -363,6 +363,7 @@ pub(crate) fn describe(core: &Core, inode: &Inode, state: &InodeState) -> Attrib
     };
     // A page without a block counts as if it had one, and its cluster.
     let delayed = inode.pages.lock().delayed_pieces() * core.sectors_per_cluster();
+    inode.note_times_seen();
     Attributes {
         inode: inode.nr,
         generation: state.generation,

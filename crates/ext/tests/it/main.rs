@@ -20,6 +20,7 @@ mod claims;
 mod cookies;
 mod crossing;
 mod damage;
+mod direct_writes;
 mod directories;
 mod discard;
 mod durability;
