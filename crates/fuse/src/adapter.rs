@@ -18,6 +18,7 @@ mod flags;
 mod full;
 mod guard;
 mod ioctl;
+mod opening;
 mod privileges;
 mod ranges;
 mod reserve;
@@ -33,7 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use ext::volume::{OpenFlags, SetAttributes, SetTime};
+use ext::volume::{SetAttributes, SetTime};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, Generation, INodeNo,
     IoctlFlags, KernelConfig, LockOwner, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -44,8 +45,9 @@ use layout::InodeNr;
 
 use crate::attributes::{decode_device, inode_of, inode_time, kind_of, set_time};
 use crate::served::Served;
-use answers::{absent, answer, answer_count, answer_usage, generation};
-use flags::{new_inode, open_flags, opened, rename_mode};
+use crate::turns::Turns;
+use answers::{absent, answer, answer_count, answer_usage};
+use flags::{new_inode, rename_mode};
 use full::Full;
 use guard::Failure;
 pub(crate) use guard::Guard;
@@ -68,10 +70,11 @@ pub(crate) struct Adapter {
     seeker: Arc<Seeker>,
     stale: Arc<Stale>,
     full: Full,
+    turns: Arc<Turns>,
 }
 
 impl Adapter {
-    pub(crate) fn new(served: Arc<Served>, is_lazy_open: bool) -> Self {
+    pub(crate) fn new(served: Arc<Served>, is_lazy_open: bool, turns: Arc<Turns>) -> Self {
         let block_bytes = served.usage().block_bytes;
         Self {
             guard: Guard::new(Arc::clone(&served)),
@@ -82,6 +85,7 @@ impl Adapter {
             seeker: Arc::default(),
             stale: Arc::default(),
             full: Full::default(),
+            turns,
         }
     }
 
@@ -116,6 +120,7 @@ impl Filesystem for Adapter {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let _turn = self.turns.short();
         let found = self.guard("lookup", || {
             Ok(self.fs.look_up(inode(parent)?, name.as_bytes())?)
         });
@@ -128,6 +133,7 @@ impl Filesystem for Adapter {
     }
 
     fn forget(&self, _request: &Request, node: INodeNo, count: u64) {
+        let _turn = self.turns.short();
         // Forget has no answer; errors have been logged.
         let _ = self.guard("forget", || {
             let node = inode(node)?;
@@ -144,6 +150,7 @@ impl Filesystem for Adapter {
         handle: Option<FileHandle>,
         reply: ReplyAttr,
     ) {
+        let _turn = self.turns.short();
         let found = self.guard("getattr", || self.attributes(inode(node)?, handle));
         self.answer_attributes(reply, found);
     }
@@ -166,6 +173,7 @@ impl Filesystem for Adapter {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        let _turn = self.turns.short();
         let change = SetAttributes {
             permissions: mode.map(|mode| (mode & 0o7777) as u16),
             uid,
@@ -193,6 +201,7 @@ impl Filesystem for Adapter {
     }
 
     fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
+        let _turn = self.turns.short();
         match self.guard("readlink", || Ok(self.fs.read_link(inode(node)?)?)) {
             Ok(target) => reply.data(&target),
             Err(errno) => reply.error(errno),
@@ -209,6 +218,7 @@ impl Filesystem for Adapter {
         rdev: u32,
         reply: ReplyEntry,
     ) {
+        let _turn = self.turns.short();
         let new = new_inode(request, mode, umask);
         let made = self.guard_for(request, "mknod", || {
             let kind = kind_of(mode).ok_or(Errno::EINVAL)?;
@@ -230,6 +240,7 @@ impl Filesystem for Adapter {
         umask: u32,
         reply: ReplyEntry,
     ) {
+        let _turn = self.turns.short();
         let new = new_inode(request, mode, umask);
         let made = self.guard_for(request, "mkdir", || {
             Ok(self
@@ -240,6 +251,7 @@ impl Filesystem for Adapter {
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.turns.short();
         let done = self.guard("unlink", || {
             Ok(self.fs.unlink(inode(parent)?, name.as_bytes())?)
         });
@@ -247,6 +259,7 @@ impl Filesystem for Adapter {
     }
 
     fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.turns.short();
         let done = self.guard("rmdir", || {
             Ok(self.fs.remove_directory(inode(parent)?, name.as_bytes())?)
         });
@@ -261,6 +274,7 @@ impl Filesystem for Adapter {
         target: &Path,
         reply: ReplyEntry,
     ) {
+        let _turn = self.turns.short();
         let new = new_inode(request, 0o777, 0);
         let target = target.as_os_str().as_bytes();
         let made = self.guard_for(request, "symlink", || {
@@ -281,6 +295,7 @@ impl Filesystem for Adapter {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.turns.short();
         let done = self.guard_for(request, "rename", || {
             let mode = rename_mode(request, flags).ok_or(Errno::EINVAL)?;
             let (from, to) = (inode(parent)?, inode(new_parent)?);
@@ -302,6 +317,7 @@ impl Filesystem for Adapter {
         new_name: &OsStr,
         reply: ReplyEntry,
     ) {
+        let _turn = self.turns.short();
         let made = self.guard_for(request, "link", || {
             let (node, parent) = (inode(node)?, inode(new_parent)?);
             Ok(self.fs.link(node, parent, new_name.as_bytes())?)
@@ -311,23 +327,8 @@ impl Filesystem for Adapter {
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: fuser::OpenFlags, reply: ReplyOpen) {
-        if self.is_lazy_open {
-            return reply.error(Errno::ENOSYS);
-        }
-        match self.guard("open", || {
-            let (node, flags) = (inode(node)?, open_flags(flags));
-            if flags.truncate {
-                self.contents_change(request, node)?;
-                self.full.take(node);
-            }
-            let allowed = flags.write && self.may_use_reserve(request);
-            Ok((self.fs.open(node, flags)?, allowed))
-        }) {
-            Ok((made, allowed)) => {
-                reply.opened(reserve::encode(made.handle, allowed), opened(made));
-            }
-            Err(errno) => reply.error(errno),
-        }
+        let _turn = self.turns.short();
+        self.open_file(request, node, flags, reply);
     }
 
     fn create(
@@ -340,28 +341,9 @@ impl Filesystem for Adapter {
         flags: i32,
         reply: ReplyCreate,
     ) {
+        let _turn = self.turns.short();
         let new = new_inode(request, mode, umask);
-        let flags = OpenFlags {
-            truncate: false,
-            ..open_flags(fuser::OpenFlags(flags))
-        };
-        let made = self.guard_for(request, "create", || {
-            let allowed = self.may_use_reserve(request);
-            let made = self
-                .fs
-                .create(inode(parent)?, name.as_bytes(), &new, flags)?;
-            Ok((made, allowed))
-        });
-        match self.changed(&[(parent, name)], made) {
-            Ok(((made, file), allowed)) => reply.created(
-                &FOREVER,
-                &self.entry(&made),
-                generation(&made),
-                reserve::encode(file.handle, allowed),
-                opened(file),
-            ),
-            Err(errno) => reply.error(errno),
-        }
+        self.create_file(request, (parent, name), &new, flags, reply);
     }
 
     fn read(
@@ -375,6 +357,7 @@ impl Filesystem for Adapter {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        let _turn = self.turns.long();
         self.read_contents(node, offset, size, flags, reply);
     }
 
@@ -390,6 +373,7 @@ impl Filesystem for Adapter {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        let _turn = self.turns.short();
         let file = (node, handle);
         let done = self.write_contents(request, file, offset, data, write_flags, flags);
         answer_count(reply, done);
@@ -416,6 +400,7 @@ impl Filesystem for Adapter {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.turns.short();
         let done = self.guard("release", || {
             Ok(self.fs.release(reserve::decode(handle))?)
         });
@@ -430,6 +415,7 @@ impl Filesystem for Adapter {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.turns.long();
         let done = self.guard("fsync", || {
             let node = inode(node)?;
             // The kernel reports failed write-back here too.
@@ -457,6 +443,7 @@ impl Filesystem for Adapter {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
+        let _turn = self.turns.short();
         let done = self.guard("readdir", || self.list(node, offset, &mut reply));
         match done {
             Ok(()) => reply.ok(),
@@ -472,6 +459,7 @@ impl Filesystem for Adapter {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
+        let _turn = self.turns.short();
         let done = self.guard("readdirplus", || self.list_nodes(node, offset, &mut reply));
         match done {
             Ok(()) => reply.ok(),
@@ -487,11 +475,13 @@ impl Filesystem for Adapter {
         _data_only: bool,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.turns.long();
         let done = self.guard("fsyncdir", || Ok(self.fs.sync_directory(inode(node)?)?));
         answer(reply, done);
     }
 
     fn statfs(&self, _request: &Request, _node: INodeNo, reply: ReplyStatfs) {
+        let _turn = self.turns.short();
         let usage = self.guard("statfs", || Ok(self.fs.usage()));
         answer_usage(reply, usage);
     }
@@ -507,6 +497,7 @@ impl Filesystem for Adapter {
         out_bytes: u32,
         reply: ReplyIoctl,
     ) {
+        let _turn = self.turns.long();
         match self.guard("ioctl", || {
             self.control(request, inode(node)?, command, data)
         }) {
@@ -525,6 +516,7 @@ impl Filesystem for Adapter {
         mode: i32,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.turns.long();
         let done = self.change_range(request, (node, handle), offset, length, mode);
         answer(reply, done);
     }
@@ -554,6 +546,7 @@ impl Filesystem for Adapter {
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
+        let _turn = self.turns.long();
         let done = self.copy_range(
             request,
             (source, source_offset),
@@ -574,6 +567,7 @@ impl Filesystem for Adapter {
         _position: u32,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.turns.short();
         self.set_attribute(request, node, name, value, flags, reply);
     }
 
@@ -585,14 +579,17 @@ impl Filesystem for Adapter {
         size: u32,
         reply: ReplyXattr,
     ) {
+        let _turn = self.turns.short();
         self.get_attribute(node, name, size, reply);
     }
 
     fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        let _turn = self.turns.short();
         self.list_attributes(request, node, size, reply);
     }
 
     fn removexattr(&self, request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.turns.short();
         self.remove_attribute(request, node, name, reply);
     }
 }

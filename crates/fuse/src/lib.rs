@@ -12,7 +12,9 @@
 //! | `attributes` | attributes and times in fuser's form |
 //! | [`mount_point`] | mounting and unmounting, by the system call or by fusermount3 |
 //! | [`mount`](mod@mount) | a mounted volume: serving it, and its end |
-//! | `polling` | busy polling while requests are dense |
+//! | `polling` | avoiding wake-ups while requests are dense |
+//! | `turns` | which thread reads requests |
+//! | `occupant` | a thread that occupies a processor |
 //! | `arrivals` | waiting for the kernel's cached writes |
 //! | `watch` | reporting a volume that has become read-only in the table of mounts |
 //!
@@ -54,9 +56,11 @@ mod arrivals;
 mod attributes;
 pub mod mount;
 pub mod mount_point;
+mod occupant;
 mod polling;
 mod requests;
 mod served;
+mod turns;
 mod watch;
 
 pub use mount::{Mount, MountError, Settings, Unmounter};

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use ext::Volume;
 use fuser::{Config, Session, SessionACL};
@@ -13,8 +13,9 @@ use fuser::{Config, Session, SessionACL};
 use crate::adapter::{Adapter, Seeker, Stale};
 use crate::arrivals::Arrivals;
 use crate::mount_point::{Description, MountPoint};
-use crate::polling::Polling;
+use crate::polling::{Polling, Way};
 use crate::served::{Owners, Served};
+use crate::turns::Turns;
 use crate::watch::Watch;
 
 /// Default number of requests processed at once. A thread that syncs waits for the device.
@@ -33,7 +34,8 @@ pub struct Settings {
     pub is_lazy_open: bool,
     /// Number of requests processed at once.
     pub threads: usize,
-    /// True if an otherwise idle processor may poll for requests while they are dense.
+    /// True if an otherwise idle processor may poll for requests, or be kept occupied, while they
+    /// are dense.
     pub may_poll: bool,
 }
 
@@ -154,10 +156,11 @@ impl Mount {
             directory: directory.to_owned(),
             cause,
         };
-        let adapter = Adapter::new(Arc::clone(&served), settings.is_lazy_open);
+        let turns = Arc::new(Turns::new(settings.threads));
+        let adapter = Adapter::new(Arc::clone(&served), settings.is_lazy_open, turns.clone());
         let (point, device) =
             MountPoint::mount(directory, &settings.description).map_err(failed)?;
-        let mounted = Self::begin(adapter, served, device, point.clone(), settings);
+        let mounted = Self::begin(adapter, served, device, point.clone(), turns, settings);
         mounted.map_err(|cause| {
             let _ = point.unmount_by_force();
             failed(cause)
@@ -170,6 +173,7 @@ impl Mount {
         served: Arc<Served>,
         device: OwnedFd,
         point: MountPoint,
+        turns: Arc<Turns>,
         settings: &Settings,
     ) -> io::Result<Self> {
         let mut config = Config::default();
@@ -182,17 +186,19 @@ impl Mount {
         let session = Session::from_fd(adapter, device, SessionACL::All, config)?;
         // The slot is still empty.
         let _ = notifier.set(session.notifier());
-        // On a single processor, polling would compete with the programs that send requests.
-        let has_room = thread::available_parallelism().is_ok_and(|count| count.get() > 1);
-        let polling = (settings.may_poll && has_room)
+        let polling = settings
+            .may_poll
             .then(|| {
                 let device = session.as_fd().try_clone_to_owned()?;
                 // fuser's last thread has the given device, the others have duplicates of their
                 // own.
                 let thread = format!("fuser-{}", settings.threads - 1);
-                Polling::start(guard.meter(), device, thread)
+                let way = Way::of_machine(turns, device, thread);
+                way.map(|way| Polling::start(guard.meter(), way))
+                    .transpose()
             })
-            .transpose()?;
+            .transpose()?
+            .flatten();
         let arrivals = Arrivals::new(point.clone(), guard.meter());
         let threads = Threads {
             polling,

@@ -1,16 +1,29 @@
-//! Busy polling: reading requests again and again instead of sleeping, while they are dense.
+//! Answering dense requests without waiting for wake-ups.
 //!
 //! A sleeping thread has to be woken for a request, and so does its processor. For a program that
-//! makes many small requests in sequence, the wake-ups take longer than the requests. So while
-//! requests are dense, one thread of the session does not sleep: its device is set to `O_NONBLOCK`,
-//! and fuser reads again at once when there is no request. A separate thread checks periodically
-//! whether this still pays.
+//! makes many small requests in sequence, the wake-ups take longer than the requests. What avoids
+//! them depends on the number of processors:
+//!
+//! | processors | while requests are dense |
+//! |---|---|
+//! | one | one thread of the session reads: see [`crate::turns`] |
+//! | two | the same, and a thread of the lowest priority occupies the other processor |
+//! | more | one thread of the session polls |
+//!
+//! - Two: the scheduler wakes a thread on an idle processor if there is one, so that each request
+//!   and each answer would wake a processor. If there is none, the program and the thread that
+//!   answers it follow each other on the same processor.
+//! - Polling: the device of one thread is set to `O_NONBLOCK`, and fuser reads again at once when
+//!   there is no request.
+//!
+//! A separate thread checks periodically whether this still pays.
 //!
 //! | observation | consequence |
 //! |---|---|
-//! | requests are dense | polling |
-//! | they are not | no polling; the polling thread sleeps in its next read |
-//! | the polling thread had to wait for a processor | no polling, with a longer pause each time |
+//! | requests are dense | the above: the mode is busy |
+//! | they are not | not busy; all threads of the session sleep in their next read |
+//! | the polling or occupying thread waited for a processor | not busy, each time for longer |
+//! | one thread reads, and many requests may wait, as syncs do | the same |
 //! | no request at all | this thread sleeps too, until there is one |
 //!
 //! So an idle mount costs nothing, a busy machine almost nothing, and otherwise the cost is at most
@@ -18,6 +31,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::num::NonZero;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,17 +41,29 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
+use crate::occupant::{self, Occupant};
+use crate::turns::{Supervisor, Turns};
+
 /// Requests per second above which polling pays. A saved wake-up is worth some 10 to 20
 /// microseconds on a virtual machine, at this rate a tenth of the time or more.
 const DENSE: f64 = 10_000.0;
 /// Maximum fraction of time that the polling thread may wait for a processor.
 const WAITING_MAX: f64 = 0.2;
-/// Interval between checks while polling.
-const POLLING_TICK: Duration = Duration::from_millis(10);
-/// Interval between checks while not polling.
+/// The same for the occupying thread: a process of higher priority takes all but little.
+const OCCUPANT_WAITING_MAX: f64 = 0.9;
+/// Maximum fraction of requests that may wait while one thread reads.
+const LONG_MAX: f64 = 1.0 / 16.0;
+/// Interval between checks while busy.
+const BUSY_TICK: Duration = Duration::from_millis(10);
+/// Interval between looks for requests that wait with their turn, and their number in a tick.
+const WATCH_TICK: Duration = Duration::from_millis(2);
+const WATCHES: u32 = 5;
+/// Interval between checks while not busy.
 const TICK: Duration = Duration::from_millis(50);
 /// Maximum pause after other threads needed the processor, in ticks.
 const PAUSE_MAX: u32 = 32;
+/// List of the processors that are online.
+const ONLINE: &str = "/sys/devices/system/cpu/online";
 /// Name of the thread.
 const THREAD: &str = "jext-polling";
 
@@ -83,28 +109,22 @@ pub(crate) struct Polling {
 }
 
 impl Polling {
-    /// Starts the thread. `device` is the device of the session thread with that name, which may
-    /// poll.
+    /// Starts the thread.
     ///
     /// # Errors
     /// Fails if no thread can be started.
-    pub(crate) fn start(
-        meter: Arc<Meter>,
-        device: OwnedFd,
-        session_thread: String,
-    ) -> io::Result<Self> {
+    pub(crate) fn start(meter: Arc<Meter>, way: Way) -> io::Result<Self> {
         let mut work = Work {
             meter: Arc::clone(&meter),
-            device,
-            session_thread,
+            way,
             waiting: None,
         };
         let thread = thread::Builder::new()
             .name(THREAD.to_owned())
             .spawn(move || {
                 let ended = work.run();
-                // After any failure, polling stops: it must not continue unsupervised.
-                if let Err(error) = ended.and(work.set_polling(false)) {
+                // After any failure, this stops: it must not continue unsupervised.
+                if let Err(error) = ended.and(work.way.set_busy(false)) {
                     tracing::info!(%error, "no busy polling from here on");
                 }
             })?;
@@ -122,40 +142,120 @@ impl Polling {
     }
 }
 
+/// The way to answer dense requests.
+pub(crate) enum Way {
+    /// One thread reads.
+    Alone(Supervisor),
+    /// One thread reads, and another occupies a processor.
+    Share(Supervisor, Occupant),
+    /// A thread polls.
+    Poll {
+        /// The device of that thread.
+        device: OwnedFd,
+        /// The name of that thread.
+        thread: String,
+    },
+}
+
+impl Way {
+    /// Returns the way on this machine; `None` if there is none. The device is that of the
+    /// session's thread with that name.
+    pub(crate) fn of_machine(turns: Arc<Turns>, device: OwnedFd, thread: String) -> Option<Self> {
+        let online = fs::read_to_string(ONLINE).ok();
+        let online = online.and_then(|text| count_of(text.trim_end()));
+        let usable = thread::available_parallelism().map_or(1, NonZero::get);
+        match (online, usable) {
+            (Some(1), _) => Some(Self::Alone(Supervisor::new(turns))),
+            (Some(2), 2..) => match Occupant::start() {
+                Ok(occupant) => Some(Self::Share(Supervisor::new(turns), occupant)),
+                Err(error) => {
+                    tracing::info!(%error, "no processor is kept occupied");
+                    None
+                }
+            },
+            // Polling would compete with the programs that send requests.
+            (_, ..=1) => None,
+            _ => Some(Self::Poll { device, thread }),
+        }
+    }
+
+    fn set_busy(&self, is_busy: bool) -> io::Result<()> {
+        match self {
+            Self::Alone(supervisor) => supervisor.set_limited(is_busy),
+            Self::Share(supervisor, occupant) => {
+                supervisor.set_limited(is_busy);
+                occupant.set_spinning(is_busy);
+            }
+            Self::Poll { device, .. } => {
+                let mut flags = rustix::fs::fcntl_getfl(device)?;
+                flags.set(OFlags::NONBLOCK, is_busy);
+                rustix::fs::fcntl_setfl(device, flags)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the name of the thread that should not have to wait.
+    fn thread(&self) -> Option<&str> {
+        match self {
+            Self::Alone(_) => None,
+            Self::Share(..) => Some(occupant::THREAD),
+            Self::Poll { thread, .. } => Some(thread),
+        }
+    }
+
+    fn waiting_max(&self) -> f64 {
+        match self {
+            Self::Alone(_) | Self::Poll { .. } => WAITING_MAX,
+            Self::Share(..) => OCCUPANT_WAITING_MAX,
+        }
+    }
+
+    /// Returns the supervisor if one thread reads.
+    fn supervisor(&mut self) -> Option<&mut Supervisor> {
+        match self {
+            Self::Alone(supervisor) | Self::Share(supervisor, _) => Some(supervisor),
+            Self::Poll { .. } => None,
+        }
+    }
+}
+
 /// The mode until the next check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// Polling.
-    Polling,
-    /// No polling.
+    /// Avoiding wake-ups.
+    Busy,
+    /// Not avoiding them.
     Waiting,
-    /// No polling, and no check before there is a request.
+    /// The same, and no check before there is a request.
     Asleep,
 }
 
 /// The decision from observations to a mode.
 struct Judge {
     mode: Mode,
-    /// Number of ticks left without polling.
+    waiting_max: f64,
+    /// Number of ticks left until the mode may be busy.
     pause: u32,
     next_pause: u32,
 }
 
 impl Judge {
-    fn new() -> Self {
+    fn new(waiting_max: f64) -> Self {
         Self {
             mode: Mode::Asleep,
+            waiting_max,
             pause: 0,
             next_pause: 1,
         }
     }
 
-    /// Decides after `elapsed`, given the number of requests and the time that the polling thread
-    /// waited for a processor.
-    fn judge(&mut self, elapsed: Duration, requests: u64, waited: Duration) -> Mode {
-        let is_dense = requests as f64 >= DENSE * elapsed.as_secs_f64();
-        if self.mode == Mode::Polling {
-            if waited > elapsed.mul_f64(WAITING_MAX) {
+    /// Decides from the observations of an interval.
+    fn judge(&mut self, seen: Seen) -> Mode {
+        let is_dense = seen.requests as f64 >= DENSE * seen.elapsed.as_secs_f64();
+        let are_many_long = seen.long as f64 > seen.requests as f64 * LONG_MAX;
+        if self.mode == Mode::Busy {
+            if seen.waited > seen.elapsed.mul_f64(self.waiting_max) || are_many_long {
                 self.pause = self.next_pause;
                 self.next_pause = (self.next_pause * 2).min(PAUSE_MAX);
             } else {
@@ -164,9 +264,9 @@ impl Judge {
         } else {
             self.pause = self.pause.saturating_sub(1);
         }
-        self.mode = if is_dense && self.pause == 0 {
-            Mode::Polling
-        } else if requests == 0 {
+        self.mode = if is_dense && !are_many_long && self.pause == 0 {
+            Mode::Busy
+        } else if seen.requests == 0 {
             Mode::Asleep
         } else {
             Mode::Waiting
@@ -175,25 +275,48 @@ impl Judge {
     }
 }
 
-/// An observation.
+/// The observations of an interval.
+#[derive(Debug, Clone, Copy, Default)]
 struct Seen {
+    elapsed: Duration,
+    requests: u64,
+    /// Requests that gave their turn away.
+    long: u64,
+    /// Time for which the polling or occupying thread waited for a processor.
+    waited: Duration,
+}
+
+/// Sums since the start.
+struct Sums {
     at: Instant,
     requests: u64,
+    long: u64,
     waited: Duration,
+}
+
+impl Sums {
+    fn since(&self, before: &Self) -> Seen {
+        Seen {
+            elapsed: self.at - before.at,
+            requests: self.requests - before.requests,
+            long: self.long - before.long,
+            waited: self.waited.saturating_sub(before.waited),
+        }
+    }
 }
 
 /// The state of the thread.
 struct Work {
     meter: Arc<Meter>,
-    device: OwnedFd,
-    session_thread: String,
-    /// Scheduler statistics of the session's thread; `None` before the first polling.
+    way: Way,
+    /// Scheduler statistics of the thread that should not have to wait; `None` before they are
+    /// first needed.
     waiting: Option<Vec<File>>,
 }
 
 impl Work {
     fn run(&mut self) -> io::Result<()> {
-        let mut judge = Judge::new();
+        let mut judge = Judge::new(self.way.waiting_max());
         // Checked before every sleep: the notification of the end wakes only once.
         while !self.has_ended() {
             let mode = judge.mode;
@@ -205,52 +328,59 @@ impl Work {
                 }
             }
             let before = self.look(mode)?;
-            let tick = match mode {
-                Mode::Polling => POLLING_TICK,
-                Mode::Waiting | Mode::Asleep => TICK,
-            };
-            thread::park_timeout(tick);
-            let after = self.look(mode)?;
-            let next = judge.judge(
-                after.at - before.at,
-                after.requests - before.requests,
-                after.waited.saturating_sub(before.waited),
-            );
-            let is_polling = next == Mode::Polling;
-            if is_polling != (mode == Mode::Polling) {
-                self.set_polling(is_polling)?;
-                tracing::debug!(is_polling);
+            self.pass_tick(mode);
+            let seen = self.look(mode)?.since(&before);
+            let is_busy = judge.judge(seen) == Mode::Busy;
+            if is_busy != (mode == Mode::Busy) {
+                self.way.set_busy(is_busy)?;
+                tracing::debug!(is_busy, ?seen);
             }
         }
         Ok(())
+    }
+
+    /// Waits until the next check.
+    fn pass_tick(&mut self, mode: Mode) {
+        if mode != Mode::Busy {
+            return thread::park_timeout(TICK);
+        }
+        let Some(supervisor) = self.way.supervisor() else {
+            return thread::park_timeout(BUSY_TICK);
+        };
+        for _ in 0..WATCHES {
+            thread::park_timeout(WATCH_TICK);
+            supervisor.watch();
+        }
     }
 
     fn has_ended(&self) -> bool {
         self.meter.has_ended.load(Ordering::Acquire)
     }
 
-    fn look(&mut self, mode: Mode) -> io::Result<Seen> {
+    fn look(&mut self, mode: Mode) -> io::Result<Sums> {
         let waited = match mode {
-            Mode::Polling => self.waited()?,
+            Mode::Busy => self.waited()?,
             Mode::Waiting | Mode::Asleep => Duration::ZERO,
         };
-        Ok(Seen {
+        Ok(Sums {
             at: Instant::now(),
             requests: self.meter.requests.load(Ordering::Relaxed),
+            long: self
+                .way
+                .supervisor()
+                .map_or(0, |supervisor| supervisor.long()),
             waited,
         })
     }
 
-    fn set_polling(&self, is_polling: bool) -> io::Result<()> {
-        let mut flags = rustix::fs::fcntl_getfl(&self.device)?;
-        flags.set(OFlags::NONBLOCK, is_polling);
-        Ok(rustix::fs::fcntl_setfl(&self.device, flags)?)
-    }
-
-    /// Returns the total time for which the session's thread was ready but not running.
+    /// Returns the total time for which the thread that should not have to wait was ready but not
+    /// running.
     fn waited(&mut self) -> io::Result<Duration> {
+        let Some(thread) = self.way.thread() else {
+            return Ok(Duration::ZERO);
+        };
         if self.waiting.is_none() {
-            self.waiting = Some(statistics_of(&self.session_thread)?);
+            self.waiting = Some(statistics_of(thread)?);
         }
         let mut sum = Duration::ZERO;
         for file in self.waiting.iter().flatten() {
@@ -258,6 +388,20 @@ impl Work {
         }
         Ok(sum)
     }
+}
+
+/// Counts the numbers of a list such as "0-3,5".
+fn count_of(list: &str) -> Option<usize> {
+    let count = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(
+            last.parse::<usize>()
+                .ok()?
+                .checked_sub(first.parse().ok()?)?
+                + 1,
+        )
+    };
+    list.split(',').map(count).sum()
 }
 
 /// Opens the scheduler statistics of the threads of that name in this process: one, unless there
@@ -277,13 +421,17 @@ fn statistics_of(name: &str) -> io::Result<Vec<File>> {
     Ok(found)
 }
 
-/// Parses `schedstat`: nanoseconds on a processor, nanoseconds of waiting for one, time slices.
 fn waited(statistics: &File) -> io::Result<Duration> {
+    field(statistics, 1)
+}
+
+/// Parses `schedstat`: nanoseconds on a processor, nanoseconds of waiting for one, time slices.
+fn field(statistics: &File, index: usize) -> io::Result<Duration> {
     let mut text = [0; 80];
     let length = statistics.read_at(&mut text, 0)?;
     let nanoseconds = std::str::from_utf8(&text[..length])
         .ok()
-        .and_then(|text| text.split_ascii_whitespace().nth(1))
+        .and_then(|text| text.split_ascii_whitespace().nth(index))
         .and_then(|field| field.parse().ok());
     nanoseconds
         .map(Duration::from_nanos)
@@ -296,37 +444,46 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn seen(requests: u64, waited: Duration) -> Seen {
+        Seen {
+            elapsed: SECOND,
+            requests,
+            waited,
+            long: 0,
+        }
+    }
+
     #[test]
     fn dense_requests_are_polled_for_until_there_are_fewer() {
-        let mut judge = Judge::new();
-        assert_eq!(judge.judge(SECOND, 9_000, Duration::ZERO), Mode::Waiting);
-        assert_eq!(judge.judge(SECOND, 11_000, Duration::ZERO), Mode::Polling);
-        assert_eq!(judge.judge(SECOND, 11_000, Duration::ZERO), Mode::Polling);
-        assert_eq!(judge.judge(SECOND, 3, Duration::ZERO), Mode::Waiting);
-        assert_eq!(judge.judge(SECOND, 0, Duration::ZERO), Mode::Asleep);
-        assert_eq!(judge.judge(SECOND, 11_000, Duration::ZERO), Mode::Polling);
-        assert_eq!(judge.judge(SECOND, 0, Duration::ZERO), Mode::Asleep);
+        let mut judge = Judge::new(WAITING_MAX);
+        assert_eq!(judge.judge(seen(9_000, Duration::ZERO)), Mode::Waiting);
+        assert_eq!(judge.judge(seen(11_000, Duration::ZERO)), Mode::Busy);
+        assert_eq!(judge.judge(seen(11_000, Duration::ZERO)), Mode::Busy);
+        assert_eq!(judge.judge(seen(3, Duration::ZERO)), Mode::Waiting);
+        assert_eq!(judge.judge(seen(0, Duration::ZERO)), Mode::Asleep);
+        assert_eq!(judge.judge(seen(11_000, Duration::ZERO)), Mode::Busy);
+        assert_eq!(judge.judge(seen(0, Duration::ZERO)), Mode::Asleep);
     }
 
     #[test]
     fn where_others_need_the_processor_the_pauses_become_longer_and_longer() {
-        let mut judge = Judge::new();
+        let mut judge = Judge::new(WAITING_MAX);
         let half = SECOND / 2;
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            while judge.judge(SECOND, 20_000, Duration::ZERO) != Mode::Polling {}
+            while judge.judge(seen(20_000, Duration::ZERO)) != Mode::Busy {}
             let mut pause = 1;
-            assert_eq!(judge.judge(SECOND, 20_000, half), Mode::Waiting);
-            while judge.judge(SECOND, 20_000, Duration::ZERO) != Mode::Polling {
+            assert_eq!(judge.judge(seen(20_000, half)), Mode::Waiting);
+            while judge.judge(seen(20_000, Duration::ZERO)) != Mode::Busy {
                 pause += 1;
             }
             // It polls again, and again a thread has to wait at once.
-            assert_eq!(judge.judge(SECOND, 20_000, half), Mode::Waiting);
+            assert_eq!(judge.judge(seen(20_000, half)), Mode::Waiting);
             pauses.push(pause);
         }
         assert_eq!(pauses, [1, 4, 16, 32, 32, 32, 32, 32]);
-        while judge.judge(SECOND, 20_000, Duration::ZERO) != Mode::Polling {}
-        judge.judge(SECOND, 20_000, Duration::ZERO);
+        while judge.judge(seen(20_000, Duration::ZERO)) != Mode::Busy {}
+        judge.judge(seen(20_000, Duration::ZERO));
         assert_eq!(judge.next_pause, 1, "nobody has waited");
     }
 
@@ -337,7 +494,8 @@ mod tests {
         let device = OwnedFd::from(device);
         let same = device.try_clone().expect("a copy");
         let meter = Arc::new(Meter::default());
-        let polling = Polling::start(Arc::clone(&meter), device, "jext-nobody".to_owned());
+        let thread = "jext-nobody".to_owned();
+        let polling = Polling::start(Arc::clone(&meter), Way::Poll { device, thread });
         let polling = polling.expect("a thread");
         while !polling.thread.is_finished() {
             meter.count();
@@ -356,5 +514,56 @@ mod tests {
         own.join().expect("no panic").expect("statistics");
         let error = statistics_of("jext-nobody").expect_err("nobody");
         assert_eq!(error.to_string(), "there is no thread jext-nobody");
+    }
+
+    #[test]
+    fn where_many_requests_may_wait_one_thread_is_not_enough() {
+        let mut judge = Judge::new(WAITING_MAX);
+        let mut judge = |long| {
+            judge.judge(Seen {
+                long,
+                ..seen(16_000, Duration::ZERO)
+            })
+        };
+        assert_eq!(judge(1_001), Mode::Waiting);
+        assert_eq!(judge(999), Mode::Busy);
+        assert_eq!(judge(1_001), Mode::Waiting);
+        assert_eq!(judge(0), Mode::Busy);
+    }
+
+    /// Requests end the occupant's sleep, and their absence its work.
+    #[test]
+    fn the_occupant_spins_while_requests_are_dense() {
+        let turns = Arc::new(Turns::new(2));
+        let way = Way::Share(Supervisor::new(turns), Occupant::start().expect("a thread"));
+        let meter = Arc::new(Meter::default());
+        let polling = Polling::start(Arc::clone(&meter), way).expect("a thread");
+        let files = statistics_of(occupant::THREAD).expect("its statistics");
+        let ran = || {
+            let field = |file| field(file, 0).expect("statistics");
+            files.iter().map(field).sum::<Duration>()
+        };
+        let begin = Instant::now();
+        while ran() < Duration::from_millis(1) {
+            assert!(begin.elapsed() < 30 * SECOND, "it never spins");
+            meter.count();
+        }
+        loop {
+            let before = ran();
+            thread::sleep(SECOND / 5);
+            if ran() == before {
+                break;
+            }
+            assert!(begin.elapsed() < 60 * SECOND, "it still spins");
+        }
+        polling.stop();
+    }
+
+    #[test]
+    fn processors_are_counted() {
+        assert_eq!(count_of("0"), Some(1));
+        assert_eq!(count_of("0-1"), Some(2));
+        assert_eq!(count_of("0,2-3"), Some(3));
+        assert_eq!(count_of(""), None);
     }
 }

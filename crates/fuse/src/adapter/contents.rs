@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use ext::volume::Durability;
 use fuser::{Errno, FileHandle, INodeNo, OpenFlags, ReplyData, Request, WriteFlags};
 use rustix::fs::OFlags;
 
@@ -81,6 +82,9 @@ impl Adapter {
             }
         };
         arrivals::write(|| {
+            if is_direct || !matches!(durability, Durability::Later) {
+                self.turns.give();
+            }
             if is_cached {
                 let allowed = reserve::opener_may(handle);
                 self.guard("write", || self.fs.with_reserve(allowed, write))
