@@ -235,7 +235,7 @@ impl Journal {
     /// Returns the largest number of blocks that a handle may request with no more revokes than
     /// blocks.
     pub fn max_credits(&self) -> u32 {
-        self.shared.state.lock().limits.handle_max()
+        self.shared.limits.handle_max()
     }
 
     /// Commits and checkpoints everything, marks the log as empty on the device, and ends the
