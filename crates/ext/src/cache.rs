@@ -12,6 +12,7 @@ pub(crate) mod flushes;
 pub(crate) mod folio;
 pub(crate) mod inode;
 pub(crate) mod inodes;
+pub(crate) mod kept_nodes;
 pub(crate) mod leaf_names;
 pub mod multi_mount;
 pub(crate) mod names_index;

@@ -32,6 +32,7 @@ use rt::atomic::{AtomicU64, Ordering};
 use rt::{Mutex, Nanos};
 
 use crate::awaited::awaited;
+use crate::cache::kept_nodes::KeptNodes;
 use crate::disk::metadata::{Checks, Label};
 use crate::error::Result;
 pub(crate) use refused::{DamagedBlock, Refused};
@@ -41,6 +42,12 @@ use shard::{Found, Shard};
 const SHARDS: usize = 16;
 /// Number of attempts of a caller to write blocks whose write by another thread fails.
 const ATTEMPTS: usize = 2;
+
+/// The number of times that buffers were removed. Its accesses order nothing, so they are not
+/// scheduling points. It is often read, and so shares no cache line with what often changes.
+#[derive(Default)]
+#[repr(align(128))]
+struct Removals(core::sync::atomic::AtomicU64);
 
 /// The cache of metadata blocks.
 pub(crate) struct BufferCache {
@@ -52,6 +59,8 @@ pub(crate) struct BufferCache {
     /// Number of buffers in memory. Both numbers are increased under the lock of the shard: another
     /// thread that removes the buffer cannot be the first to count.
     count: AtomicU64,
+    removals: Removals,
+    pub(crate) kept_nodes: KeptNodes,
     /// Number of dirty buffers (without a journal).
     dirty_count: AtomicU64,
     /// Number of blocks whose write has failed so far, and the last cause (without a journal).
@@ -70,6 +79,8 @@ impl BufferCache {
             has_journal,
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             count: AtomicU64::new(0),
+            removals: Removals::default(),
+            kept_nodes: KeptNodes::default(),
             dirty_count: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             last_error: Mutex::default(),
@@ -137,6 +148,7 @@ impl BufferCache {
                 // with the new label, and changes by threads that have the buffer are dropped.
                 Found::Ready(..) if !state.is_busy(block) => {
                     let (_, was_dirty) = state.remove(block).expect("it was found");
+                    self.removals.0.fetch_add(1, Ordering::Relaxed);
                     self.count.fetch_sub(1, Ordering::Relaxed);
                     self.dirty_count
                         .fetch_sub(u64::from(was_dirty), Ordering::Relaxed);
@@ -219,6 +231,7 @@ impl BufferCache {
         }
         let (buffer, was_dirty) = state.remove(block)?;
         drop(state);
+        self.removals.0.fetch_add(1, Ordering::Relaxed);
         self.count.fetch_sub(1, Ordering::Relaxed);
         if was_dirty {
             self.dirty_count.fetch_sub(1, Ordering::Relaxed);
@@ -309,6 +322,12 @@ impl BufferCache {
         self.write_now(&blocks)
     }
 
+    /// Returns the number of times that buffers were removed so far. While it stays the same, a
+    /// buffer that was found is found again.
+    pub(crate) fn removals(&self) -> u64 {
+        self.removals.0.load(Ordering::Relaxed)
+    }
+
     /// Returns the number of bytes in memory, and of dirty bytes (without a journal).
     pub(crate) fn bytes(&self) -> (u64, u64) {
         let bytes = |count: &AtomicU64| count.load(Ordering::Relaxed) * u64::from(self.block_bytes);
@@ -325,6 +344,9 @@ impl BufferCache {
                     return;
                 }
                 let evicted = shard.state.lock().evict(excess.div_ceil(share));
+                if evicted > 0 {
+                    self.removals.0.fetch_add(1, Ordering::Relaxed);
+                }
                 self.count.fetch_sub(evicted, Ordering::Relaxed);
             }
         }

@@ -1,11 +1,11 @@
 //! An inode in memory: its decoded state under one lock, its pages, and cached facts.
 
-use layout::{BlockNr, InodeNr};
+use layout::{Block, BlockNr, InodeNr};
 use rt::atomic::{AtomicU64, Ordering};
 use rt::{Mutex, RwLock};
 
 use super::file_pages::FilePages;
-
+use super::kept_nodes::KeptNode;
 use super::names_index::NamesIndex;
 use super::space::Window;
 use crate::disk::inode::InodeState;
@@ -48,12 +48,60 @@ fn rank(kind: FileKind, nr: InodeNr) -> u64 {
 }
 
 /// Cached facts of an inode's block map.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Default)]
 pub(crate) struct MapCache {
-    /// The first file block that the last used leaf maps, and the leaf.
-    pub(crate) leaf: Option<(u64, BlockNr)>,
+    /// The places that were found last.
+    pub(crate) found: Found,
     /// The goal for the block after the last allocated one: its number in the file, and the goal.
     pub(crate) next: Option<(u64, BlockNr)>,
+}
+
+/// Places in a block map that were found last.
+#[derive(Default)]
+pub(crate) enum Found {
+    #[default]
+    None,
+    /// The first file block that the last used indirect block maps, and that block.
+    Leaf(u64, BlockNr),
+    /// Nodes of a directory's extent tree, checked against their parents.
+    // Invariant: each has the entries of its buffer, because every change of the tree drops them.
+    Nodes(Vec<KeptNode>),
+}
+
+/// Largest number of nodes that an inode keeps: those below the root of a tree.
+const NODES_MAX: usize = layout::extent::ROOT_ENTRIES_MAX as usize;
+
+impl MapCache {
+    /// Returns the indirect block that was used last, after the first file block that it maps.
+    pub(crate) fn leaf(&self) -> Option<(u64, BlockNr)> {
+        match self.found {
+            Found::Leaf(first, block) => Some((first, block)),
+            _ => None,
+        }
+    }
+
+    /// Returns the image of a node that was found, if no buffer was removed since then.
+    pub(crate) fn node(&self, block: BlockNr, removals: u64) -> Option<&Block> {
+        let Found::Nodes(nodes) = &self.found else {
+            return None;
+        };
+        let is_current = |node: &&KeptNode| node.block == block && node.removals == removals;
+        nodes.iter().find(is_current).map(|node| &*node.image)
+    }
+
+    /// Keeps a node, instead of the others if they are too many.
+    pub(crate) fn keep(&mut self, node: KeptNode) {
+        let mut nodes = match core::mem::take(&mut self.found) {
+            Found::Nodes(nodes) => nodes,
+            _ => Vec::new(),
+        };
+        nodes.retain(|other| other.block != node.block);
+        if nodes.len() == NODES_MAX {
+            nodes.clear();
+        }
+        nodes.push(node);
+        self.found = Found::Nodes(nodes);
+    }
 }
 
 impl Inode {
@@ -106,5 +154,45 @@ impl Inode {
             pins: AtomicU64::new(0),
             names_index: Mutex::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::kept_nodes::KeptNodes;
+
+    fn node(block: u64, removals: u64) -> KeptNode {
+        let image = Block::zeroed(1024).into_arc();
+        let kept = KeptNodes::default().keep(BlockNr::new(block), image, removals);
+        kept.expect("there are few")
+    }
+
+    #[test]
+    fn nodes_are_kept_until_a_buffer_is_removed() {
+        let mut map = MapCache::default();
+        map.keep(node(7, 1));
+        map.keep(node(8, 2));
+        let is_found = |map: &MapCache, block, at| map.node(BlockNr::new(block), at).is_some();
+        assert!(is_found(&map, 7, 1) && is_found(&map, 8, 2));
+        assert!(!is_found(&map, 7, 2) && !is_found(&map, 9, 1));
+        map.keep(node(7, 2));
+        assert!(is_found(&map, 7, 2) && !is_found(&map, 7, 1));
+        map.found = Found::Leaf(12, BlockNr::new(7));
+        assert!(!is_found(&map, 7, 2));
+        assert_eq!(map.leaf(), Some((12, BlockNr::new(7))));
+    }
+
+    #[test]
+    fn few_nodes_are_kept() {
+        let mut map = MapCache::default();
+        for block in 0..100 {
+            map.keep(node(block, 0));
+            let Found::Nodes(nodes) = &map.found else {
+                panic!("nodes were kept");
+            };
+            assert!(nodes.len() <= NODES_MAX);
+        }
+        assert!(map.node(BlockNr::new(99), 0).is_some());
     }
 }

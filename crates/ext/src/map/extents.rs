@@ -42,7 +42,7 @@ use std::sync::Arc;
 
 use jbd2::Buffer;
 use layout::extent::{DEPTH_MAX, Extent, Index};
-use layout::{Block, BlockNr, FileBlock};
+use layout::{BlockNr, FileBlock};
 
 pub(super) use allocate::{
     allocate_each, allocate_unwritten, find_or_allocate, free_first, mark_unwritten,
@@ -63,6 +63,7 @@ use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::extents::{FILE_BLOCKS, Node, blocks_of};
 use crate::disk::inode::InodeState;
+use crate::disk::kind::FileKind;
 use crate::disk::metadata::{Kind, Label};
 use crate::disk::run::Run;
 use crate::error::{Corrupt, Error, Result};
@@ -103,8 +104,8 @@ pub(super) fn depth_of(state: &InodeState) -> u16 {
 
 /// The step that a look-up takes from a node.
 enum Step {
-    /// To the node below an index entry.
-    Down(Index),
+    /// To the node below an index entry, of this depth.
+    Down(Index, u16),
     /// The extent that maps the block.
     Extent(Extent),
     /// No entry maps the block.
@@ -128,10 +129,9 @@ pub(super) fn find(
     // The first file block that the entries behind the path map.
     let mut behind = FILE_BLOCKS;
     let root = state.words.to_bytes();
-    let mut node = tree.root(&root)?;
-    let mut image: Arc<Block>;
+    let mut next = step(tree.root(&root)?, from.get(), &mut behind);
     loop {
-        match step(node, from.get(), &mut behind) {
+        match next {
             Step::Hole => return Ok(Mapped::Hole(behind - from.get())),
             Step::Extent(extent) => {
                 let within = from.get() - u64::from(extent.file_block.get());
@@ -147,9 +147,8 @@ pub(super) fn find(
                     false => Mapped::Run(run),
                 });
             }
-            Step::Down(index) => {
-                image = tree.read(&index, node.depth() - 1)?.image();
-                node = Node::of_checked(&image);
+            Step::Down(index, depth) => {
+                next = tree.step_below(&index, depth, from.get(), &mut behind)?;
             }
         }
     }
@@ -166,7 +165,7 @@ fn step(node: Node<'_>, file_block: u64, behind: &mut u64) -> Step {
         return Step::Hole;
     };
     if node.depth() > 0 {
-        return Step::Down(node.index(at));
+        return Step::Down(node.index(at), node.depth() - 1);
     }
     let extent = node.extent(at);
     match blocks_of(&extent).contains(&file_block) {
@@ -195,6 +194,40 @@ impl Tree<'_> {
             false => self.state.generation,
         };
         Kind::Extents.of_inode(self.inode.nr, generation)
+    }
+
+    /// Returns the step from the node below an index entry, which has to be of this depth.
+    ///
+    /// A directory keeps the nodes that it has read: if several directories grow at the same time,
+    /// each is in many extents, and a look-up of a name takes the node once for each level.
+    fn step_below(
+        &self,
+        index: &Index,
+        depth: u16,
+        file_block: u64,
+        behind: &mut u64,
+    ) -> Result<Step> {
+        let Self { core, inode, .. } = *self;
+        if inode.kind != FileKind::Directory {
+            let image = self.read(index, depth)?.image();
+            return Ok(step(Node::of_checked(&image), file_block, behind));
+        }
+        let block = BlockNr::new(index.node());
+        let removals = core.buffers.removals();
+        let map = inode.map.lock();
+        if let Some(image) = map.node(block, removals) {
+            let next = step(Node::of_checked(image), file_block, behind);
+            drop(map);
+            rt::charge(rt::Cost::Lookup);
+            return Ok(next);
+        }
+        drop(map);
+        let image = self.read(index, depth)?.image();
+        let next = step(Node::of_checked(&image), file_block, behind);
+        if let Some(node) = core.buffers.kept_nodes.keep(block, image, removals) {
+            inode.map.lock().keep(node);
+        }
+        Ok(next)
     }
 
     /// Returns the node below an index entry, which has to be of this depth.

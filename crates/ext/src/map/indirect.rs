@@ -38,7 +38,7 @@ pub(super) use walk::walk;
 
 use super::{Mapped, check_data};
 use crate::alloc::CREDITS_PER_GROUP;
-use crate::cache::inode::Inode;
+use crate::cache::inode::{Found, Inode};
 use crate::core::Core;
 use crate::disk::inode::{Claims, InodeState};
 use crate::disk::metadata::Label;
@@ -126,7 +126,7 @@ fn find_leaf(
     from: FileBlock,
 ) -> Result<Leaf> {
     let first = path.leaf_first(from);
-    if let Some((cached_first, leaf)) = inode.map.lock().leaf
+    if let Some((cached_first, leaf)) = inode.map.lock().leaf()
         && cached_first == first
     {
         return Ok(Leaf::At(leaf));
@@ -140,7 +140,7 @@ fn find_leaf(
         }
         let block = check_map_block(core, inode, from, pointer)?;
         if level + 1 == path.depth {
-            inode.map.lock().leaf = Some((first, block));
+            inode.map.lock().found = Found::Leaf(first, block);
             return Ok(Leaf::At(block));
         }
         pointer = read_pointer(core, block, label(inode, state), path.offsets[level])?;

@@ -12,7 +12,7 @@ use super::Tree;
 use super::path::Site;
 use super::tree::{Change, Entry, Node, Place};
 use crate::alloc::BlockRequest;
-use crate::cache::inode::Inode;
+use crate::cache::inode::{Found, Inode};
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
@@ -129,6 +129,8 @@ impl Draft {
         state: &mut InodeState,
     ) -> Result<()> {
         let label = Tree { core, inode, state }.label();
+        // Before the change, which would copy an image that is still referred to.
+        inode.map.lock().found = Found::None;
         // Nodes are freed first: without a journal, a block may get another owner at once.
         for block in &self.change.freed {
             let run = Run {

@@ -18,7 +18,7 @@ use super::{
     DIRECT, check_clusters, check_map_block, pointers, read_pointer, roots, roots_mut, scan,
 };
 use crate::alloc::{BlockRequest, FilePlace};
-use crate::cache::inode::{Inode, MapCache};
+use crate::cache::inode::{Found, Inode, MapCache};
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::disk::inode::InodeState;
@@ -126,7 +126,7 @@ fn allocate_at(
         } else {
             site.leaf()
         };
-        cache.leaf = Some((path.leaf_first(from), leaf));
+        cache.found = Found::Leaf(path.leaf_first(from), leaf);
     }
     drop(cache);
     Ok(taken)
@@ -179,7 +179,7 @@ impl Site {
             goal: none,
             held: None,
         };
-        let cached = inode.map.lock().leaf;
+        let cached = inode.map.lock().leaf();
         match cached {
             Some((first, leaf)) if path.depth == 1 && first == path.leaf_first(from) => {
                 site.parents[0] = leaf;
