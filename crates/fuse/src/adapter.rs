@@ -133,7 +133,7 @@ impl Filesystem for Adapter {
     }
 
     fn forget(&self, _request: &Request, node: INodeNo, count: u64) {
-        let _turn = self.turns.short();
+        self.turns.part();
         // Forget has no answer; errors have been logged.
         let _ = self.guard("forget", || {
             let node = inode(node)?;
@@ -530,6 +530,7 @@ impl Filesystem for Adapter {
         whence: i32,
         reply: ReplyLseek,
     ) {
+        let _turn = self.turns.short();
         self.seek(node, offset, whence, reply);
     }
 

@@ -11,6 +11,8 @@
 //!   executes a request that may wait: [`Turns::long`], [`Turns::give`]. A request that waits
 //!   unexpectedly loses its turn to [`Supervisor::watch`], which runs every few milliseconds while
 //!   turns are limited.
+//! - fuser makes several requests of one that drops many references. The thread does not park
+//!   between these parts, and the parts lose their turn together: [`Turns::part`].
 //! - Turns are limited only under a [`Supervisor`], and no longer once it is dropped.
 //! - At the end of the connection there are no requests, so that turns are no longer limited: all
 //!   threads read, and see the end.
@@ -62,10 +64,17 @@ const LONG: u64 = 2;
 const STATES: u64 = 4;
 
 impl Slot {
-    fn begin(&self) {
+    /// Returns true if the request before has not ended, and was long.
+    fn begin(&self) -> bool {
         let number = self.0.load(Ordering::Relaxed) / STATES;
         let next = (number + 1) % (u64::MAX / STATES);
-        self.0.store(next * STATES + SHORT, Ordering::SeqCst);
+        self.0.swap(next * STATES + SHORT, Ordering::SeqCst) % STATES == LONG
+    }
+
+    fn begin_unless_begun(&self) {
+        if self.0.load(Ordering::Relaxed) % STATES == IDLE {
+            self.begin();
+        }
     }
 
     /// Marks the request as long if it is still that one and short.
@@ -91,7 +100,7 @@ struct Own(Arc<Slot>);
 
 impl Drop for Own {
     fn drop(&mut self) {
-        self.0.begin();
+        self.0.begin_unless_begun();
     }
 }
 
@@ -131,19 +140,31 @@ impl Turns {
 
     /// Begins a request that does not wait as a rule.
     pub(crate) fn short(&self) -> Turn<'_> {
-        // If the list of slots is in use, the first request of a thread is not watched. If no other
-        // thread reads meanwhile, there are few requests, and turns are no longer limited.
+        if self.with_watched(Slot::begin) == Some(true) {
+            self.readers.fetch_add(1, Ordering::SeqCst);
+        }
+        Turn(self)
+    }
+
+    /// Begins a part of a request, or continues with the next one: fuser does not tell where the
+    /// request begins and ends. So the thread does not park afterwards, and the request lasts until
+    /// the next other one.
+    pub(crate) fn part(&self) {
+        self.with_watched(Slot::begin_unless_begun);
+    }
+
+    /// Works on the slot of this thread, without waiting for a lock. If the list of slots is in
+    /// use, the first request of a thread is not watched. If no other thread reads meanwhile, there
+    /// are few requests, and turns are no longer limited.
+    fn with_watched<T>(&self, work: impl FnOnce(&Slot) -> T) -> Option<T> {
         OWN.with(|own| {
             if own.get().is_none()
                 && let Ok(slots) = self.slots.try_lock()
             {
                 let _ = own.set(Self::register(slots));
             }
-            if let Some(own) = own.get() {
-                own.0.begin();
-            }
-        });
-        Turn(self)
+            own.get().map(|own| work(&own.0))
+        })
     }
 
     /// Begins a request that may wait.
@@ -156,10 +177,7 @@ impl Turns {
     /// Gives the turn of this thread away, as its request may wait.
     pub(crate) fn give(&self) {
         let is_given = self.with_own(|slot| {
-            let request = slot.0.load(Ordering::Relaxed);
-            if request % STATES == IDLE {
-                slot.begin();
-            }
+            slot.begin_unless_begun();
             slot.give(slot.0.load(Ordering::Relaxed))
         });
         if is_given {
@@ -229,6 +247,30 @@ impl Turns {
         self.is_limited.store(is_limited, Ordering::SeqCst);
         if !is_limited {
             self.call(&mut parked, usize::MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// The handlers that execute nothing.
+    const EMPTY: [&str; 3] = ["init", "flush", "opendir"];
+
+    /// While a thread without a turn waits, no other may read.
+    #[test]
+    fn every_request_has_a_turn() {
+        let source = include_str!("adapter.rs");
+        let (_, handlers) = source
+            .split_once("impl Filesystem for Adapter {")
+            .expect("the handlers");
+        let handlers = handlers.split("\n    fn ").skip(1);
+        let handlers: Vec<_> = handlers
+            .filter_map(|handler| handler.split_once('('))
+            .collect();
+        for (name, body) in &handlers {
+            let count = body.matches("let _turn = self.turns.").count()
+                + body.matches("self.turns.part()").count();
+            assert_eq!(count, usize::from(!EMPTY.contains(name)), "{name}");
         }
     }
 }

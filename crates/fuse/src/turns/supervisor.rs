@@ -212,4 +212,31 @@ mod tests {
         readers.ping_until_parked(3);
         readers.end();
     }
+
+    /// The kernel sends many references that it drops as one request.
+    #[test]
+    fn a_request_of_many_short_parts_loses_its_turn() {
+        let turns = Arc::new(Turns::new(2));
+        let mut supervisor = Supervisor::new(Arc::clone(&turns));
+        supervisor.set_limited(true);
+        let same = Arc::clone(&turns);
+        let other = thread::spawn(move || drop(same.short()));
+        let begin = Instant::now();
+        while turns.lock().count == 0 {
+            assert!(begin.elapsed() < LONGEST, "it does not park");
+            thread::yield_now();
+        }
+        while !other.is_finished() {
+            assert!(begin.elapsed() < LONGEST, "nobody reads");
+            turns.part();
+            supervisor.watch();
+        }
+        other.join().expect("no panic");
+        supervisor.set_limited(false);
+        drop(turns.short());
+        // The other thread has exited, and does not read.
+        supervisor.watch();
+        supervisor.watch();
+        assert_eq!(turns.readers.load(Ordering::SeqCst), 1);
+    }
 }
