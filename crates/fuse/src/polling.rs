@@ -179,6 +179,16 @@ impl Way {
         }
     }
 
+    /// Returns false if a quota or mask leaves the process one processor by now.
+    fn has_room(&self) -> bool {
+        match self {
+            Self::Alone(_) => true,
+            Self::Share(..) | Self::Poll { .. } => {
+                thread::available_parallelism().is_ok_and(|count| count.get() > 1)
+            }
+        }
+    }
+
     fn set_busy(&self, is_busy: bool) -> io::Result<()> {
         match self {
             Self::Alone(supervisor) => supervisor.set_limited(is_busy),
@@ -273,6 +283,12 @@ impl Judge {
         };
         self.mode
     }
+
+    /// Takes back that the mode is busy, for as long as a pause lasts.
+    fn put_off(&mut self) {
+        self.mode = Mode::Waiting;
+        self.pause = PAUSE_MAX;
+    }
 }
 
 /// The observations of an interval.
@@ -330,7 +346,11 @@ impl Work {
             let before = self.look(mode)?;
             self.pass_tick(mode);
             let seen = self.look(mode)?.since(&before);
-            let is_busy = judge.judge(seen) == Mode::Busy;
+            let mut is_busy = judge.judge(seen) == Mode::Busy;
+            if is_busy && mode != Mode::Busy && !self.way.has_room() {
+                judge.put_off();
+                is_busy = false;
+            }
             if is_busy != (mode == Mode::Busy) {
                 self.way.set_busy(is_busy)?;
                 tracing::debug!(is_busy, ?seen);
@@ -451,6 +471,17 @@ mod tests {
             waited,
             long: 0,
         }
+    }
+
+    #[test]
+    fn what_is_put_off_waits_for_the_longest_pause() {
+        let mut judge = Judge::new(WAITING_MAX);
+        assert_eq!(judge.judge(seen(11_000, Duration::ZERO)), Mode::Busy);
+        judge.put_off();
+        for _ in 1..PAUSE_MAX {
+            assert_eq!(judge.judge(seen(11_000, Duration::ZERO)), Mode::Waiting);
+        }
+        assert_eq!(judge.judge(seen(11_000, Duration::ZERO)), Mode::Busy);
     }
 
     #[test]
