@@ -164,6 +164,13 @@ impl Space {
         usable.saturating_sub(self.floor(may_use_reserve))
     }
 
+    /// Returns the number of clusters that could be claimed if no page had a claim, and if all that
+    /// was freed were durable.
+    pub(crate) fn claimable_later(&self, may_use_reserve: bool) -> u64 {
+        let free = self.free_clusters.load(Ordering::Acquire);
+        free.saturating_sub(self.floor(may_use_reserve))
+    }
+
     /// Returns the number of clusters that are left to others.
     fn floor(&self, may_use_reserve: bool) -> u64 {
         match may_use_reserve {

@@ -103,8 +103,8 @@ pub(crate) fn change_range(
         })?;
         return sync_if_synchronous(core, inode);
     }
-    if what.allocates() {
-        delayed::with_space(core, || room::check(core, inode, range))?;
+    if what.allocates() && !room::check(core, inode, range, what)? {
+        core.wait_for_freed()?;
     }
     let is_done = delayed::with_space(core, || change_within_inode(core, inode, range, what))?;
     let (size, has_unwritten) = {

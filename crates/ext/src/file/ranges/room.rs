@@ -6,27 +6,49 @@
 
 use layout::FileBlock;
 
-use super::ByteRange;
+use super::{ByteRange, RangeChange};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::map::{FileMap, Mapped};
 
-/// Refuses an allocation that cannot succeed. The blocks of the map are not counted, so that an
-/// allocation that is let through may still find no space.
-pub(super) fn check(core: &Core, inode: &Inode, range: ByteRange) -> Result<()> {
+/// Refuses an allocation that cannot succeed, whatever is freed by transactions that have not
+/// committed. Returns false if it needs some of those blocks. The blocks of the map are not
+/// counted, so that an allocation that is let through may still find no space.
+///
+/// Waits for nothing: others may free and allocate blocks all the time.
+pub(super) fn check(
+    core: &Core,
+    inode: &Inode,
+    range: ByteRange,
+    what: RangeChange,
+) -> Result<bool> {
     let geometry = core.geometry();
     let block_bytes = u64::from(geometry.block_bytes);
-    let free = core.space.claimable(core.may_use_reserve());
+    let may_use_reserve = core.may_use_reserve();
+    let free = core.space.claimable(may_use_reserve);
     let mut at = range.start / block_bytes;
     let end = range.end.div_ceil(block_bytes);
     if (end - at) >> geometry.cluster_log <= free {
-        return Ok(());
+        return Ok(true);
     }
     let state = inode.state.read();
+    if state.is_inline() && what == RangeChange::Zero && range.end <= state.size {
+        return Ok(true);
+    }
     let map = FileMap::of(&state);
-    // Pages without a block have a claim already, for at most a cluster each.
-    let room = free + inode.pages.lock().delayed_pages();
+    // Read before the pages without a block: those that get one meanwhile count as free then.
+    let free_later = core.space.claimable_later(may_use_reserve);
+    let (pages, pieces) = {
+        let inner = inode.pages.lock();
+        (inner.delayed_pages(), inner.delayed_pieces())
+    };
+    // With clusters, pages of other files may lie in clusters that these files have.
+    let of_others = match geometry.cluster_log {
+        0 => core.pages.counts.delayed_pieces().saturating_sub(pieces),
+        _ => 0,
+    };
+    let room = free_later.saturating_sub(of_others);
     let mut missing = 0;
     while at < end && missing <= room {
         let first = FileBlock::new(at);
@@ -45,6 +67,7 @@ pub(super) fn check(core: &Core, inode: &Inode, range: ByteRange) -> Result<()> 
     }
     match missing > room {
         true => Err(Error::NoSpace),
-        false => Ok(()),
+        // Pages without a block have a claim already, for at most a cluster each.
+        false => Ok(missing <= free + pages),
     }
 }
