@@ -178,6 +178,7 @@ fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttribut
         of_list.end(core);
         let tid = stored?;
         *state = changed;
+        inode.note_times_seen();
         return crate::writeback::sync_operation(core, &state, tid);
     }
     let values = values_to_move(core, inode.nr, &state, change)?;
@@ -190,6 +191,7 @@ fn change_state(core: &Core, inode: &std::sync::Arc<Inode>, change: &SetAttribut
         handle.describe();
     }
     apply(&mut state, change);
+    inode.note_times_seen();
     state.store(core, &mut handle, inode.nr, false)?;
     if let Some(values) = values {
         values.follow(core, &mut handle, &state)?;
