@@ -96,7 +96,7 @@ pub(super) fn extend(core: &Core, inode: &Arc<Inode>, state: &InodeState, reader
     let Some((first, count)) = due.filter(|(first, _)| first.get() < blocks) else {
         return;
     };
-    let (absent, covered_to, _read) = {
+    let (absent, covered_to) = {
         let mut inner = inode.pages.lock();
         if inner.windows.has_end(first) || inner.has_direct_writes() {
             // The reader's last window is still pending, or the window might be written.
@@ -105,8 +105,23 @@ pub(super) fn extend(core: &Core, inode: &Arc<Inode>, state: &InodeState, reader
         let count = count.min(blocks - first.get());
         let absent = inner.absent(first, count);
         let covered_to = inner.windows.end_over(first);
-        (absent, covered_to, inner.begin_read(&inode.pages))
+        inner.begin_read();
+        (absent, covered_to)
     };
+    inode.pages.end_read_after(|| {
+        submit(core, inode, state, reader, (first, absent), covered_to);
+    });
+}
+
+/// Submits a window of absent blocks, if there are any.
+fn submit(
+    core: &Core,
+    inode: &Arc<Inode>,
+    state: &InodeState,
+    reader: Reader<'_>,
+    (first, absent): (FileBlock, u64),
+    covered_to: Option<FileBlock>,
+) {
     let skip_to = |end| reader.change(inode, |ahead| ahead.end = end);
     if absent == 0 {
         return skip_to(covered_to.unwrap_or(first + 1));

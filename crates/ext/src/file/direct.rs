@@ -68,12 +68,14 @@ pub(super) fn overwrite(core: &Core, inode: &Arc<Inode>, offset: u64, from: &[u8
         return Ok(false);
     }
     let counts = &core.pages.counts;
-    let Some(write) = inode.pages.begin_direct_write(counts, first, count) else {
-        return Ok(false);
-    };
-    rt::charge(rt::Cost::Copy(from.len() as u64));
-    submit(core, inode, &spans, from)?;
-    drop(write);
+    let written = inode.pages.write_directly(counts, first, count, || {
+        rt::charge(rt::Cost::Copy(from.len() as u64));
+        submit(core, inode, &spans, from)
+    });
+    match written {
+        Some(written) => written?,
+        None => return Ok(false),
+    }
     inode.note_written(offset + from.len() as u64);
     if is_current(inode, &state) {
         return Ok(true);

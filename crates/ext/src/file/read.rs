@@ -67,8 +67,7 @@ pub(crate) fn read_direct(
 ) -> Result<usize> {
     let bytes = core.block_bytes();
     let is_aligned = offset.is_multiple_of(bytes as u64) && into.len().is_multiple_of(bytes);
-    let has_no_blocks = |state: &InodeState| state.is_journaled(core) || state.is_inline();
-    if !is_aligned || into.is_empty() || has_no_blocks(&inode.state.read()) {
+    if !is_aligned || into.is_empty() || has_no_blocks(core, &inode.state.read()) {
         return read(core, inode, ahead, offset, into);
     }
     let first = FileBlock::new(offset / bytes as u64);
@@ -78,7 +77,28 @@ pub(crate) fn read_direct(
     }
     write_file(core, inode, Which::Range(first, last))?;
     let state = inode.state.read();
-    let underway = inode.pages.begin_read(first, last.get() - first.get() + 1);
+    let count = last.get() - first.get() + 1;
+    let done = inode.pages.read_device(first, count, || {
+        read_blocks(core, inode, &state, (first, last), into)
+    })?;
+    if let Some(length) = done {
+        return Ok(length);
+    }
+    drop(state);
+    read(core, inode, ahead, offset, into)
+}
+
+/// Reads blocks past the cache. Returns the number of bytes; none if they have to be read through
+/// it.
+fn read_blocks(
+    core: &Core,
+    inode: &Arc<Inode>,
+    state: &InodeState,
+    (first, last): (FileBlock, FileBlock),
+    into: &mut [u8],
+) -> Result<Option<usize>> {
+    let bytes = core.block_bytes();
+    let offset = first.get() * bytes as u64;
     // Pages that were written since then are read from the cache. So is a file that was switched to
     // data journaling since then: its contents may be in memory alone.
     let inner = inode.pages.lock();
@@ -87,10 +107,8 @@ pub(crate) fn read_direct(
         slot.is_some_and(|slot| slot.is_dirty || slot.is_in_flight)
     });
     drop(inner);
-    if is_newer || has_no_blocks(&state) {
-        drop(underway);
-        drop(state);
-        return read(core, inode, ahead, offset, into);
+    if is_newer || has_no_blocks(core, state) {
+        return Ok(None);
     }
     let length = into
         .len()
@@ -100,7 +118,7 @@ pub(crate) fn read_direct(
     while done < length {
         let block = first + (done / bytes) as u64;
         let wanted = (length - done).div_ceil(bytes) as u64;
-        let spans = map_spans(core, inode, &state, block, wanted.min(BLOCKS_AT_A_TIME))?;
+        let spans = map_spans(core, inode, state, block, wanted.min(BLOCKS_AT_A_TIME))?;
         if spans.is_empty() {
             let end = length.min(done + bytes);
             into[done..end].fill(0);
@@ -113,7 +131,11 @@ pub(crate) fn read_direct(
             done = end;
         }
     }
-    Ok(length)
+    Ok(Some(length))
+}
+
+fn has_no_blocks(core: &Core, state: &InodeState) -> bool {
+    state.is_journaled(core) || state.is_inline()
 }
 
 fn read_locked(
@@ -212,16 +234,29 @@ fn fetch(
     let blocks = state.size.div_ceil(block_bytes);
     let mut inner = inode.pages.lock();
     if let Some(pending) = inner.windows.take(block) {
-        let _read = inner.begin_read(&inode.pages);
+        inner.begin_read();
         drop(inner);
-        ahead::complete(core, inode, state, pending);
+        let complete = || ahead::complete(core, inode, state, pending);
+        inode.pages.end_read_after(complete);
         return Ok(Fetched::Again);
     }
     drop(inner);
     let plan = |ahead: &mut ReadAhead| ahead.plan(block, wanted, block_bytes);
     let count = reader.map_or(wanted, |reader| reader.change(inode, plan));
     let count = count.min(blocks - block.get()).min(BLOCKS_AT_A_TIME);
-    let _read = inode.pages.begin_read(block, count.max(1));
+    inode.pages.read_device(block, count.max(1), || {
+        fetch_absent(core, inode, state, block, (count, wanted))
+    })
+}
+
+/// Reads blocks into the cache, as far as they are absent.
+fn fetch_absent(
+    core: &Core,
+    inode: &Arc<Inode>,
+    state: &InodeState,
+    block: FileBlock,
+    (count, wanted): (u64, u64),
+) -> Result<Fetched> {
     let count = inode.pages.lock().absent(block, count);
     let found = FileMap::of(state).find(
         core,

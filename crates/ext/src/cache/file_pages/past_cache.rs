@@ -10,6 +10,7 @@ use core::ops::Range;
 use layout::FileBlock;
 
 use super::{FilePages, Inner};
+use crate::awaited::awaited;
 use crate::cache::page_counts::PageCounts;
 
 /// The requests of a file that bypass its pages, or fill them.
@@ -49,49 +50,41 @@ impl PastCache {
     }
 }
 
-/// A read of the device that direct writes may not meet.
-#[must_use = "the read ends when this is dropped"]
-pub(crate) struct DeviceRead<'p>(&'p FilePages);
-
-impl Drop for DeviceRead<'_> {
-    fn drop(&mut self) {
-        self.0.lock().past_cache.reads -= 1;
-    }
-}
-
-/// A direct write under the shared inode lock.
-#[must_use = "the write ends when this is dropped"]
-pub(crate) struct DirectWrite<'p> {
-    pages: &'p FilePages,
-    blocks: Range<u64>,
-}
-
-impl Drop for DirectWrite<'_> {
-    fn drop(&mut self) {
-        self.pages.lock().past_cache.remove(&self.blocks);
-        self.pages.notify_written();
-    }
-}
-
 impl FilePages {
-    /// Starts a read of blocks, after the direct writes of them.
-    pub(crate) fn begin_read(&self, first: FileBlock, count: u64) -> DeviceRead<'_> {
+    /// Reads blocks, after the direct writes of them: none starts until `read` ends.
+    pub(crate) fn read_device<T>(
+        &self,
+        first: FileBlock,
+        count: u64,
+        read: impl FnOnce() -> T,
+    ) -> T {
         let blocks = first.get()..first.get() + count;
         let mut inner = self.lock();
         while inner.past_cache.is_written(&blocks) {
             self.wait(&mut inner);
         }
-        inner.begin_read(self)
+        inner.begin_read();
+        drop(inner);
+        self.end_read_after(read)
     }
 
-    /// Starts a direct write of blocks, and drops their pages. Returns none if it would meet a read
-    /// or another write, or if a page of the range has to be written first.
-    pub(crate) fn begin_direct_write(
+    /// Ends a read that has [begun](Inner::begin_read) after `read`, which may panic.
+    pub(crate) fn end_read_after<T>(&self, read: impl FnOnce() -> T) -> T {
+        let end = || self.lock().past_cache.reads -= 1;
+        let done = awaited(read, end);
+        end();
+        done
+    }
+
+    /// Drops the pages of blocks, and writes these directly. Returns none, and does nothing, if
+    /// that would meet a read or another write, or if a page of the range has to be written first.
+    pub(crate) fn write_directly<T>(
         &self,
         counts: &PageCounts,
         first: FileBlock,
         count: u64,
-    ) -> Option<DirectWrite<'_>> {
+        write: impl FnOnce() -> T,
+    ) -> Option<T> {
         let blocks = first.get()..first.get() + count;
         let mut inner = self.lock();
         let meets_a_read = inner.past_cache.reads > 0 || !inner.windows.is_empty();
@@ -102,18 +95,21 @@ impl FilePages {
         let released = inner.drop_range(counts, first, end, |_| {});
         debug_assert!(released == 0, "clean pages have no claim");
         inner.past_cache.add(blocks.clone());
-        Some(DirectWrite {
-            pages: self,
-            blocks,
-        })
+        drop(inner);
+        let end = || {
+            self.lock().past_cache.remove(&blocks);
+            self.notify_written();
+        };
+        let done = awaited(write, end);
+        end();
+        Some(done)
     }
 }
 
 impl Inner {
     /// Starts a read of blocks for which there is no direct write.
-    pub(crate) fn begin_read<'p>(&mut self, pages: &'p FilePages) -> DeviceRead<'p> {
+    pub(crate) fn begin_read(&mut self) {
         self.past_cache.reads += 1;
-        DeviceRead(pages)
     }
 
     /// Returns true if there are direct writes under the shared inode lock.
