@@ -28,7 +28,7 @@ pub(crate) struct Inode {
     /// The largest end of a write since the start of the last allocation that may grow the file;
     /// changes under the inode lock.
     pub(crate) written_end: AtomicU64,
-    /// True if somebody has seen the times since a direct write has changed them. It is accessed
+    /// True if the times have been read since a direct write has changed them. It is accessed
     /// under the inode lock, so that its accesses are not scheduling points.
     times_seen: core::sync::atomic::AtomicBool,
     /// Number of pins: open files, and look-ups that have not been forgotten.
@@ -120,7 +120,7 @@ impl Inode {
         }
     }
 
-    /// Notes that somebody sees the times, under the inode lock.
+    /// Notes that the times are read, or set, under the inode lock.
     pub(crate) fn note_times_seen(&self) {
         if !self.times_seen.load(Ordering::Relaxed) {
             self.times_seen.store(true, Ordering::Relaxed);
@@ -132,7 +132,7 @@ impl Inode {
         self.times_seen.store(false, Ordering::Relaxed);
     }
 
-    /// Returns true if nobody has seen the times since a direct write has changed them.
+    /// Returns true if the times have not been read since a direct write has changed them.
     pub(crate) fn are_times_unseen(&self) -> bool {
         !self.times_seen.load(Ordering::Relaxed)
     }

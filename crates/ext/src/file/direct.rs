@@ -34,7 +34,7 @@ use crate::writeback::pages::{wait_written, write_file};
 
 /// Number of bytes written at a time.
 const PIECE_BYTES: usize = 1 << 20;
-/// Age of a file's times up to which a direct write leaves them if nobody has seen them.
+/// Age of a file's times up to which a direct write leaves them if they have not been read.
 const TICK_NANOS: i128 = 4_000_000;
 
 /// Returns true if a write can be direct at all.
@@ -91,7 +91,7 @@ pub(super) fn overwrite(core: &Core, inode: &Arc<Inode>, offset: u64, from: &[u8
 
 /// Returns true if the times of a file may stay after a direct write. To change them takes the
 /// exclusive lock, for which all other writers would have to end. As in Linux, they change once in
-/// [`TICK_NANOS`], and whenever somebody has seen them.
+/// [`TICK_NANOS`], and whenever they have been read.
 fn is_current(inode: &Inode, state: &InodeState) -> bool {
     let (present, last) = (now(), state.mtime);
     let nanos = |time: InodeTime| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);

@@ -66,10 +66,6 @@ impl RangeChange {
     pub fn moves_blocks(self) -> bool {
         matches!(self, Self::Collapse | Self::Insert)
     }
-
-    fn allocates(self) -> bool {
-        matches!(self, Self::Allocate | Self::Zero)
-    }
 }
 
 /// A part of a file in bytes: start and end.
@@ -103,9 +99,6 @@ pub(crate) fn change_range(
         })?;
         return sync_if_synchronous(core, inode);
     }
-    if what.allocates() && !room::check(core, inode, range, what)? {
-        core.wait_for_freed()?;
-    }
     let is_done = delayed::with_space(core, || change_within_inode(core, inode, range, what))?;
     let (size, has_unwritten) = {
         let state = inode.state.read();
@@ -115,12 +108,16 @@ pub(crate) fn change_range(
         // The inode has it all.
     } else if what == RangeChange::PunchHole {
         punch::punch(core, inode, range)?;
-    } else if has_unwritten {
-        preallocate::change(core, inode, range, what, keeps_size)?;
-    } else if keeps_size && range.end > size {
+    } else if !has_unwritten && keeps_size && range.end > size {
         return Err(no_blocks_behind());
     } else {
-        fill(core, inode, range, what, keeps_size)?;
+        if !room::check(core, inode, range)? {
+            core.wait_for_freed()?;
+        }
+        match has_unwritten {
+            true => preallocate::change(core, inode, range, what, keeps_size)?,
+            false => fill(core, inode, range, what, keeps_size)?,
+        }
     }
     sync_if_synchronous(core, inode)
 }

@@ -1,14 +1,19 @@
 //! Allocations that find no space.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
+use ext::options::DataMode;
 use ext::volume::{Durability, NewInode, RangeChange, Writer};
 use ext::{Error, Volume};
 use layout::InodeNr;
+use rt::Nanos;
+use testkit::{Behaviour, UnreliableDevice};
 
 use crate::cell;
 use crate::image::Image;
 use crate::oracle::assert_fsck_clean;
+use crate::rig::{Place, Rig, Structures, device, quiet, take_free_blocks};
 
 const IMAGE_BYTES: u64 = 8 << 20;
 
@@ -27,7 +32,7 @@ fn images() -> Vec<(&'static str, Image)> {
     ]
 }
 
-/// The blocks stay free for those who write meanwhile: a refused allocation has not taken them.
+/// The blocks stay free for what is written meanwhile: a refused allocation has not taken them.
 #[test]
 fn an_allocation_that_cannot_fit_takes_nothing() {
     for (name, image) in images() {
@@ -168,4 +173,84 @@ fn a_write_during_an_allocation_is_not_cut() {
     }
     volume.close().expect("close");
     assert_fsck_clean(&image, "a write during an allocation");
+}
+
+/// Zeroes within an inode need no block.
+#[test]
+fn zeroes_within_an_inode_need_no_space() {
+    let more = ["-O", "inline_data", "-I", "256"];
+    let image = Image::with_arguments("ext4", 1024, 8 << 20, false, &more);
+    let volume = image.open(&cell::all()[1]);
+    volume.write_file("/small", &[7; 60]).expect("write");
+    let nr = volume.resolve("/small", true).expect("it is there");
+    volume.sync().expect("sync");
+    assert_eq!(
+        volume.attributes(nr).expect("attributes").sectors,
+        0,
+        "inline"
+    );
+    // The rest is reserved for others.
+    let changed = volume.with_reserve(true, || {
+        take_free_blocks(&volume);
+        assert_eq!(volume.usage().blocks_free, 0);
+        volume.change_range(nr, 10, 20, RangeChange::Zero, false)
+    });
+    assert!(changed.is_ok(), "{changed:?}");
+    volume.close().expect("close");
+    assert_fsck_clean(&image, "inline");
+}
+
+/// A request for more than the volume has ends, whatever others free meanwhile.
+#[test]
+fn a_hopeless_allocation_ends() {
+    for (structures, size) in [(Structures::Ext3, 2 << 30), (Structures::Ext4, 2 << 30)] {
+        let run = sim::run(sim::Config::fair(1), move || {
+            let rig = Rig::of(structures, Place::Internal, 1024, 32 << 20);
+            let slow = UnreliableDevice::new(device(&rig.home));
+            let opened = Volume::open(
+                Arc::<UnreliableDevice>::clone(&slow),
+                None,
+                quiet(DataMode::Ordered),
+            );
+            let volume = Arc::new(opened.expect("it opens"));
+            let nr = volume
+                .create(InodeNr::ROOT, b"large", &NewInode::default())
+                .expect("create");
+            volume.sync().expect("sync");
+            slow.set(Behaviour::slow(Nanos::from_millis(1)));
+            let is_over = Arc::new(AtomicBool::new(false));
+            let churn = rt::spawn("churn", {
+                let (volume, is_over) = (Arc::clone(&volume), Arc::clone(&is_over));
+                move || {
+                    let began = rt::monotonic();
+                    while !is_over.load(Relaxed)
+                        && rt::monotonic().saturating_sub(began) < Nanos::from_secs(30)
+                    {
+                        let step = || {
+                            volume.write_file("/churn", &[1; 20_000])?;
+                            // Blocks are allocated before the file is removed.
+                            let nr = volume.resolve("/churn", true)?;
+                            volume.change_range(nr, 20_000, 1, RangeChange::Allocate, false)?;
+                            volume.remove_file("/churn")
+                        };
+                        match step() {
+                            Ok(()) | Err(Error::NoSpace) => {}
+                            Err(error) => panic!("{error}"),
+                        }
+                        rt::sleep(Nanos::from_micros(100));
+                    }
+                }
+            });
+            rt::sleep(Nanos::from_millis(5));
+            let began = rt::monotonic();
+            let changed = volume.change_range(nr, 0, size, RangeChange::Allocate, false);
+            let took = rt::monotonic().saturating_sub(began);
+            is_over.store(true, Relaxed);
+            assert!(matches!(changed, Err(Error::NoSpace)), "{changed:?}");
+            churn.join().expect("no panic");
+            slow.set(Behaviour::default());
+            assert!(took < Nanos::from_secs(10), "{took:?}");
+        });
+        run.unwrap_or_else(|error| panic!("{structures:?}: {error}"));
+    }
 }

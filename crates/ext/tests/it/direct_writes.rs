@@ -1,6 +1,8 @@
 //! Direct writes of several threads to one file, in virtual time: they run side by side, and the
 //! device never gets two requests for one block of which one is a write.
 
+mod attacks;
+
 use std::sync::Arc;
 
 use block::trace::Trace;
@@ -119,7 +121,7 @@ fn overwrites_run_side_by_side() {
     });
 }
 
-/// The time of a file changes with each write, whoever writes beside it.
+/// The time of a file changes with each write that follows a look at it.
 #[test]
 fn an_overwrite_changes_the_time() {
     in_world(sim::Config::fair(2), 3, |world, task, _| {

@@ -6,7 +6,7 @@
 
 use layout::FileBlock;
 
-use super::{ByteRange, RangeChange};
+use super::ByteRange;
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -17,12 +17,7 @@ use crate::map::{FileMap, Mapped};
 /// counted, so that an allocation that is let through may still find no space.
 ///
 /// Waits for nothing: others may free and allocate blocks all the time.
-pub(super) fn check(
-    core: &Core,
-    inode: &Inode,
-    range: ByteRange,
-    what: RangeChange,
-) -> Result<bool> {
+pub(super) fn check(core: &Core, inode: &Inode, range: ByteRange) -> Result<bool> {
     let geometry = core.geometry();
     let block_bytes = u64::from(geometry.block_bytes);
     let may_use_reserve = core.may_use_reserve();
@@ -33,22 +28,10 @@ pub(super) fn check(
         return Ok(true);
     }
     let state = inode.state.read();
-    if state.is_inline() && what == RangeChange::Zero && range.end <= state.size {
-        return Ok(true);
-    }
     let map = FileMap::of(&state);
-    // Read before the pages without a block: those that get one meanwhile count as free then.
-    let free_later = core.space.claimable_later(may_use_reserve);
-    let (pages, pieces) = {
-        let inner = inode.pages.lock();
-        (inner.delayed_pages(), inner.delayed_pieces())
-    };
-    // With clusters, pages of other files may lie in clusters that these files have.
-    let of_others = match geometry.cluster_log {
-        0 => core.pages.counts.delayed_pieces().saturating_sub(pieces),
-        _ => 0,
-    };
-    let room = free_later.saturating_sub(of_others);
+    // What is claimed for pages without a block is part of it: a claim may be too large.
+    let room = core.space.claimable_later(may_use_reserve);
+    let pages = inode.pages.lock().delayed_pages();
     let mut missing = 0;
     while at < end && missing <= room {
         let first = FileBlock::new(at);
