@@ -15,7 +15,7 @@ use rt::Nanos;
 use testkit::{Behaviour, Random, UnreliableDevice};
 
 use crate::damage::assert_notices;
-use crate::rig::{Place, Rig, device, quiet};
+use crate::rig::{Place, Rig, Structures, device, quiet};
 
 const BLOCK: usize = 1024;
 const BLOCKS: u64 = 32;
@@ -24,22 +24,26 @@ const LATENCY: Nanos = Nanos::from_micros(100);
 /// A volume with one file, on a device each of whose requests takes a while.
 struct World {
     rig: Rig,
+    slow: Arc<UnreliableDevice>,
     volume: Volume,
     nr: InodeNr,
 }
 
 impl World {
-    fn new() -> Self {
-        let rig = Rig::new(Place::Internal, BLOCK as u32, 16 << 20);
+    /// Makes a file of some blocks. A traced device panics if requests for one block meet.
+    fn new(structures: Structures, blocks: u64, is_traced: bool) -> Self {
+        let rig = Rig::of(structures, Place::Internal, BLOCK as u32, 16 << 20);
         let slow = UnreliableDevice::new(device(&rig.home));
-        let traced = Trace::new().attach(Arc::<UnreliableDevice>::clone(&slow));
-        let device: Arc<dyn BlockDevice> = Arc::new(traced);
+        let mut device: Arc<dyn BlockDevice> = Arc::<UnreliableDevice>::clone(&slow);
+        if is_traced {
+            device = Arc::new(Trace::new().attach(device));
+        }
         let volume = Volume::open(device, None, quiet(DataMode::Ordered)).expect("it opens");
         let nr = volume
             .create(InodeNr::ROOT, b"file", &NewInode::default())
             .expect("create");
         let file = volume.open_inode(nr, OpenFlags::READ_WRITE).expect("open");
-        let bytes = vec![1; BLOCK * BLOCKS as usize];
+        let bytes = vec![1; BLOCK * blocks as usize];
         assert_eq!(volume.write(file, 0, &bytes).expect("write"), bytes.len());
         volume.release(file).expect("close");
         volume.sync().expect("sync");
@@ -47,7 +51,12 @@ impl World {
             of: |request| !matches!(request, Request::Flush),
             ..Behaviour::slow(LATENCY)
         });
-        Self { rig, volume, nr }
+        Self {
+            rig,
+            slow,
+            volume,
+            nr,
+        }
     }
 
     fn open(&self, direct: bool) -> FileId {
@@ -80,7 +89,16 @@ impl World {
 
 /// Runs tasks side by side, and compares the cache with the device afterwards.
 fn run(seed: u64, tasks: u64, work: fn(&World, u64, Random)) {
-    let world = Arc::new(World::new());
+    run_in(
+        World::new(Structures::Ext3, BLOCKS, true),
+        seed,
+        tasks,
+        work,
+    );
+}
+
+fn run_in(world: World, seed: u64, tasks: u64, work: fn(&World, u64, Random)) {
+    let world = Arc::new(world);
     let threads: Vec<_> = (0..tasks)
         .map(|task| {
             let world = Arc::clone(&world);
@@ -92,8 +110,10 @@ fn run(seed: u64, tasks: u64, work: fn(&World, u64, Random)) {
     for thread in threads {
         thread.join().expect("no worker panics");
     }
-    let cached = world.read(world.open(false), 0, BLOCKS as usize + 8);
-    let direct = world.read(world.open(true), 0, BLOCKS as usize + 8);
+    let size = world.volume.attributes(world.nr).expect("attributes").size;
+    let count = size as usize / BLOCK + 8;
+    let cached = world.read(world.open(false), 0, count);
+    let direct = world.read(world.open(true), 0, count);
     assert_eq!(cached, direct, "the cache has what the device has");
     let World { rig, volume, .. } = Arc::into_inner(world).expect("the workers are gone");
     volume.close().expect("close");

@@ -3,87 +3,15 @@
 
 use std::sync::Arc;
 
-use block::trace::Trace;
-use block::{BlockDevice, Request};
-use ext::Volume;
-use ext::options::DataMode;
-use ext::volume::{FileId, InodeFlags, NewInode, OpenFlags, RangeChange, SetAttributes, SetTime};
-use layout::InodeNr;
+use ext::volume::{InodeFlags, RangeChange, SetAttributes, SetTime};
 use rt::Nanos;
-use testkit::{Behaviour, Random, UnreliableDevice};
+use testkit::{Behaviour, Random};
 
-use crate::rig::{Place, Rig, Structures, device, quiet};
+use super::{BLOCK, World, run_in};
+use crate::rig::Structures;
 
-const BLOCK: usize = 1024;
 const BLOCKS: u64 = 160;
 const TASKS: u64 = 5;
-
-struct World {
-    rig: Rig,
-    volume: Volume,
-    nr: InodeNr,
-    slow: Arc<UnreliableDevice>,
-}
-
-impl World {
-    fn new(structures: Structures, traced: bool) -> Self {
-        let rig = Rig::of(structures, Place::Internal, BLOCK as u32, 16 << 20);
-        let slow = UnreliableDevice::new(device(&rig.home));
-        let device: Arc<dyn BlockDevice> = match traced {
-            true => Arc::new(Trace::new().attach(Arc::<UnreliableDevice>::clone(&slow))),
-            false => Arc::<UnreliableDevice>::clone(&slow),
-        };
-        let volume = Volume::open(device, None, quiet(DataMode::Ordered)).expect("it opens");
-        let nr = volume
-            .create(InodeNr::ROOT, b"file", &NewInode::default())
-            .expect("create");
-        let file = volume.open_inode(nr, OpenFlags::READ_WRITE).expect("open");
-        let bytes = vec![1; BLOCK * BLOCKS as usize];
-        assert_eq!(volume.write(file, 0, &bytes).expect("write"), bytes.len());
-        volume.release(file).expect("close");
-        volume.sync().expect("sync");
-        slow.set(Behaviour {
-            of: |request| !matches!(request, Request::Flush),
-            ..Behaviour::slow(Nanos::from_micros(100))
-        });
-        Self {
-            rig,
-            volume,
-            nr,
-            slow,
-        }
-    }
-
-    fn open(&self, direct: bool) -> FileId {
-        let flags = OpenFlags {
-            direct,
-            ..OpenFlags::READ_WRITE
-        };
-        self.volume.open_inode(self.nr, flags).expect("open")
-    }
-
-    fn write(&self, file: FileId, block: u64, tag: u8) {
-        let bytes = vec![tag; BLOCK];
-        let written = self.volume.write(file, block * BLOCK as u64, &bytes);
-        assert_eq!(written.expect("write"), bytes.len());
-    }
-
-    fn read(&self, file: FileId, block: u64, count: usize) -> Vec<u8> {
-        let mut bytes = vec![0xEE; count * BLOCK];
-        let length = self
-            .volume
-            .read(file, block * BLOCK as u64, &mut bytes)
-            .expect("read");
-        bytes.truncate(length);
-        bytes
-            .chunks(BLOCK)
-            .map(|block| {
-                assert!(block.iter().all(|byte| *byte == block[0]), "half a write");
-                block[0]
-            })
-            .collect()
-    }
-}
 
 /// Each task owns every fifth block and reads back what it wrote, while all read sequentially.
 fn owned(world: &World, task: u64, mut random: Random) {
@@ -96,11 +24,11 @@ fn owned(world: &World, task: u64, mut random: Random) {
         let tag = (2 + step) as u8;
         match random.below(40) {
             0..16 => {
-                world.write(direct, block, tag);
+                world.write(direct, block, 1, tag);
                 tags[own as usize] = tag;
             }
             16..18 => {
-                world.write(cached, block, tag);
+                world.write(cached, block, 1, tag);
                 tags[own as usize] = tag;
             }
             18..28 => {
@@ -161,22 +89,7 @@ fn each_task_reads_what_it_wrote() {
     for structures in [Structures::Ext3, Structures::Ext4] {
         for seed in 0..60 {
             let run = sim::run(sim::Config::random(seed), move || {
-                let world = Arc::new(World::new(structures, true));
-                let threads: Vec<_> = (0..TASKS)
-                    .map(|task| {
-                        let world = Arc::clone(&world);
-                        rt::spawn("worker", move || {
-                            owned(&world, task, Random::new(seed * 100 + task))
-                        })
-                    })
-                    .collect();
-                for thread in threads {
-                    thread.join().expect("no worker panics");
-                }
-                let World { rig, volume, .. } =
-                    Arc::into_inner(world).expect("the workers are gone");
-                volume.close().expect("close");
-                rig.assert_fsck_clean("after the attack");
+                run_in(World::new(structures, BLOCKS, true), seed, TASKS, owned);
             });
             run.unwrap_or_else(|error| panic!("{structures:?}, seed {seed}: {error}"));
         }
@@ -187,9 +100,9 @@ fn each_task_reads_what_it_wrote() {
 #[test]
 fn times_that_were_set_are_seen() {
     let run = sim::run(sim::Config::fair(1), || {
-        let world = World::new(Structures::Ext4, true);
+        let world = World::new(Structures::Ext4, BLOCKS, true);
         let direct = world.open(true);
-        world.write(direct, 1, 2);
+        world.write(direct, 1, 1, 2);
         let now = rt::wall();
         let time = layout::time::InodeTime::new(now.seconds, now.nanos);
         let change = SetAttributes {
@@ -202,7 +115,7 @@ fn times_that_were_set_are_seen() {
             .set_attributes(world.nr, &change)
             .expect("times");
         rt::sleep(Nanos::from_micros(10));
-        world.write(direct, 1, 3);
+        world.write(direct, 1, 1, 3);
         let mtime = world.volume.attributes(world.nr).expect("attributes").mtime;
         assert!(mtime > time, "{mtime:?}");
     });
@@ -214,7 +127,7 @@ fn times_that_were_set_are_seen() {
 fn a_device_that_panics() {
     for seed in 0..200 {
         let run = sim::run(sim::Config::random(seed), move || {
-            let world = Arc::new(World::new(Structures::Ext4, false));
+            let world = Arc::new(World::new(Structures::Ext4, BLOCKS, false));
             world.slow.set(Behaviour {
                 panic_after: Some(seed % 40),
                 ..Behaviour::slow(Nanos::from_micros(100))
