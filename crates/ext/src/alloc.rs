@@ -35,6 +35,7 @@ use rt::Mutex;
 
 use crate::cache::space::Window;
 use crate::core::Core;
+use crate::disk::kind::FileKind;
 use crate::tuning::Allocator;
 
 /// Number of journal blocks that one call of [`Core::allocate_blocks`] or [`Core::free_blocks`] may
@@ -77,6 +78,20 @@ pub(crate) struct FilePlace {
 }
 
 impl Core {
+    /// Returns true if new blocks at a place of a file come with a window: for a directory only
+    /// once it has outgrown a small file. Directories that grow side by side would otherwise take
+    /// turns with every block, and have as many extents as blocks.
+    pub(crate) fn has_window(&self, kind: FileKind, from: u64) -> bool {
+        match (kind, self.tuning.allocator) {
+            (FileKind::Regular, Allocator::MultiBlock | Allocator::Windows) => true,
+            (FileKind::Directory, Allocator::MultiBlock) => {
+                let small = multi_block::SMALL_BYTES / self.geometry().block_bytes;
+                from >= u64::from(small)
+            }
+            _ => false,
+        }
+    }
+
     /// Returns the initial goal for the blocks of an inode, in its group or, for the contents of a
     /// regular file, in the part of its flex group that is for data.
     pub(crate) fn block_goal(&self, inode: InodeNr, is_file: bool) -> BlockNr {

@@ -5,7 +5,8 @@
 //! their file ([`FilePlace`]), from which follows the length to look for
 //! ([`Wanted`](wanted::Wanted)): a file that grows gets a window that ends at a power of two of its
 //! size, and a file of at most 64 KiB a part of the locality group of its flex group
-//! ([`Areas`](crate::cache::space::areas::Areas)), so that small files lie side by side.
+//! ([`Areas`](crate::cache::space::areas::Areas)), so that small files lie side by side. A directory
+//! gets windows once it is larger than that.
 //!
 //! The passes of the search:
 //!
@@ -42,6 +43,7 @@ use crate::disk::cluster::{Cluster, ClusterRun};
 use crate::disk::geometry::Geometry;
 use crate::error::{Error, Result};
 use fit::Fit;
+pub(super) use wanted::SMALL_BYTES;
 use wanted::Wanted;
 
 /// Size of a locality group in bytes.

@@ -6,8 +6,9 @@
 //! | other directory | the parent's or the next one that is not crowded |
 //! | other file | the parent's or the next one with free inodes |
 //!
-//! Within a flex group the parent's group comes first, then the others in order, so that the inodes
-//! of a flex group fill its tables from the start: these lie together.
+//! Within a flex group, a directory in the root takes the group with fewest directories. For other
+//! inodes the parent's group comes first, then the others in order: what lies below a directory in
+//! the root fills the tables of its group from the start.
 //!
 //! Source: as for [`inodes`](super::inodes); ext4 does so with flex groups in place of groups.
 
@@ -59,7 +60,7 @@ impl Core {
             };
             let best = all().filter(has_average).min_by_key(directories);
             let best = best.or_else(|| all().filter(has_inodes).min_by_key(directories));
-            return best.and_then(|flex| self.group_with_inode(flex, home));
+            return best.and_then(|flex| self.group_for_top(flex, home));
         }
         let geometry = self.geometry();
         let groups = u64::from(self.space.areas().flex_groups().min(geometry.group_count));
@@ -85,6 +86,30 @@ impl Core {
             .find(is_uncrowded)
             .or_else(|| near().find(has_average));
         found.and_then(|flex| self.group_with_inode(flex, home))
+    }
+
+    /// Returns the group of a flex group for a directory in the root: the one with fewest
+    /// directories of those with at least average room. What lies below two such directories is
+    /// rarely used together, and threads that work there at a time do not change the same bitmaps
+    /// and tables. In a volume that is being made, tables are filled from the start instead.
+    fn group_for_top(&self, flex: u32, home: GroupNr) -> Option<GroupNr> {
+        if self.options.is_being_made {
+            return self.group_with_inode(flex, home);
+        }
+        let groups = &self.space.groups()[self.space.areas().groups_of(flex)];
+        let counts = self.counts_of_flex_group(flex);
+        let count = groups.len() as u64;
+        let has_room = |group: &&Group| {
+            let free_inodes = u64::from(group.free_inodes.load(Ordering::Relaxed));
+            let free_clusters = u64::from(group.usable_clusters.load(Ordering::Relaxed));
+            free_inodes > 0
+                && free_inodes >= counts.free_inodes / count
+                && free_clusters >= counts.free_clusters / count
+        };
+        let with_room = groups.iter().filter(has_room);
+        let best = with_room.min_by_key(|group| group.directories.load(Ordering::Relaxed));
+        best.map(|group| group.nr)
+            .or_else(|| self.group_with_inode(flex, home))
     }
 
     /// Returns the group for another new file.

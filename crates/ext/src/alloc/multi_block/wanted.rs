@@ -6,7 +6,7 @@ use super::fit::Lengths;
 use crate::cache::space::bitmap::ClearRun;
 
 /// Size in bytes up to which files are small.
-const SMALL_BYTES: u32 = 64 << 10;
+pub(in super::super) const SMALL_BYTES: u32 = 64 << 10;
 /// Size in bytes up to which the windows of a file end at powers of two; behind it, at multiples.
 const DOUBLED_BYTES: u32 = 8 << 20;
 /// Number of blocks in a file's first window.

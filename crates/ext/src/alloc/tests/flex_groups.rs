@@ -45,6 +45,23 @@ fn directories_of_the_root_are_spread_over_flex_groups() {
 }
 
 #[test]
+fn directories_of_the_root_are_spread_within_a_flex_group() {
+    let volume = volume(8 << 20);
+    let core = volume.core();
+    assert_eq!(core.space.areas().flex_count(), 1);
+    let group_of = |inode| core.geometry().group_of_inode(inode).0;
+    let mut groups = BTreeSet::new();
+    for _ in 0..8 {
+        let top = make(core, InodeNr::ROOT, true);
+        groups.insert(group_of(top));
+        let below = make(core, top, true);
+        assert_eq!(group_of(below), group_of(top));
+        assert_eq!(group_of(make(core, below, false)), group_of(top));
+    }
+    assert!(groups.len() >= 6, "{groups:?}");
+}
+
+#[test]
 fn files_go_to_the_next_flex_group_when_one_is_full() {
     let volume = volume(64 << 20);
     let core = volume.core();

@@ -2,6 +2,8 @@
 //! volumes.
 
 use super::*;
+use crate::map::{FileMap, Visited};
+use crate::volume::NewInode;
 
 const FILE: InodeNr = InodeNr::new(12);
 
@@ -227,6 +229,42 @@ fn files_that_grow_in_turns_have_few_extents() {
         // The first block, for the file might be complete; then the ends are 8, 16, 32 and so on,
         // up to 1024.
         assert!(file.runs.len() <= 9, "{:?}", file.runs);
+    }
+}
+
+#[test]
+fn directories_that_grow_in_turns_have_few_extents() {
+    let volume = volume();
+    let core = volume.core();
+    let make = |name: &[u8]| {
+        let made = volume.make_directory(InodeNr::ROOT, name, &NewInode::default());
+        made.expect("there is space")
+    };
+    let directories = [make(b"first"), make(b"second")];
+    for number in 0..5000 {
+        for directory in directories {
+            let name = format!("a-file-with-a-rather-long-name-{number}");
+            let made = volume.create(directory, name.as_bytes(), &NewInode::default());
+            made.expect("there is space");
+        }
+    }
+    for directory in directories {
+        let inode = core.inode(directory).expect("it exists");
+        let state = inode.state.read();
+        let (mut extents, mut blocks) = (0, 0);
+        let walked = FileMap::of(&state).walk(core, &inode, &state, &mut |visited, run| {
+            if matches!(visited, Visited::Data(_)) {
+                extents += 1;
+                blocks += run.count;
+            }
+            Ok(())
+        });
+        walked.expect("it is sound");
+        // The blocks of the first 64 KiB may lie one by one.
+        assert!(
+            blocks > 200 && extents < blocks / 4,
+            "{extents} of {blocks}"
+        );
     }
 }
 

@@ -346,12 +346,13 @@ fn blocks_for(
         }
         end = tree.end_of_new(hole.from..end)?;
     }
-    let has_window = core.tuning.allocator != Allocator::Forward && state.kind == FileKind::Regular;
+    let has_window = core.has_window(state.kind, hole.from);
+    let may_grow = state.kind == FileKind::Directory || inode.pins.load(Ordering::Relaxed) > 0;
     let place = FilePlace {
         from: hole.from - u64::from(before),
         size_blocks: state.size.div_ceil(core.geometry().block_bytes.into()),
         // A file that is not open does not grow.
-        is_final: hole.is_unwritten || inode.pins.load(Ordering::Relaxed) == 0,
+        is_final: hole.is_unwritten || !may_grow,
         is_delayed: handle.has_lent(),
     };
     let request = BlockRequest {

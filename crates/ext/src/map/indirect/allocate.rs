@@ -317,7 +317,7 @@ impl Taken {
         if state.sectors + sectors > u64::from(u32::MAX) {
             return Err(Error::FileTooLarge);
         }
-        let has_window = takes_runs && state.kind == FileKind::Regular;
+        let has_window = core.has_window(state.kind, site.from.get());
         let window = has_window.then_some(&inode.window);
         let place = FilePlace {
             from: site.from.get(),
