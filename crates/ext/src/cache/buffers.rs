@@ -38,8 +38,9 @@ use crate::error::Result;
 pub(crate) use refused::{DamagedBlock, Refused};
 use shard::{Found, Shard};
 
-/// Number of locks that the buffers are spread over.
-const SHARDS: usize = 16;
+/// Number of locks that the buffers are spread over. The few blocks that two threads change at a
+/// time rarely share one.
+const SHARDS: usize = 128;
 /// Number of attempts of a caller to write blocks whose write by another thread fails.
 const ATTEMPTS: usize = 2;
 

@@ -25,11 +25,14 @@ use crate::awaited::awaited;
 use crate::error::{Error, Result};
 
 /// Number of independent parts of the cache.
-const SHARDS: usize = 16;
+const SHARDS: usize = 64;
+/// Number of consecutive inodes in the same shard. A thread that makes or removes many files goes
+/// through their numbers in order, and so stays in a shard for a while.
+const SHARD_RUN: usize = 16;
 /// Bytes of the memory budget for each inode.
 const BUDGET_BYTES_PER_INODE: u64 = 4096;
 /// Number of inodes in a shard below which none is evicted.
-const SHARD_INODES_MIN: usize = 64;
+const SHARD_INODES_MIN: usize = 16;
 /// Number of inodes that an insertion into a full shard checks for eviction.
 const EVICTION_STEPS: usize = 8;
 /// Number of inodes of each full shard that are checked when memory is needed for something else.
@@ -90,7 +93,7 @@ impl InodeCache {
     }
 
     fn shard(&self, nr: InodeNr) -> &Shard {
-        &self.shards[nr.index() % SHARDS]
+        &self.shards[nr.index() / SHARD_RUN % SHARDS]
     }
 
     /// Returns the inode; one that is not in memory is loaded by one thread while others wait.

@@ -88,15 +88,34 @@ impl OpenFile {
     }
 }
 
-/// All open files of a volume.
+/// Number of tables that the open files are spread over.
+const TABLES: u64 = 16;
+
+/// All open files of a volume. Those of an inode are in the same table.
 #[derive(Default)]
 pub(super) struct OpenFiles {
-    table: Mutex<Table>,
+    tables: [Mutex<Table>; TABLES as usize],
 }
 
+impl OpenFiles {
+    /// Returns the table of an inode's files. Inodes that follow one another, as those of new files
+    /// do, share it.
+    fn of_inode(&self, nr: InodeNr) -> (&Mutex<Table>, u64) {
+        let at = u64::from(nr.get()) / TABLES % TABLES;
+        (&self.tables[at as usize], at)
+    }
+
+    /// Returns the table of a file.
+    fn of_file(&self, id: FileId) -> &Mutex<Table> {
+        &self.tables[(id.0 % TABLES) as usize]
+    }
+}
+
+/// Some of the open files.
 #[derive(Default)]
 struct Table {
-    next: u64,
+    /// Number of files that were opened so far.
+    count: u64,
     files: BTreeMap<u64, Arc<OpenFile>>,
     /// Number of opens of each inode.
     opens: BTreeMap<InodeNr, Opens>,
@@ -111,14 +130,16 @@ struct Opens {
 }
 
 impl Table {
-    fn insert(&mut self, file: Arc<OpenFile>) -> FileId {
+    /// Inserts a file. `at` is the table's own number, which a file's number tells.
+    fn insert(&mut self, file: Arc<OpenFile>, at: u64) -> FileId {
         let opens = self.opens.entry(file.inode.nr).or_default();
         opens.all += 1;
         opens.for_writing += u32::from(file.flags.write);
         opens.unbounded += u32::from(file.is_unbounded());
-        self.next += 1;
-        self.files.insert(self.next, file);
-        FileId(self.next)
+        self.count += 1;
+        let id = self.count * TABLES + at;
+        self.files.insert(id, file);
+        FileId(id)
     }
 
     /// Removes a file; returns true if its inode is no longer open.
@@ -162,7 +183,7 @@ impl Volume {
 
     /// Returns true if an inode is open for writing.
     pub fn is_open_for_writing(&self, nr: InodeNr) -> bool {
-        let table = self.open_files.table.lock();
+        let table = self.open_files.of_inode(nr).0.lock();
         table
             .opens
             .get(&nr)
@@ -197,7 +218,7 @@ impl Volume {
 
     /// Returns true if an inode is open for writing and was not append-only when it was opened.
     pub(super) fn has_unbounded(&self, nr: InodeNr) -> bool {
-        let table = self.open_files.table.lock();
+        let table = self.open_files.of_inode(nr).0.lock();
         let opens = table.opens.get(&nr);
         opens.is_some_and(|opens| opens.unbounded > 0)
     }
@@ -237,6 +258,7 @@ impl Volume {
 
     fn insert_open(&self, inode: Arc<Inode>, flags: OpenFlags, only_appends: bool) -> FileId {
         let seen_errors = Mutex::new(inode.pages.error_count());
+        let (table, at) = self.open_files.of_inode(inode.nr);
         let file = Arc::new(OpenFile {
             inode,
             flags,
@@ -244,11 +266,11 @@ impl Volume {
             seen_errors,
             ahead: Mutex::default(),
         });
-        self.open_files.table.lock().insert(file)
+        table.lock().insert(file, at)
     }
 
     fn opened(&self, file: FileId) -> Result<Arc<OpenFile>> {
-        let table = self.open_files.table.lock();
+        let table = self.open_files.of_file(file).lock();
         table.files.get(&file.0).cloned().ok_or(Error::BadHandle)
     }
 
@@ -258,7 +280,7 @@ impl Volume {
     /// - [`Error::DataLost`] once, if writing its data has failed since the handle's last check.
     pub fn release(&self, file: FileId) -> Result<()> {
         rt::charge(rt::Cost::Syscall);
-        let removed = self.open_files.table.lock().remove(file);
+        let removed = self.open_files.of_file(file).lock().remove(file);
         let (opened, is_last) = removed.ok_or(Error::BadHandle)?;
         let closed = file::close(&self.core, &opened.inode);
         if is_last {
@@ -271,9 +293,10 @@ impl Volume {
 
     /// Closes all files and forgets all look-ups, when the volume closes.
     pub(super) fn release_all(&self) -> Result<()> {
-        let table = core::mem::take(&mut *self.open_files.table.lock());
+        let tables = self.open_files.tables.iter();
+        let left = tables.flat_map(|table| core::mem::take(&mut *table.lock()).files);
         let mut result = Ok(());
-        for opened in table.files.into_values() {
+        for (_, opened) in left {
             self.core.discard_window(&opened.inode.window);
             result = result
                 .and(report_errors(&opened))

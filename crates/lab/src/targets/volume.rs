@@ -5,6 +5,7 @@
 //! directory costs one lookup.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use ext::volume::{
     Attributes, FileId, FileKind as ExtKind, InodeFlags as ExtFlags, NewInode,
@@ -13,7 +14,7 @@ use ext::volume::{
 use ext::{Error, Volume};
 use layout::InodeNr;
 use layout::time::InodeTime;
-use rt::{Mutex, WallTime};
+use rt::{RwLock, WallTime};
 use workload::{
     DirectoryEntry, ErrorKind, Extent, FileKind, InodeFlags, OpenFile, OpenFlags, Operation, Space,
     Stat, Target, TargetError,
@@ -26,9 +27,34 @@ const SECTOR_BYTES: u64 = 512;
 pub struct VolumeTarget {
     volume: Volume,
     name: String,
-    // [leaf] Directories by their paths without slashes at the ends. Cleared whenever a directory
-    // may have been removed.
-    directories: Mutex<BTreeMap<String, InodeNr>>,
+    known: RwLock<Known>, // a leaf
+}
+
+/// Directories that were looked up.
+#[derive(Default)]
+struct Known {
+    /// By their paths without slashes at the ends. Cleared whenever one of the paths may lead
+    /// elsewhere.
+    directories: BTreeMap<String, InodeNr>,
+    /// True if one of the paths may lead through a symbolic link.
+    has_links: bool,
+}
+
+impl Known {
+    /// Returns true if what happens to the last name of a path may change where a path leads.
+    fn is_affected_by(&self, path: &str) -> bool {
+        let path = path.trim_matches('/');
+        let from = (Bound::Included(path), Bound::Unbounded);
+        let known = self.directories.range::<str, _>(from);
+        let mut similar = known
+            .map(|(known, _)| known)
+            .take_while(|known| known.starts_with(path));
+        let is_at_or_below = |known: &String| {
+            let rest = &known[path.len()..];
+            rest.is_empty() || rest.starts_with('/')
+        };
+        self.has_links || similar.any(is_at_or_below)
+    }
 }
 
 /// An open file of this target.
@@ -54,7 +80,7 @@ impl VolumeTarget {
         Self {
             volume,
             name: name.into(),
-            directories: Mutex::new(BTreeMap::new()),
+            known: RwLock::default(),
         }
     }
 
@@ -96,30 +122,35 @@ impl VolumeTarget {
         if path.is_empty() {
             return Ok(InodeNr::ROOT);
         }
-        if let Some(nr) = self.directories.lock().get(path) {
+        if let Some(nr) = self.known.read().directories.get(path) {
             return Ok(*nr);
         }
-        let nr = self.volume.resolve(path, true)?;
-        self.directories.lock().insert(path.to_owned(), nr);
+        let (nr, is_plain) = self.find_directory(path)?;
+        let mut known = self.known.write();
+        known.directories.insert(path.to_owned(), nr);
+        known.has_links |= !is_plain;
         Ok(nr)
     }
 
-    fn forget_directories(&self) {
-        self.directories.lock().clear();
+    /// Looks a directory up. Returns false, too, if the path may lead through a symbolic link.
+    fn find_directory(&self, path: &str) -> Result<(InodeNr, bool), Error> {
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        if !matches!(name, "" | "." | "..") {
+            let nr = self
+                .volume
+                .lookup(self.directory(above)?, name.as_bytes())?;
+            if self.volume.attributes(nr)?.kind == ExtKind::Directory {
+                return Ok((nr, true));
+            }
+        }
+        let nr = self.volume.resolve(path, true)?;
+        Ok((nr, false))
     }
 
-    /// Forgets the directories if a path leads to one of them: it was a symbolic link then.
-    fn forget_link(&self, path: &str) {
-        let path = path.trim_matches('/');
-        let mut directories = self.directories.lock();
-        let is_at_or_below = |known: &String| {
-            let below = known.strip_prefix(path);
-            below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        let known = directories.range(path.to_owned()..).map(|(known, _)| known);
-        let mut similar = known.take_while(|known| known.starts_with(path));
-        if similar.any(is_at_or_below) {
-            directories.clear();
+    /// Forgets the directories if a change of the last name of a path may concern one of them.
+    fn forget_affected(&self, path: &str) {
+        if self.known.read().is_affected_by(path) {
+            *self.known.write() = Known::default();
         }
     }
 
@@ -278,7 +309,7 @@ impl Target for VolumeTarget {
     fn unlink(&self, path: &str) -> Result<(), TargetError> {
         let (parent, name) = self.split(Operation::Unlink, path)?;
         let unlinked = self.volume.unlink(parent, name);
-        self.forget_link(path);
+        self.forget_affected(path);
         unlinked.map_err(|error| failure(Operation::Unlink, path, &error))
     }
 
@@ -296,7 +327,7 @@ impl Target for VolumeTarget {
     fn rmdir(&self, path: &str) -> Result<(), TargetError> {
         let (parent, name) = self.split(Operation::Rmdir, path)?;
         let removed = self.volume.remove_directory(parent, name);
-        self.forget_directories();
+        self.forget_affected(path);
         removed.map_err(|error| failure(Operation::Rmdir, path, &error))
     }
 
@@ -306,7 +337,8 @@ impl Target for VolumeTarget {
         let renamed = self
             .volume
             .rename(parent, name, new_parent, new_name, RenameMode::Replace);
-        self.forget_directories();
+        self.forget_affected(old);
+        self.forget_affected(new);
         renamed.map_err(|error| failure(Operation::Rename, old, &error))
     }
 
