@@ -68,6 +68,7 @@ mod touch;
 mod truncate;
 mod write;
 
+pub(crate) use ahead::settle as settle_reads;
 pub(crate) use delayed::{
     allocate_old, before_rename, before_rename_locked, close, settle, sync, sync_all, with_space,
     write_busy,
@@ -84,5 +85,7 @@ pub(crate) use ranges::{ByteRange, change_range, change_range_or_cut};
 pub(crate) use read::{read, read_direct};
 pub use restored::Restored;
 pub(crate) use seek::{Sought, seek};
-pub(crate) use truncate::{delete_left, delete_or_leave, truncate, with_values};
+pub(crate) use truncate::{
+    delete_at_once, delete_left, delete_or_leave, is_deleted_at_once, truncate, with_values,
+};
 pub(crate) use write::{WriteOptions, write, write_range};

@@ -406,6 +406,15 @@ impl FileMap {
         }
     }
 
+    /// Returns true if nothing is mapped.
+    pub(crate) fn is_empty(self, state: &InodeState) -> bool {
+        match self {
+            Self::Inline => true,
+            Self::Indirect => indirect::is_empty(state),
+            Self::Extents { .. } => extents::is_empty(state),
+        }
+    }
+
     /// Returns true if the file may have blocks from a block of the file on that lies beyond its
     /// end. Only files with extents do, preallocated ones.
     pub(crate) fn has_blocks_from(

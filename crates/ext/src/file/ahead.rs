@@ -81,7 +81,7 @@ pub(super) fn complete(core: &Core, inode: &Inode, state: &InodeState, pending: 
 
 /// Waits for all pending windows and drops them, before a change. The caller holds the inode lock
 /// exclusively.
-pub(super) fn settle(inode: &Inode) {
+pub(crate) fn settle(inode: &Inode) {
     let pending = inode.pages.lock().windows.take_all();
     for pending in pending {
         drop(pending.ticket.wait());

@@ -13,8 +13,8 @@
 use std::sync::Arc;
 
 use jbd2::Credits;
-use layout::FileBlock;
 use layout::inode_flags::InodeFlags;
+use layout::{BlockNr, FileBlock};
 use rt::atomic::Ordering;
 
 use super::read::load;
@@ -341,6 +341,42 @@ pub(crate) fn with_values<T>(core: &Core, mut step: impl FnMut() -> Result<T>) -
     })
 }
 
+/// Returns true if an inode that loses its last name can be deleted in the same step: it has no
+/// blocks and nothing else that takes a step of its own, so that no crash leaves half of it, and it
+/// need not go onto the orphan list. The caller holds the inode's lock.
+pub(crate) fn is_deleted_at_once(core: &Core, inode: &Inode, state: &InodeState) -> bool {
+    let has_attributes = state.attribute_block != BlockNr::new(0) || core.superblock.has_ea_inode();
+    let maps_nothing = !state.has_map(core) || FileMap::of(state).is_empty(state);
+    state.sectors == 0
+        && maps_nothing
+        && !has_attributes
+        && state.kind != FileKind::Directory
+        && !core.tuning.asks_as_ext3
+        && !core.inodes.is_pinned(inode)
+}
+
+/// Deletes an inode for which [`is_deleted_at_once`] holds, in the step that takes its last name:
+/// with [`CREDITS_INODE`](crate::alloc::CREDITS_INODE) more. If that is not possible now, puts it
+/// onto the orphan list, and the caller goes on as with any other inode.
+pub(crate) fn delete_at_once(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    inode: &Arc<Inode>,
+    state: &mut InodeState,
+) -> Result<()> {
+    let mut pages = inode.pages.lock();
+    let is_busy = pages.is_busy(FileBlock::new(0));
+    if !is_busy {
+        core.drop_pages(&mut pages, inode, FileBlock::new(0), None, handle.tid());
+    }
+    drop(pages);
+    if is_busy || release_blocks(core, handle, inode, state).is_err() {
+        orphan::add(core, handle, inode.nr, state)?;
+        return state.store(core, handle, inode.nr, true);
+    }
+    finish_deletion(core, handle, inode, state)
+}
+
 /// Deletes an inode within a handle. After an error the inode is stored without the blocks freed so
 /// far, and stays on the orphan list.
 fn delete_within(
@@ -359,6 +395,16 @@ fn delete_within(
         return Err(error);
     }
     orphan::remove(core, handle, inode.nr, state)?;
+    finish_deletion(core, handle, inode, state)
+}
+
+/// Frees an inode that has no blocks any more and is on no list.
+fn finish_deletion(
+    core: &Core,
+    handle: &mut Handle<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+) -> Result<()> {
     state.forget_map(handle);
     state.size = 0;
     core.note_deletion(state);

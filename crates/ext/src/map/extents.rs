@@ -154,6 +154,11 @@ pub(super) fn find(
     }
 }
 
+/// Returns true if the tree is sound and maps nothing.
+pub(super) fn is_empty(state: &InodeState) -> bool {
+    Node::decode(&state.words.to_bytes()).is_ok_and(|root| root.count() == 0)
+}
+
 /// Returns the step from a node towards a file block. Lowers `behind` to the first file block of
 /// the entry after the step.
 fn step(node: Node<'_>, file_block: u64, behind: &mut u64) -> Step {

@@ -78,6 +78,11 @@ fn roots(state: &InodeState) -> &[u32; MAP_WORDS] {
     state.words.pointers()
 }
 
+/// Returns true if nothing is mapped.
+pub(super) fn is_empty(state: &InodeState) -> bool {
+    roots(state).iter().all(|root| *root == 0)
+}
+
 /// Returns the direct pointers and the roots of the indirect trees for changes.
 fn roots_mut(claims: &mut Claims) -> &mut [u32; MAP_WORDS] {
     claims.words.pointers_mut()

@@ -9,6 +9,7 @@ use layout::{FileBlock, InodeNr};
 use super::{
     check_loses_names, check_name_changes, check_old_name, delete_if_unused, lose_subdirectory,
 };
+use crate::alloc::CREDITS_INODE;
 use crate::cache::fast_changes::NameChange;
 use crate::cache::inode::Inode;
 use crate::core::Core;
@@ -17,7 +18,7 @@ use crate::core::handle::Handle;
 use crate::disk::inode::{InodeState, now};
 use crate::disk::kind::FileKind;
 use crate::error::{Corrupt, Error, Result};
-use crate::{dir, orphan, writeback};
+use crate::{dir, file, orphan, writeback};
 
 /// Number of blocks that removing an entry may dirty: leaf, both inodes, the orphan list.
 pub(super) const CREDITS_UNLINK: u32 = 3 + orphan::CREDITS_ORPHAN;
@@ -37,7 +38,16 @@ pub(crate) fn unlink(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
         let mut state = inode.state.write();
         check_name_changes(&state)?;
         let _held = core.hold_for_names(&[parent, inode.nr])?;
-        let mut handle = core.begin(core.credits(Step::Unlink, Credits::blocks(CREDITS_UNLINK)))?;
+        // If its bitmap cannot be read, the inode has to wait on the orphan list.
+        let is_last = state.links == 1 && file::is_deleted_at_once(core, &inode, &state);
+        let bitmap = is_last.then(|| core.hold_inode_bitmap(inode.nr).ok());
+        let bitmap = bitmap.flatten();
+        let mut credits = Credits::blocks(CREDITS_UNLINK);
+        if bitmap.is_some() {
+            file::settle_reads(&inode);
+            credits = credits.plus(Credits::blocks(CREDITS_INODE));
+        }
+        let mut handle = core.begin(core.credits(Step::Unlink, credits))?;
         // Tags have names, which a replay would look up as they are shown.
         if !parent_state.flags.contains(InodeFlags::ENCRYPT) {
             handle.describe();
@@ -47,15 +57,24 @@ pub(crate) fn unlink(core: &Core, parent: InodeNr, name: &[u8]) -> Result<()> {
             let blocks = handle.credits_left();
             handle.restart(Credits { blocks, revokes: 0 })?;
         }
-        drop_link(core, &mut handle, inode.nr, &mut state)?;
+        if bitmap.is_some() {
+            state.claims(&mut handle).links = 0;
+            state.ctime = now();
+        } else {
+            drop_link(core, &mut handle, inode.nr, &mut state)?;
+        }
         let place = (parent, name);
         handle.note_name(NameChange::Unlinked, place, inode.nr, state.links == 0);
         parent_state.mtime = state.ctime;
         parent_state.ctime = state.ctime;
         parent_state.store(core, &mut handle, parent, true)?;
+        let deleted = match bitmap {
+            Some(_) => file::delete_at_once(core, &mut handle, &inode, &mut state),
+            None => Ok(()),
+        };
         let tid = handle.finish()?;
         drop(state);
-        writeback::sync_operation(core, &parent_state, tid)
+        writeback::sync_operation(core, &parent_state, tid).and(deleted)
     };
     drop(parent_state);
     end_removal(core, &inode, synced)

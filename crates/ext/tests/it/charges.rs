@@ -3,15 +3,15 @@
 use ext::Volume;
 use ext::mkfs::FeatureEdits;
 use ext::options::DataMode;
-use ext::volume::NewInode;
+use ext::volume::{NewInode, OpenFlags};
 use layout::InodeNr;
 use rt::Nanos;
 use sim::{Config, HostProfile, ZERO};
 
 use crate::rig::{Place, Rig, quiet};
 
-/// Returns the processor time of ten new directories on a host on which only handles cost time.
-fn cost_of_handles(place: Place) -> Nanos {
+/// Returns the processor time of a load on a host on which only handles cost time.
+fn cost_of_handles(place: Place, load: fn(&Volume)) -> Nanos {
     let rig = Rig::new(place, 1024, 12 << 20);
     let config = Config {
         host: HostProfile {
@@ -22,10 +22,7 @@ fn cost_of_handles(place: Place) -> Nanos {
     };
     let report = sim::run(config, move || {
         let volume = rig.open(quiet(DataMode::Ordered));
-        for number in 0..10 {
-            let made = volume.create_directory(&format!("/{number}"));
-            made.expect("mkdir");
-        }
+        load(&volume);
         volume.close().expect("close");
     });
     report.unwrap_or_else(|error| panic!("{error}")).cpu_busy
@@ -33,8 +30,42 @@ fn cost_of_handles(place: Place) -> Nanos {
 
 #[test]
 fn handles_cost_time_only_with_a_journal() {
-    assert_eq!(cost_of_handles(Place::None), Nanos::ZERO);
-    assert!(cost_of_handles(Place::Internal) >= Nanos::from_micros(10));
+    let load = |volume: &Volume| {
+        for number in 0..10 {
+            let made = volume.create_directory(&format!("/{number}"));
+            made.expect("mkdir");
+        }
+    };
+    assert_eq!(cost_of_handles(Place::None, load), Nanos::ZERO);
+    assert!(cost_of_handles(Place::Internal, load) >= Nanos::from_micros(10));
+}
+
+/// Makes ten files with contents or empty ones, and removes them, or does not.
+fn load_of_files<const BYTES: usize, const IS_REMOVED: bool>(volume: &Volume) {
+    for number in 0..10 {
+        let name = format!("{number}");
+        let nr = volume.create(InodeNr::ROOT, name.as_bytes(), &NewInode::default());
+        let file = volume.open_inode(nr.expect("create"), OpenFlags::READ_WRITE);
+        let file = file.expect("open");
+        let written = volume.write(file, 0, &[7; BYTES]);
+        assert_eq!(written.expect("write"), BYTES);
+        volume.release(file).expect("close");
+    }
+    volume.sync().expect("sync");
+    for number in (0..10).filter(|_| IS_REMOVED) {
+        let name = format!("{number}");
+        volume
+            .unlink(InodeNr::ROOT, name.as_bytes())
+            .expect("unlink");
+    }
+}
+
+#[test]
+fn a_file_without_blocks_is_deleted_in_one_step() {
+    let cost = |load| cost_of_handles(Place::Internal, load);
+    let empty = cost(load_of_files::<0, true>) - cost(load_of_files::<0, false>);
+    let full = cost(load_of_files::<3000, true>) - cost(load_of_files::<3000, false>);
+    assert_eq!(full - empty, Nanos::from_micros(10));
 }
 
 /// Entries of `.` and `..`.
