@@ -30,7 +30,7 @@ pub(crate) mod shortage;
 mod table_zeroes;
 mod windows;
 
-use layout::{BlockNr, InodeNr};
+use layout::{BlockNr, GroupNr, InodeNr};
 use rt::Mutex;
 
 use crate::cache::space::Window;
@@ -58,7 +58,8 @@ pub(crate) struct BlockRequest<'w> {
     pub(crate) count_max: u32,
     /// The file's reservation window, if the allocator uses windows.
     pub(crate) window: Option<&'w Mutex<Window>>,
-    /// The place in the file for contents of a regular file; none for other blocks.
+    /// The place in the file for contents of a regular file or of a directory with a window; none
+    /// for other blocks.
     pub(crate) place: Option<FilePlace>,
     /// True if the block map of the owner holds block numbers of 32 bits only.
     pub(crate) is_narrow: bool,
@@ -95,21 +96,33 @@ impl Core {
     /// Returns the initial goal for the blocks of an inode, in its group or, for the contents of a
     /// regular file, in the part of its flex group that is for data.
     pub(crate) fn block_goal(&self, inode: InodeNr, is_file: bool) -> BlockNr {
-        let group = match self.tuning.allocator {
-            Allocator::MultiBlock => {
-                let areas = self.space.areas();
-                areas.first_group(self.geometry(), inode, is_file)
-            }
-            Allocator::Windows | Allocator::Forward => self.geometry().group_of_inode(inode).0,
-        };
-        let group = self.space.group(group);
+        let geometry = self.geometry();
+        let (home, _) = geometry.group_of_inode(inode);
         match self.tuning.allocator {
-            Allocator::MultiBlock | Allocator::Windows => group.next_goal(),
+            Allocator::MultiBlock => {
+                let first = self.space.areas().first_group(geometry, inode, is_file);
+                match is_file || first == home || self.options.is_being_made {
+                    true => self.space.group(first).next_goal(),
+                    false => self.directory_goal(first, home),
+                }
+            }
+            Allocator::Windows => self.space.group(home).next_goal(),
             Allocator::Forward => {
+                let group = self.space.group(home);
                 let start = self.tuning.allocation_start % group.cluster_count;
-                self.geometry().first_block_in(group.cluster(start))
+                geometry.first_block_in(group.cluster(start))
             }
         }
+    }
+
+    /// Returns the goal for a directory in the first group of its flex group. Each group of the
+    /// flex group has a part of it, so that directories below different ones of the root do not
+    /// take turns.
+    fn directory_goal(&self, first: GroupNr, home: GroupNr) -> BlockNr {
+        let group = self.space.group(first);
+        let part = group.cluster_count / self.space.areas().flex_groups();
+        let start = part * (home.get() - first.get());
+        self.geometry().first_block_in(group.cluster(start))
     }
 }
 
