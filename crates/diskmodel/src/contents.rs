@@ -8,7 +8,9 @@
 //! all of them costs more than all that is saved. Pages that differ outside of the sample alone are
 //! not shared, but for the first. The pool belongs to the process,
 //! because the worlds of trials share nothing else, and holds no page alive: a page goes with the
-//! last device, cache or request that has it. Writes that do not fill pages are stored as they are.
+//! last device, cache or request that has it. A page of the caller is never one of the pool: an
+//! engine whose block the device had would copy it at the next change, and whether the pool has an
+//! equal one depends on the other trials. Writes that do not fill pages are stored as they are.
 //! Real devices, and devices in memory outside of simulations, do without it.
 
 use std::collections::BTreeMap;
@@ -65,13 +67,11 @@ impl Contents {
         let mut pages = Payload::with_capacity(payload.len());
         for piece in payload {
             if piece.len() == PAGE_BYTES {
-                pages.push(self.pool.share(&piece, || Arc::clone(&piece)));
+                pages.push(self.pool.share(&piece));
                 continue;
             }
             let parts = piece.chunks(PAGE_BYTES);
-            pages.extend(
-                parts.map(|part| self.pool.share(part, || Block::copy_from(part).into_arc())),
-            );
+            pages.extend(parts.map(|part| self.pool.share(part)));
         }
         pages
     }
@@ -131,7 +131,8 @@ impl Pool {
     }
 
     /// Returns the page with these bytes: that of the pool, or a new one, which others will share.
-    fn share(&self, bytes: &[u8], new: impl FnOnce() -> Arc<Block>) -> Arc<Block> {
+    fn share(&self, bytes: &[u8]) -> Arc<Block> {
+        let new = || Block::copy_from(bytes).into_arc();
         let sum = sample(bytes);
         let shard = &self.shards[sum as usize % SHARDS];
         let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -260,6 +261,18 @@ mod tests {
         // The pool no longer finds the changed page by its old contents.
         write(&devices[1], 4096, vec![numbered(1)]);
         assert_eq!(read(&devices[1], 4096, 4096), numbered(1));
+    }
+
+    #[test]
+    fn a_device_keeps_no_block_of_its_caller() {
+        let device = Contents::in_pool(1 << 20, pool());
+        // A new page, one that the pool has, and one that it takes for another.
+        let mut similar = numbered(1);
+        Arc::get_mut(&mut similar).expect("new")[SAMPLE_BYTES] = 1;
+        for mut own in [numbered(1), numbered(1), similar] {
+            write(&device, 0, vec![Arc::clone(&own)]);
+            assert!(Arc::get_mut(&mut own).is_some());
+        }
     }
 
     #[test]

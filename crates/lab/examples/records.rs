@@ -1,10 +1,11 @@
 //! The records of a small plan: its unperturbed repetition and a perturbed one. What may differ
 //! between runs is left out: date, real time, machine and build. Debug builds, release builds and
-//! other machines must print the same.
+//! other machines must print the same, however many trials run at once: their number is the only
+//! argument.
 //!
 //! ```text
 //! cargo run -p jext-lab --example records > debug.txt
-//! cargo run --release -p jext-lab --example records | diff debug.txt -
+//! cargo run --release -p jext-lab --example records 1 | diff debug.txt -
 //! ```
 
 use std::sync::Arc;
@@ -19,10 +20,13 @@ const PLAN: &str = include_str!("records.toml");
 fn main() -> Result<()> {
     let plan = Plan::parse(FILE, PLAN)?;
     let folder = tempfile::tempdir()?;
-    let options = RunOptions {
+    let mut options = RunOptions {
         folder: folder.path().to_owned(),
         ..RunOptions::default()
     };
+    if let Some(jobs) = std::env::args().nth(1) {
+        options.jobs = jobs.parse()?;
+    }
     let progress: Arc<dyn Progress> = Arc::new(NoProgress);
     let outcome = runner::run(&plan, &options, &progress)?;
     ensure!(outcome.failures.is_empty(), "{:?}", outcome.failures);
