@@ -117,7 +117,8 @@ impl Disks {
                 Structures::Ext4
                 | Structures::Clustered
                 | Structures::Quota
-                | Structures::MultiMount,
+                | Structures::MultiMount
+                | Structures::GroupChecksums,
                 _,
             ) => (FileSystemType::Ext4, 256),
             (Structures::Inline, _) => (FileSystemType::Ext4, BLOCK_BYTES as u16),
@@ -159,6 +160,9 @@ impl Disks {
             }
             if setting.cell.structures == Structures::MultiMount {
                 options.features.add("mmp")?;
+            }
+            if setting.cell.structures == Structures::GroupChecksums {
+                options.features.add("^metadata_csum,uninit_bg")?;
             }
             if has_quota {
                 options.features.add("quota,project")?;

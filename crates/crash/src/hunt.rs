@@ -10,8 +10,8 @@ use crate::mode::Structures;
 use crate::mutant::{Mutant, Prey};
 use crate::rule::Broken;
 use crate::setting::{
-    CELLS, CELLS_ASYNC, CELLS_CLUSTERED, CELLS_EXT4, CELLS_FAST, CELLS_INLINE, CELLS_MULTI_MOUNT,
-    CELLS_QUOTA, Cell,
+    CELLS, CELLS_ASYNC, CELLS_ASYNC_EXT4, CELLS_CLUSTERED, CELLS_EXT4, CELLS_FAST,
+    CELLS_GROUP_CHECKSUMS, CELLS_INLINE, CELLS_MULTI_MOUNT, CELLS_QUOTA, Cell,
 };
 use crate::sweep::try_all;
 use crate::volumes::Volumes;
@@ -92,6 +92,7 @@ pub fn hunt(mutant: &'static Mutant, seed: u64, states_max: u64) -> Hunt {
     let generators = mutant.prey.kinds().iter();
     let cells: &[Cell] = match mutant.structures {
         _ if mutant.prey == Prey::Fast => &CELLS_FAST,
+        Structures::GroupChecksums if mutant.prey == Prey::Async => &CELLS_ASYNC_EXT4,
         _ if mutant.prey == Prey::Async => &CELLS_ASYNC,
         Structures::Ext3 => &CELLS,
         Structures::Ext4 => &CELLS_EXT4,
@@ -99,6 +100,7 @@ pub fn hunt(mutant: &'static Mutant, seed: u64, states_max: u64) -> Hunt {
         Structures::Quota => &CELLS_QUOTA,
         Structures::MultiMount => &CELLS_MULTI_MOUNT,
         Structures::Clustered => &CELLS_CLUSTERED,
+        Structures::GroupChecksums => &CELLS_GROUP_CHECKSUMS,
     };
     let generators = generators.map(|kind| (*kind, Generator::new(*kind, cells.to_vec(), seed)));
     let generators: Vec<(Kind, Generator)> = generators.collect();

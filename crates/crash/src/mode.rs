@@ -18,12 +18,20 @@ pub enum Structures {
     MultiMount,
     /// As `Ext4`, with clusters of several blocks.
     Clustered,
+    /// As `Ext4`, with checksums of group descriptors only (`uninit_bg`): commits can be
+    /// asynchronous.
+    GroupChecksums,
 }
 
 impl Structures {
     /// Returns true for structures of ext4.
     pub const fn is_ext4(self) -> bool {
         !matches!(self, Self::Ext3)
+    }
+
+    /// Returns true if all metadata has checksums (`metadata_csum`).
+    pub const fn has_checksums(self) -> bool {
+        !matches!(self, Self::Ext3 | Self::GroupChecksums)
     }
 }
 

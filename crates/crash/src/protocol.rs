@@ -51,6 +51,8 @@ pub struct Watcher {
     revoked: BTreeSet<u64>,
     /// The images of those blocks.
     retired: BTreeMap<u64, Vec<(Tid, Arc<Block>)>>,
+    /// Blocks of the log in the batch that is being submitted, as far as they were checked.
+    beside: Vec<u32>,
     /// Submitted commit blocks: the batch, and the transaction.
     issued: BTreeMap<u64, Transaction>,
     /// True if a block outside the log was written or discarded, or the tail moved, since the last
@@ -87,6 +89,7 @@ impl Watcher {
             images: BTreeMap::new(),
             revoked: BTreeSet::new(),
             retired: BTreeMap::new(),
+            beside: Vec::new(),
             issued: BTreeMap::new(),
             // The file system's contents before a power cut are unknown.
             has_gone_on: setting.is_dirty,
@@ -111,6 +114,7 @@ impl Watcher {
                 batch,
                 requests,
             } => {
+                self.beside.clear();
                 for request in requests.iter() {
                     self.submitted(*device, *batch, request, replays, counts)?;
                 }
@@ -223,7 +227,7 @@ impl Watcher {
     ) -> Check {
         let Some(at) = self.map.log_block(write.device, write.block) else {
             // Without a checksum, half of a superblock is as good as a whole one.
-            let is_checked = self.setting.cell.structures.is_ext4();
+            let is_checked = self.setting.cell.structures.has_checksums();
             self.has_gone_on |= is_checked || write.block != SUPERBLOCK;
             return self.written_home(write, replays, counts);
         };
@@ -239,6 +243,7 @@ impl Watcher {
             let what = format!("log block {at} is written before the tail has durably passed it");
             return Err(Broken::new(Rule::T6, what));
         }
+        self.beside.push(at);
         let Some(transaction) = self.reader.read(at, write.image) else {
             return Ok(());
         };
@@ -308,7 +313,7 @@ impl Watcher {
             self.records_left = Some(left - 1);
         }
         // A checksum covers the transaction, but not its revoke blocks.
-        let is_async = self.setting.cell.is_async && transaction.revokes.is_empty();
+        let is_async = self.setting.cell.commits_at_once() && transaction.revokes.is_empty();
         let awaited = if is_async {
             &[]
         } else {
@@ -316,7 +321,7 @@ impl Watcher {
         };
         for at in awaited {
             let (device, block) = self.map.place(*at);
-            if is_unsettled(&replays[device], block) {
+            if self.beside.contains(at) || is_unsettled(&replays[device], block) {
                 let what = format!(
                     "log block {at} of transaction {tid} is not durable when its commit record is issued"
                 );

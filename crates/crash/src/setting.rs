@@ -1,8 +1,8 @@
 //! Settings: the environment of a workload. A cell of the matrix, and the properties of its world.
 //!
 //! In text: `ordered,internal`, on ext4 `ext4,ordered,internal`, `inline,ordered,internal`,
-//! `bigalloc,ordered,internal`, `quota,ordered,internal` or `mmp,ordered,internal`, followed by the
-//! values that differ from the default, as in
+//! `bigalloc,ordered,internal`, `quota,ordered,internal`, `mmp,ordered,internal` or
+//! `uninit_bg,ordered,internal`, followed by the values that differ from the default, as in
 //! `journal,external,fua=0,log=64,tid=4294967280,pct=3`.
 
 mod cell;
@@ -15,8 +15,9 @@ use crate::fault::Fault;
 use crate::mode::{OrderedScope, Structures};
 use crate::mutant;
 pub use cell::{
-    CELLS, CELLS_ASYNC, CELLS_CLUSTERED, CELLS_EXT4, CELLS_FAST, CELLS_INLINE, CELLS_MULTI_MOUNT,
-    CELLS_QUOTA, Cell, CellError, JournalPlace, NO_JOURNAL, all_cells, journaled_cells,
+    CELLS, CELLS_ASYNC, CELLS_ASYNC_EXT4, CELLS_ASYNC_FAST, CELLS_ASYNC_IGNORED, CELLS_CLUSTERED,
+    CELLS_EXT4, CELLS_FAST, CELLS_GROUP_CHECKSUMS, CELLS_INLINE, CELLS_MULTI_MOUNT, CELLS_QUOTA,
+    Cell, CellError, JournalPlace, NO_JOURNAL, all_cells, journaled_cells,
 };
 
 /// The choice of the task that runs next.
@@ -143,10 +144,14 @@ pub const PCT_DEPTH: u32 = 3;
 impl Setting {
     /// Creates the usual setting of a cell: nothing runs in the background.
     pub const fn new(cell: Cell) -> Self {
-        let (log_blocks, checksums, is_wide) = match cell.structures {
-            Structures::Ext3 if cell.is_async => (LOG_BLOCKS, Checksums::V1, false),
-            Structures::Ext3 => (LOG_BLOCKS, Checksums::None, false),
-            _ => (LOG_BLOCKS_EXT4, Checksums::V3, true),
+        let is_wide = cell.structures.is_ext4();
+        let log_blocks = if is_wide { LOG_BLOCKS_EXT4 } else { LOG_BLOCKS };
+        let checksums = if cell.structures.has_checksums() {
+            Checksums::V3
+        } else if cell.is_async {
+            Checksums::V1
+        } else {
+            Checksums::None
         };
         Self {
             cell,
@@ -182,7 +187,7 @@ impl Setting {
             is_dirty: self.is_dirty && self.cell.has_journal(),
             ..self
         };
-        if self.cell.is_async {
+        if self.cell.is_async || self.cell.structures.has_checksums() {
             // The format of the log follows from it.
             fitting.checksums = usual.checksums;
         }
@@ -195,7 +200,7 @@ impl Setting {
                 _ => LOG_BLOCKS_EXT4_MIN,
             };
             fitting.log_blocks = self.log_blocks.max(least);
-            (fitting.checksums, fitting.is_wide) = (usual.checksums, usual.is_wide);
+            fitting.is_wide = usual.is_wide;
         }
         fitting
     }
@@ -348,6 +353,9 @@ mod tests {
             "quota,journal,internal,log=307",
             "bigalloc,writeback,none,free=30",
             "bigalloc,ordered,external,delalloc=0",
+            "uninit_bg,ordered,internal,csum=2",
+            "uninit_bg,writeback,internal,fast,async,fua=0",
+            "ext4,journal,internal,async",
             "ordered,external,allocated=1,fua=0",
             "journal,internal,lanes=2,crowd=names.7.12,pct=3",
             "ordered,internal,sync=2,fault=torn.1.17,mutant=escape/skipped,pct=3",
@@ -371,6 +379,7 @@ mod tests {
             "ext4,internal",
             "ext4,ordered,external,fast",
             "ordered,internal,fast",
+            "uninit_bg,ordered,internal,async",
             "quota,ordered,external",
             "ext3,ordered,internal",
             "ext4,ordered,internal,",

@@ -1,8 +1,11 @@
 //! Mount options.
 
+mod async_commit;
+
 use rt::Nanos;
 
 use crate::tuning::Tuning;
+pub use async_commit::{AsyncCommit, Misfit};
 
 /// The order between file data and the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -129,8 +132,8 @@ pub struct MountOptions {
     /// an internal journal. Has no effect with `data=journal`.
     pub fast_commits: bool,
     /// True to write the commit block of a transaction together with its other blocks, so that it
-    /// is durable after one wait for the device (`journal_async_commit`). Not with ordered data.
-    /// Has no effect on volumes with `metadata_csum`.
+    /// is durable after one wait for the device (`journal_async_commit`). [`AsyncCommit`] says on
+    /// which volumes.
     pub async_commit: bool,
     /// Age at which a transaction is committed (`commit=`).
     pub commit_interval: Nanos,

@@ -32,7 +32,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::mount_point::MountPoint;
-use crate::polling::Meter;
+use crate::wakeups::Meter;
 
 /// Maximum number of read-ahead and write-back requests in flight. While the kernel holds others
 /// back, exactly as many are.

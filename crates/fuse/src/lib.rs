@@ -12,7 +12,7 @@
 //! | `attributes` | attributes and times in fuser's form |
 //! | [`mount_point`] | mounting and unmounting, by the system call or by fusermount3 |
 //! | [`mount`](mod@mount) | a mounted volume: serving it, and its end |
-//! | `polling` | avoiding wake-ups while requests are dense |
+//! | `wakeups` | avoiding wake-ups of threads while requests are dense |
 //! | `turns` | which thread reads requests |
 //! | `occupant` | a thread that occupies a processor |
 //! | `arrivals` | waiting for the kernel's cached writes |
@@ -57,10 +57,10 @@ mod attributes;
 pub mod mount;
 pub mod mount_point;
 mod occupant;
-mod polling;
 mod requests;
 mod served;
 mod turns;
+mod wakeups;
 mod watch;
 
 pub use mount::{Mount, MountError, Settings, Unmounter};

@@ -13,9 +13,9 @@ use fuser::{Config, Session, SessionACL};
 use crate::adapter::{Adapter, Seeker, Stale};
 use crate::arrivals::Arrivals;
 use crate::mount_point::{Description, MountPoint};
-use crate::polling::{Polling, Way};
 use crate::served::{Owners, Served};
 use crate::turns::Turns;
+use crate::wakeups::{Controller, Way};
 use crate::watch::Watch;
 
 /// Default number of requests processed at once. A thread that syncs waits for the device.
@@ -90,15 +90,15 @@ struct Threads {
     stale: Arc<Stale>,
     invalidating: JoinHandle<()>,
     watch: Watch,
-    polling: Option<Polling>,
+    wakeups: Option<Controller>,
 }
 
 impl Threads {
     /// Stops the threads and waits for them.
     fn stop(self) {
         self.watch.stop();
-        if let Some(polling) = self.polling {
-            polling.stop();
+        if let Some(controller) = self.wakeups {
+            controller.stop();
         }
         self.seeker.stop();
         if self.seeking.join().is_err() {
@@ -186,7 +186,7 @@ impl Mount {
         let session = Session::from_fd(adapter, device, SessionACL::All, config)?;
         // The slot is still empty.
         let _ = notifier.set(session.notifier());
-        let polling = settings
+        let wakeups = settings
             .may_poll
             .then(|| {
                 let device = session.as_fd().try_clone_to_owned()?;
@@ -194,14 +194,14 @@ impl Mount {
                 // own.
                 let thread = format!("fuser-{}", settings.threads - 1);
                 let way = Way::of_machine(turns, device, thread);
-                way.map(|way| Polling::start(guard.meter(), way))
+                way.map(|way| Controller::start(guard.meter(), way))
                     .transpose()
             })
             .transpose()?
             .flatten();
         let arrivals = Arrivals::new(point.clone(), guard.meter());
         let threads = Threads {
-            polling,
+            wakeups,
             seeking: seeker.start(guard.clone(), arrivals.clone())?,
             seeker,
             invalidating: stale.start(notifier)?,

@@ -259,7 +259,9 @@ impl Shared {
         if rt::mutant!("commit/record-before-images") {
             self.write_commit_block(tid, crc, record_at)?;
         }
-        if self.may_be_async(contents) && !self.client.write_ordered_data(tid)? {
+        if self.may_be_async(contents)
+            && (!self.client.write_ordered_data(tid)? || rt::mutant!("commit/async-before-flush"))
+        {
             return self.write_at_once(tid, start, records);
         }
         let requests = self.log_requests(start, records.blocks);

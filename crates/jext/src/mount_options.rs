@@ -44,7 +44,7 @@ pub mod table;
 
 use block::text::Size;
 use ext::MountOptions;
-use ext::options::{AccessTime, DataMode, HostSpace, OnError, OrderedScope};
+use ext::options::{AccessTime, AsyncCommit, DataMode, HostSpace, OnError, OrderedScope};
 use ext::tuning::AllocationProfile;
 use layout::feature::Compatible;
 use layout::superblock::{DefaultMountOptions, Superblock};
@@ -189,11 +189,12 @@ impl ParsedOptions {
             }
         }
         let is_own = own.options.async_commit && !self.given.contains(&ASYNC_COMMIT);
-        if let Some(reason) = misfit(&self.options, superblock).filter(|_| is_own) {
+        let effect = self.options.async_commit_on(&superblock.features());
+        if let (true, AsyncCommit::Refused(misfit)) = (is_own, effect) {
             self.options.async_commit = false;
             refused.push(OptionError::Refused {
                 option: ASYNC_COMMIT.to_owned(),
-                reason,
+                reason: misfit.reason,
             });
         }
         if self.journal_path.is_none() {
@@ -355,18 +356,6 @@ impl ParsedOptions {
             _ => return Err(NAMES),
         }
         Ok(())
-    }
-}
-
-/// Returns the reason for which a volume cannot have asynchronous commits, as the open has it.
-fn misfit(options: &MountOptions, superblock: &Superblock) -> Option<&'static str> {
-    let compatible = superblock.features().compatible;
-    if !compatible.contains(Compatible::HAS_JOURNAL) {
-        Some("the volume has no journal")
-    } else if options.data == DataMode::Ordered {
-        Some("with data=ordered a commit block waits for data")
-    } else {
-        None
     }
 }
 

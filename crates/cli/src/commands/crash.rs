@@ -30,7 +30,7 @@ use crate::progress;
 const MINUTES_MAX: f64 = 1e9;
 
 /// The form of a cell, as the help shows it.
-const CELL_FORM: &str = "[STRUCTURES,]MODE,PLACE[,fast]";
+const CELL_FORM: &str = "[STRUCTURES,]MODE,PLACE[,fast][,async]";
 
 /// Run workloads in simulated worlds, cut the power after every event, and check what recovery
 /// leaves.
@@ -41,9 +41,10 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "cells")]
     all: bool,
     /// MODE,PLACE as in ordered,internal or journal,external. Before it ext4, or ext4 with a
-    /// feature: inline, quota, mmp or bigalloc, as in inline,ordered,internal. After it fast, for
-    /// fast commits, as in ext4,ordered,internal,fast, or async, for asynchronous commits, as in
-    /// journal,internal,async. May be repeated; a cell that does not exist lists all.
+    /// feature: inline, quota, mmp, bigalloc or, in place of metadata_csum, uninit_bg, as in
+    /// inline,ordered,internal. After it fast, for fast commits, as in ext4,ordered,internal,fast,
+    /// or async, for asynchronous commits, as in journal,internal,async, or both. May be repeated;
+    /// a cell that does not exist lists all.
     /// writeback,none is a volume without a journal: it is checked after a clean close, and
     /// --compare lets e2fsck repair some that were cut off.
     #[arg(long = "cell", value_name = CELL_FORM)]

@@ -53,6 +53,7 @@ mutants! {
     Crash of Clustered "clusters/free-counted-in-blocks": "descriptors count free clusters, not blocks",
     Stress of Clustered "clusters/freed-with-blocks-in-use": "a cluster is freed with the last block of its file only",
     Races "commit/acknowledged-before-record": "a commit is acknowledged when its record is durable",
+    Async of GroupChecksums "commit/async-before-flush": "a transaction that has data to be flushed has a commit of two steps",
     Async "commit/async-before-superblock": "an asynchronous commit follows a superblock that shows the log",
     Async "commit/async-with-revokes": "a transaction with revokes has a commit of two steps",
     Crash "commit/data-after-record": "ordered data is written before the commit record",

@@ -27,7 +27,8 @@ pub struct Cell {
     pub place: JournalPlace,
     /// True if sync calls are served by fast commits.
     pub is_fast: bool,
-    /// True if commit blocks are written together with their transactions.
+    /// True if commit blocks are to be written together with their transactions: the mount option
+    /// `journal_async_commit`.
     pub is_async: bool,
 }
 
@@ -54,13 +55,32 @@ pub const CELLS_EXT4: [Cell; 6] = [
 /// All cells with fast commits.
 pub const CELLS_FAST: [Cell; 2] = [CELLS_EXT4[0].fast(), CELLS_EXT4[2].fast()];
 
-/// All cells with asynchronous commits.
+/// All cells of ext3 with asynchronous commits.
 pub const CELLS_ASYNC: [Cell; 4] = [
     CELLS[2].asynchronous(),
     CELLS[3].asynchronous(),
     CELLS[4].asynchronous(),
     CELLS[5].asynchronous(),
 ];
+
+/// All cells of ext4 with asynchronous commits, which need a volume without checksums of metadata.
+pub const CELLS_ASYNC_EXT4: [Cell; 4] = [
+    CELLS_ASYNC[0].group_checksums(),
+    CELLS_ASYNC[1].group_checksums(),
+    CELLS_ASYNC[2].group_checksums(),
+    CELLS_ASYNC[3].group_checksums(),
+];
+
+/// All cells with asynchronous and fast commits.
+pub const CELLS_ASYNC_FAST: [Cell; 1] = [CELLS_ASYNC_EXT4[0].fast()];
+
+/// Cells of ext4 on whose commits the mount option has no effect, since metadata has checksums.
+pub const CELLS_ASYNC_IGNORED: [Cell; 2] =
+    [CELLS_EXT4[3].asynchronous(), CELLS_EXT4[4].asynchronous()];
+
+/// Cells of ext4 with checksums of group descriptors only.
+pub const CELLS_GROUP_CHECKSUMS: [Cell; 2] =
+    [CELLS[0].group_checksums(), CELLS[5].group_checksums()];
 
 /// All cells of ext4 with a journal and with files and directories within their inodes.
 pub const CELLS_INLINE: [Cell; 6] = [
@@ -99,6 +119,9 @@ pub fn journaled_cells() -> Vec<Cell> {
         &CELLS_INLINE,
         &CELLS_CLUSTERED,
         &CELLS_ASYNC,
+        &CELLS_ASYNC_EXT4,
+        &CELLS_ASYNC_IGNORED,
+        &CELLS_GROUP_CHECKSUMS,
         &more,
     ]
     .concat()
@@ -108,6 +131,7 @@ pub fn journaled_cells() -> Vec<Cell> {
 pub fn all_cells() -> Vec<Cell> {
     let mut cells = journaled_cells();
     cells.extend(CELLS_FAST);
+    cells.extend(CELLS_ASYNC_FAST);
     cells.extend([NO_JOURNAL, NO_JOURNAL.ext4(), NO_JOURNAL.clustered()]);
     cells
 }
@@ -187,6 +211,21 @@ impl Cell {
         }
     }
 
+    /// Returns the same cell of ext4 with checksums of group descriptors only.
+    #[must_use]
+    pub const fn group_checksums(self) -> Self {
+        Self {
+            structures: Structures::GroupChecksums,
+            ..self
+        }
+    }
+
+    /// Returns true if commits are asynchronous: the mount option has no effect where all metadata
+    /// has checksums.
+    pub const fn commits_at_once(self) -> bool {
+        self.is_async && !self.structures.has_checksums()
+    }
+
     /// Returns true if the blocks of files may be allocated when their data is written back.
     pub const fn may_delay(self) -> bool {
         self.structures.is_ext4() && !matches!(self.data, DataMode::Journal)
@@ -217,6 +256,7 @@ impl fmt::Display for Cell {
             Structures::Quota => "quota,",
             Structures::MultiMount => "mmp,",
             Structures::Clustered => "bigalloc,",
+            Structures::GroupChecksums => "uninit_bg,",
         };
         let fast = if self.is_fast { ",fast" } else { "" };
         let asynchronous = if self.is_async { ",async" } else { "" };

@@ -77,12 +77,14 @@ fn pitfalls_name_their_mutants() {
 /// Mutants that are caught within a second: of each generator, and of most families of rules.
 /// `cargo run -p xtask -- mutants` hunts all.
 #[cfg(debug_assertions)]
-const A_FEW: [&str; 33] = [
+const A_FEW: [&str; 35] = [
     "abort/log-error-ignored",
     "checkpoint/error-ignored",
     "checksums/bitmap-not-stored",
     "clusters/free-counted-in-blocks",
     "clusters/freed-with-blocks-in-use",
+    "commit/async-before-superblock",
+    "commit/async-with-revokes",
     "commit/data-after-record",
     "commit/no-flush-before-record",
     "commit/refused-write-aborts",

@@ -24,7 +24,8 @@
 //! | `csum_v3` tags, journals in several pieces (rsext4 398, Ext4Fsd 4) | `jbd2`: `formats.rs` |
 //! | checksums of the superblock, torn commit blocks | `jbd2`: `damage.rs`; `ext`: `crossing.rs` |
 //! | fast commits (e2fsprogs 85) | tests of `ext`: `crossing/fast_commits.rs` |
-//! | asynchronous commits, growing a mounted volume | not offered |
+//! | asynchronous commits | `sessions.rs`; `jbd2`: `crash.rs` and `damage.rs` |
+//! | growing a mounted volume | not offered |
 
 mod attributes;
 mod links;

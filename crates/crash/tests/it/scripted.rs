@@ -10,8 +10,8 @@ use crash::mode::DataMode;
 use crash::op::Op;
 use crash::run::{prepare, record};
 use crash::setting::{
-    CELLS_CLUSTERED, CELLS_FAST, CELLS_INLINE, CELLS_MULTI_MOUNT, CELLS_QUOTA, Cell, JournalPlace,
-    Setting, journaled_cells,
+    CELLS, CELLS_ASYNC_FAST, CELLS_CLUSTERED, CELLS_EXT4, CELLS_FAST, CELLS_INLINE,
+    CELLS_MULTI_MOUNT, CELLS_QUOTA, Cell, JournalPlace, Setting, journaled_cells,
 };
 use crash::workload::Workload;
 
@@ -23,7 +23,10 @@ fn ops(text: &str) -> Vec<Op> {
 
 /// Explores a workload of one client, of which the first operations are the preparation.
 fn explored(cell: Cell, prepared: usize, text: &str) -> Tally {
-    let setting = Setting::new(cell);
+    explored_in(Setting::new(cell), prepared, text)
+}
+
+fn explored_in(setting: Setting, prepared: usize, text: &str) -> Tally {
     let workload = Workload {
         setting,
         prepared: vec![prepared],
@@ -34,7 +37,7 @@ fn explored(cell: Cell, prepared: usize, text: &str) -> Tally {
     let recording = Rc::new(record(&workload, &prepared).unwrap());
     let (tally, found) = explore(recording, Limits::new(1));
     if let Some(found) = found {
-        panic!("{cell}: {}: {:?}", found.broken, found.cuts);
+        panic!("{setting}: {}: {:?}", found.broken, found.cuts);
     }
     tally
 }
@@ -70,7 +73,7 @@ fn a_short_workload_in_every_structure() {
 /// two fast commits.
 #[test]
 fn fast_commits_between_steps_of_all_kinds() {
-    for cell in CELLS_FAST {
+    for cell in [&CELLS_FAST[..], &CELLS_ASYNC_FAST].concat() {
         let tally = explored(
             cell,
             3,
@@ -95,6 +98,22 @@ fn a_former_map_shows_in_a_new_block() {
             3,
             "mkdir(d0); create(d0/f0); append(d0/f0,40); unlink(d0/f0); sync; create(d0/f1); append(d0/f1,12); \
              create(d0/f2); append(d0/f2,24); syncdir(d0)",
+        );
+    }
+}
+
+/// Zeroing is refused before it changes the blocks that the file has.
+#[test]
+fn what_has_too_few_blocks_is_not_begun() {
+    for cell in [CELLS_EXT4[0], CELLS_EXT4[4], CELLS[0]] {
+        let setting = Setting {
+            free_blocks: 30,
+            ..Setting::new(cell)
+        };
+        explored_in(
+            setting,
+            1,
+            "mkdir(d0); create(d0/f0); append(d0/f0,13); zero(d0/f0,7,100); fsync(d0/f0)",
         );
     }
 }

@@ -12,8 +12,9 @@ use crash::rule::Rule::{C2, C3, E0, E1, E2, E3, E4, E5, E6, E9, E10};
 use crash::rule::{RULES, Rule, RuleCounts};
 use crash::session::{Report, Session, Stop};
 use crash::setting::{
-    CELLS, CELLS_CLUSTERED, CELLS_EXT4, CELLS_FAST, CELLS_INLINE, CELLS_MULTI_MOUNT, CELLS_QUOTA,
-    Cell, LOG_BLOCKS_EXT4_MIN, LOG_BLOCKS_QUOTA_MIN, NO_JOURNAL, Setting, all_cells,
+    CELLS, CELLS_ASYNC, CELLS_ASYNC_EXT4, CELLS_ASYNC_FAST, CELLS_ASYNC_IGNORED, CELLS_CLUSTERED,
+    CELLS_EXT4, CELLS_FAST, CELLS_INLINE, CELLS_MULTI_MOUNT, CELLS_QUOTA, Cell,
+    LOG_BLOCKS_EXT4_MIN, LOG_BLOCKS_QUOTA_MIN, NO_JOURNAL, Setting, all_cells,
 };
 use ext::Volume;
 
@@ -126,6 +127,32 @@ fn fast_commits() {
     ] {
         run_in(&CELLS_FAST, kind, 18, Some(count));
     }
+}
+
+/// Commit blocks that are written together with their transactions, on all volumes that can have
+/// them, and on some that cannot.
+#[test]
+fn asynchronous_commits() {
+    let cells = [
+        &CELLS_ASYNC_EXT4[..],
+        &CELLS_ASYNC_FAST,
+        &CELLS_ASYNC_IGNORED,
+        &CELLS_ASYNC,
+    ];
+    let cells = cells.concat();
+    for (kind, count) in [
+        (Kind::Exhaustive { length: 1 }, 22),
+        (Kind::Exhaustive { length: 2 }, 11),
+        (Kind::Stress, 5),
+        (Kind::Tight, 5),
+        (Kind::Reuse, 5),
+        (Kind::Laps, 1),
+        (Kind::Races, 5),
+    ] {
+        run_within(with_parts(4, 20), &cells, kind, Some(count));
+    }
+    let report = run_within(with_parts(8, 20), &cells, Kind::Faults, Some(5));
+    assert!(report.total().rules.get(E2) > 0, "E2 was never looked at");
 }
 
 /// Counts of owners, and the mark of the node that uses a volume.

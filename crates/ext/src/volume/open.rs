@@ -34,7 +34,7 @@ use crate::disk::multi_mount::Place;
 use crate::disk::superblock::{self, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock};
 use crate::disk::tables::Tables;
 use crate::error::{Error, Result};
-use crate::options::{DataMode, MountOptions};
+use crate::options::{AsyncCommit, DataMode, MountOptions};
 
 /// The core of an open volume, the events of the open, and the protection against other nodes.
 pub(crate) type Opened = (Arc<Core>, OpenReport, Option<Guard>);
@@ -190,31 +190,19 @@ fn open_taken(
 
 /// Checks that the volume can have asynchronous commits, if they are wanted.
 fn check_async_commit(superblock: &Superblock, options: &MountOptions) -> Result<()> {
-    let has_journal = superblock.journal_inode.is_some() || superblock.journal_uuid.is_some();
-    if !options.async_commit {
-        return Ok(());
+    match options.async_commit_on(&superblock.features) {
+        AsyncCommit::Refused(misfit) => Err(Error::Invalid(misfit.error)),
+        AsyncCommit::Off | AsyncCommit::On | AsyncCommit::NoEffect => Ok(()),
     }
-    if !has_journal {
-        return Err(Error::Invalid(
-            "journal_async_commit: the volume has no journal; leave the option out",
-        ));
-    }
-    if options.data == DataMode::Ordered {
-        return Err(Error::Invalid(
-            "journal_async_commit: with data=ordered a commit block waits for data; add data=journal or data=writeback",
-        ));
-    }
-    Ok(())
 }
 
-/// Returns true if commits are to be asynchronous. With a checksum for each block of the log, Linux
-/// and e2fsck take a commit that a power cut has torn for damage.
+/// Returns true if commits are to be asynchronous.
 fn is_async(superblock: &Superblock, options: &MountOptions) -> bool {
-    let is_possible = !superblock.checksums.has_tails();
-    if options.async_commit && !is_possible {
+    let effect = options.async_commit_on(&superblock.features);
+    if effect == AsyncCommit::NoEffect {
         tracing::warn!("journal_async_commit has no effect on a volume with metadata_csum");
     }
-    options.async_commit && is_possible
+    effect == AsyncCommit::On
 }
 
 /// Marks the blocks that no file may have besides the metadata of groups.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fuser::Errno;
 
-use crate::polling::Meter;
 use crate::served::Served;
+use crate::wakeups::Meter;
 
 /// The failure of an operation.
 pub(super) enum Failure {

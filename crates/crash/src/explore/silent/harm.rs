@@ -3,6 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
+use layout::feature::{Incompatible, ReadOnlyCompatible};
 use layout::group::GroupDescriptor;
 use layout::superblock::Superblock;
 use layout::{Block, InodeNr};
@@ -119,7 +120,8 @@ impl Harm {
         Self::new(territory, good, block, manner, bad)
     }
 
-    /// Returns true if the block holds the locations of other parts, and these have changed.
+    /// Returns true if the block holds the locations of other parts, or the start of their
+    /// checksums, and these have changed.
     /// Without checksums this cannot be detected, and then everything may differ.
     pub(super) fn moves_things(&self) -> bool {
         match self.claim.part {
@@ -198,6 +200,21 @@ fn places_of_superblock(block: &Block) -> impl PartialEq + use<> {
             superblock.default_hash_version,
             superblock.misc_flag_bits,
         ),
+        of_descriptors(&superblock),
+    )
+}
+
+/// Returns the fields on which reading the descriptors of ext4 depends: their size, and with
+/// `uninit_bg` the UUID, with which their crc16 starts.
+fn of_descriptors(superblock: &Superblock) -> impl PartialEq + use<> {
+    let words = superblock.features();
+    let is_64bit = words.incompatible.contains(Incompatible::IS_64BIT);
+    let has_crc16 = words
+        .read_only_compatible
+        .contains(ReadOnlyCompatible::UNINIT_BG);
+    (
+        is_64bit.then_some(superblock.descriptor_size),
+        has_crc16.then_some(superblock.uuid),
     )
 }
 

@@ -11,7 +11,7 @@
 //! | inodes with values of attributes | the attributes of other inodes, which are an error |
 //! | inode table | its inodes; with the root or the journal among them, a refusal |
 //! | bitmaps | nothing |
-//! | superblock | nothing, or the volume is refused; everything if locations have changed |
+//! | superblock | nothing, or a refusal; everything if locations, or a crc16's UUID, have changed |
 //! | descriptors | the same; the inode with a block where a bitmap is taken to be |
 //! | descriptors with checksums | the inodes of their groups, which are an error; or a refusal |
 //!

@@ -147,7 +147,8 @@ impl Territory {
         let in_block = (BLOCK_BYTES / bytes) as u32;
         // Nothing is read through a descriptor whose checksum does not match.
         let words = superblock.features().read_only_compatible;
-        let is_checked = words.contains(ReadOnlyCompatible::METADATA_CSUM);
+        let is_checked =
+            words.intersects(ReadOnlyCompatible::METADATA_CSUM | ReadOnlyCompatible::UNINIT_BG);
         for number in 0..group_count {
             let block = SUPERBLOCK + 1 + u64::from(number / in_block);
             let at = (number % in_block) as usize * bytes;
