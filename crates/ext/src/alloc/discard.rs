@@ -24,6 +24,7 @@ use crate::cache::space::freed::FreedRun;
 use crate::cache::space::group::Group;
 use crate::core::Core;
 use crate::disk::cluster::ClusterRun;
+use crate::disk::kind::FileKind;
 use crate::error::Result;
 
 /// Number of clusters that a trim withholds from allocation at a time.
@@ -67,6 +68,12 @@ impl Core {
         self.check_writable()?;
         crate::writeback::sync_all(self)?;
         self.give_up_small();
+        // Those of files end when they are closed.
+        self.inodes.for_each(|inode| {
+            if inode.kind == FileKind::Directory {
+                self.discard_window(&inode.window);
+            }
+        });
         let log = self.geometry().cluster_log;
         let least = blocks_min.div_ceil(1 << log);
         let mut discarded = 0;

@@ -93,7 +93,10 @@ impl InodeCache {
     }
 
     fn shard(&self, nr: InodeNr) -> &Shard {
-        &self.shards[nr.index() / SHARD_RUN % SHARDS]
+        // The first inodes of groups, whose numbers are multiples of a power of two, are spread, too.
+        let run = nr.index() / SHARD_RUN;
+        let mixed = (run as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        &self.shards[(mixed >> (u64::BITS - SHARDS.ilog2())) as usize]
     }
 
     /// Returns the inode; one that is not in memory is loaded by one thread while others wait.
@@ -221,6 +224,17 @@ impl InodeCache {
         let shard = self.shard(nr);
         shard.table.lock().take(nr);
         shard.loaded.notify_all();
+    }
+
+    /// Calls `visit` for the inodes in memory. It may take locks that [`Eviction::evict`] may take.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(&Inode)) {
+        for shard in &self.shards {
+            for slot in &shard.table.lock().slots {
+                if let Slot::Ready { inode, .. } = slot {
+                    visit(inode);
+                }
+            }
+        }
     }
 
     /// Evicts inodes of full shards, because memory is needed for something else.

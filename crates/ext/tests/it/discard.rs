@@ -184,3 +184,21 @@ fn reuse_beside_a_commit() {
     let copy = rig.copy().open(quiet(DataMode::Ordered));
     assert!(copy.read_file("/new").unwrap() == bytes, "it was synced");
 }
+
+#[test]
+fn a_trim_covers_the_windows_of_directories() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    made(&path, FileSystemType::Ext4);
+    let volume = open(&path, false);
+    let free = || volume.usage().blocks_free * u64::from(volume.usage().block_bytes);
+    assert_eq!(volume.trim(0).unwrap(), free(), "before");
+    let directory = volume.create_directory("/large").unwrap();
+    for number in 0..1500 {
+        let name = format!("{number:0>200}");
+        let new = ext::volume::NewInode::default();
+        volume.create(directory, name.as_bytes(), &new).unwrap();
+    }
+    volume.sync().unwrap();
+    assert_eq!(volume.trim(0).unwrap(), free(), "no file is open");
+}

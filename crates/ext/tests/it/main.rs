@@ -11,6 +11,7 @@ mod accesses;
 mod aging;
 mod allocations;
 mod async_commits;
+mod at_once;
 mod attributes;
 mod budget;
 mod cell;

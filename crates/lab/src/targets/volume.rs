@@ -44,6 +44,8 @@ impl Known {
     /// Returns true if what happens to the last name of a path may change where a path leads.
     fn is_affected_by(&self, path: &str) -> bool {
         let path = path.trim_matches('/');
+        // Directories are known by their paths as they were spelled.
+        let is_odd = path.split('/').any(|name| matches!(name, "" | "." | ".."));
         let from = (Bound::Included(path), Bound::Unbounded);
         let known = self.directories.range::<str, _>(from);
         let mut similar = known
@@ -53,7 +55,7 @@ impl Known {
             let rest = &known[path.len()..];
             rest.is_empty() || rest.starts_with('/')
         };
-        self.has_links || similar.any(is_at_or_below)
+        self.has_links || is_odd || similar.any(is_at_or_below)
     }
 }
 

@@ -247,3 +247,18 @@ fn postmark_does_on_a_volume_what_the_original_does() {
     );
     volume.close().unwrap();
 }
+
+#[test]
+fn a_directory_is_forgotten_however_its_path_is_spelled() {
+    for spelled in ["/a//b", "/./a/b", "/a/./b"] {
+        let target = target(16 << 20);
+        target.mkdir("/a").unwrap();
+        target.mkdir("/a/b").unwrap();
+        let file = target.open("/a/b/f", OpenFlags::WRITE.create()).unwrap();
+        target.close(file).unwrap();
+        target.unlink("/a/b/f").unwrap();
+        target.rename(spelled, "/moved").unwrap();
+        let found = target.open("/a/b/f", OpenFlags::WRITE.create());
+        assert!(found.is_err(), "{spelled}: it went to /moved/f");
+    }
+}

@@ -89,3 +89,47 @@ fn a_crowded_flex_group_gets_no_more_directories() {
         .collect();
     assert!(flexes.len() > 1, "{flexes:?}");
 }
+
+/// Directories of the root are each at the start of a group, and so are their files. Small shares
+/// of the cache must not all fall to the same shard.
+#[test]
+fn inodes_at_the_start_of_many_groups_stay_in_memory() {
+    let made = mkfs::Options {
+        inode_count: Some(65_536),
+        file_system: FileSystemType::Ext4,
+        block_bytes: Some(1024),
+        blocks_per_group: Some(8192),
+        journal: mkfs::JournalOption::Blocks(4096),
+        ..mkfs::Options::default()
+    };
+    let mut options = MountOptions::default();
+    // Room for 1024 inodes.
+    options.memory.budget_bytes = 4 << 20;
+    let volume = open(512 << 20, &made, options);
+    assert_eq!(volume.core().geometry().inodes_per_group, 1024);
+    let new = crate::volume::NewInode::default();
+    let mut all = Vec::new();
+    for number in 0..56 {
+        let name = format!("top{number}");
+        let top = volume.make_directory(InodeNr::ROOT, name.as_bytes(), &new);
+        let top = top.expect("there is room");
+        all.push(top);
+        for number in 0..7 {
+            let name = format!("file{number}");
+            let file = volume.create(top, name.as_bytes(), &new);
+            all.push(file.expect("there is room"));
+        }
+    }
+    volume.sync().expect("sync");
+    for _ in 0..2 {
+        for nr in &all {
+            volume.attributes(*nr).expect("it is there");
+        }
+    }
+    let (kept, _) = volume.core().inodes.counts();
+    assert!(
+        kept >= all.len() / 2,
+        "{kept} of {} are in memory",
+        all.len()
+    );
+}
