@@ -28,3 +28,12 @@ pub(crate) mod space;
 pub(crate) mod stalls;
 pub(crate) mod submitted;
 pub(crate) mod wake;
+
+/// Returns the shard of a number, of `count`, a power of two above one. Numbers at equal distances,
+/// as those of the first blocks of groups, are spread, too.
+///
+/// Source: multiplicative hashing, D. E. Knuth, "The Art of Computer Programming", vol. 3, 6.4.
+pub(crate) fn shard_of(number: u64, count: usize) -> usize {
+    let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> (u64::BITS - count.ilog2())) as usize
+}

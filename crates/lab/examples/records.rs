@@ -24,7 +24,12 @@ fn main() -> Result<()> {
         folder: folder.path().to_owned(),
         ..RunOptions::default()
     };
-    if let Some(jobs) = std::env::args().nth(1) {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the number of trials at once changes no record"
+    )]
+    let argument = std::env::args().nth(1);
+    if let Some(jobs) = argument {
         options.jobs = jobs.parse()?;
     }
     let progress: Arc<dyn Progress> = Arc::new(NoProgress);

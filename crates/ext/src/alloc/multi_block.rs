@@ -5,8 +5,8 @@
 //! their file ([`FilePlace`]), from which follows the length to look for
 //! ([`Wanted`](wanted::Wanted)): a file that grows gets a window that ends at a power of two of its
 //! size, and a file of at most 64 KiB a part of the locality group of its flex group
-//! ([`Areas`](crate::cache::space::areas::Areas)), so that small files lie side by side. A directory
-//! gets windows once it is larger than that.
+//! ([`Areas`](crate::cache::space::areas::Areas)), so that small files lie side by side. A
+//! directory gets windows once it is larger than that.
 //!
 //! The passes of the search:
 //!

@@ -33,6 +33,7 @@ use rt::{Mutex, Nanos};
 
 use crate::awaited::awaited;
 use crate::cache::kept_nodes::KeptNodes;
+use crate::cache::shard_of;
 use crate::disk::metadata::{Checks, Label};
 use crate::error::Result;
 pub(crate) use refused::{DamagedBlock, Refused};
@@ -354,7 +355,7 @@ impl BufferCache {
     }
 
     fn shard(&self, block: BlockNr) -> &Shard {
-        &self.shards[block.index() % SHARDS]
+        &self.shards[shard_of(block.get(), SHARDS)]
     }
 
     fn byte_offset(&self, block: BlockNr) -> u64 {

@@ -21,6 +21,7 @@ use rt::atomic::Ordering;
 use rt::{Condvar, Mutex};
 
 use super::inode::Inode;
+use super::shard_of;
 use crate::awaited::awaited;
 use crate::error::{Error, Result};
 
@@ -93,10 +94,7 @@ impl InodeCache {
     }
 
     fn shard(&self, nr: InodeNr) -> &Shard {
-        // The first inodes of groups, whose numbers are multiples of a power of two, are spread, too.
-        let run = nr.index() / SHARD_RUN;
-        let mixed = (run as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        &self.shards[(mixed >> (u64::BITS - SHARDS.ilog2())) as usize]
+        &self.shards[shard_of((nr.index() / SHARD_RUN) as u64, SHARDS)]
     }
 
     /// Returns the inode; one that is not in memory is loaded by one thread while others wait.

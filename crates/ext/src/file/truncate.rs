@@ -348,6 +348,7 @@ pub(crate) fn is_deleted_at_once(core: &Core, inode: &Inode, state: &InodeState)
     let has_attributes = state.attribute_block != BlockNr::new(0) || core.superblock.has_ea_inode();
     let maps_nothing = !state.has_map(core) || FileMap::of(state).is_empty(state);
     state.sectors == 0
+        && !state.is_orphan
         && maps_nothing
         && !has_attributes
         && state.kind != FileKind::Directory

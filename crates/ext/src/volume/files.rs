@@ -12,6 +12,7 @@ use rt::Mutex;
 use super::Volume;
 use crate::cache::inode::Inode;
 use crate::cache::read_ahead::ReadAhead;
+use crate::cache::shard_of;
 use crate::disk::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::file::{self, WriteOptions};
@@ -89,25 +90,26 @@ impl OpenFile {
 }
 
 /// Number of tables that the open files are spread over.
-const TABLES: u64 = 16;
+const TABLES: usize = 16;
+/// Number of consecutive inodes whose files are in the same table: those of new files are.
+const TABLE_RUN: u32 = 16;
 
 /// All open files of a volume. Those of an inode are in the same table.
 #[derive(Default)]
 pub(super) struct OpenFiles {
-    tables: [Mutex<Table>; TABLES as usize],
+    tables: [Mutex<Table>; TABLES],
 }
 
 impl OpenFiles {
-    /// Returns the table of an inode's files. Inodes that follow one another, as those of new files
-    /// do, share it.
-    fn of_inode(&self, nr: InodeNr) -> (&Mutex<Table>, u64) {
-        let at = u64::from(nr.get()) / TABLES % TABLES;
-        (&self.tables[at as usize], at)
+    /// Returns the table of an inode's files, and its number.
+    fn of_inode(&self, nr: InodeNr) -> (&Mutex<Table>, usize) {
+        let at = shard_of((nr.get() / TABLE_RUN).into(), TABLES);
+        (&self.tables[at], at)
     }
 
     /// Returns the table of a file.
     fn of_file(&self, id: FileId) -> &Mutex<Table> {
-        &self.tables[(id.0 % TABLES) as usize]
+        &self.tables[(id.0 % TABLES as u64) as usize]
     }
 }
 
@@ -131,13 +133,13 @@ struct Opens {
 
 impl Table {
     /// Inserts a file. `at` is the table's own number, which a file's number tells.
-    fn insert(&mut self, file: Arc<OpenFile>, at: u64) -> FileId {
+    fn insert(&mut self, file: Arc<OpenFile>, at: usize) -> FileId {
         let opens = self.opens.entry(file.inode.nr).or_default();
         opens.all += 1;
         opens.for_writing += u32::from(file.flags.write);
         opens.unbounded += u32::from(file.is_unbounded());
         self.count += 1;
-        let id = self.count * TABLES + at;
+        let id = self.count * TABLES as u64 + at as u64;
         self.files.insert(id, file);
         FileId(id)
     }

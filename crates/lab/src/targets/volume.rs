@@ -121,28 +121,34 @@ impl VolumeTarget {
     }
 
     fn directory(&self, path: &str) -> Result<InodeNr, Error> {
+        self.known_directory(path).map(|(nr, _)| nr)
+    }
+
+    /// Returns a directory, and false if the path may lead through a symbolic link.
+    fn known_directory(&self, path: &str) -> Result<(InodeNr, bool), Error> {
         if path.is_empty() {
-            return Ok(InodeNr::ROOT);
+            return Ok((InodeNr::ROOT, true));
         }
-        if let Some(nr) = self.known.read().directories.get(path) {
-            return Ok(*nr);
+        let known = self.known.read();
+        if let Some(nr) = known.directories.get(path) {
+            return Ok((*nr, !known.has_links));
         }
+        drop(known);
         let (nr, is_plain) = self.find_directory(path)?;
         let mut known = self.known.write();
         known.directories.insert(path.to_owned(), nr);
         known.has_links |= !is_plain;
-        Ok(nr)
+        Ok((nr, is_plain))
     }
 
-    /// Looks a directory up. Returns false, too, if the path may lead through a symbolic link.
+    /// Looks up a directory that is not known.
     fn find_directory(&self, path: &str) -> Result<(InodeNr, bool), Error> {
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
         if !matches!(name, "" | "." | "..") {
-            let nr = self
-                .volume
-                .lookup(self.directory(above)?, name.as_bytes())?;
+            let (above, is_plain) = self.known_directory(above)?;
+            let nr = self.volume.lookup(above, name.as_bytes())?;
             if self.volume.attributes(nr)?.kind == ExtKind::Directory {
-                return Ok((nr, true));
+                return Ok((nr, is_plain));
             }
         }
         let nr = self.volume.resolve(path, true)?;
