@@ -37,3 +37,12 @@ pub(crate) fn shard_of(number: u64, count: usize) -> usize {
     let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed >> (u64::BITS - count.ilog2())) as usize
 }
+
+/// Makes the shards of a cache, one after the other in their place: an array would be moved there.
+fn shards<T, const COUNT: usize>(mut new: impl FnMut() -> T) -> Box<[T; COUNT]> {
+    let shards: Box<[T]> = (0..COUNT).map(|_| new()).collect();
+    let Ok(shards) = shards.try_into() else {
+        unreachable!("there are as many");
+    };
+    shards
+}

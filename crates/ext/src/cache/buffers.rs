@@ -33,7 +33,7 @@ use rt::{Mutex, Nanos};
 
 use crate::awaited::awaited;
 use crate::cache::kept_nodes::KeptNodes;
-use crate::cache::shard_of;
+use crate::cache::{shard_of, shards};
 use crate::disk::metadata::{Checks, Label};
 use crate::error::Result;
 pub(crate) use refused::{DamagedBlock, Refused};
@@ -41,7 +41,7 @@ use shard::{Found, Shard};
 
 /// Number of locks that the buffers are spread over. The few blocks that two threads change at a
 /// time rarely share one.
-const SHARDS: usize = 128;
+const SHARDS: usize = 64;
 /// Number of attempts of a caller to write blocks whose write by another thread fails.
 const ATTEMPTS: usize = 2;
 
@@ -57,7 +57,7 @@ pub(crate) struct BufferCache {
     checks: Checks,
     block_bytes: u32,
     has_journal: bool,
-    shards: Vec<Shard>,
+    shards: Box<[Shard; SHARDS]>,
     /// Number of buffers in memory. Both numbers are increased under the lock of the shard: another
     /// thread that removes the buffer cannot be the first to count.
     count: AtomicU64,
@@ -79,7 +79,7 @@ impl BufferCache {
             block_bytes: checks.block_bytes(),
             checks,
             has_journal,
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            shards: shards(Shard::default),
             count: AtomicU64::new(0),
             removals: Removals::default(),
             kept_nodes: KeptNodes::default(),
@@ -270,7 +270,7 @@ impl BufferCache {
             return Ok(0);
         }
         let mut blocks = Vec::new();
-        for shard in &self.shards {
+        for shard in self.shards.iter() {
             shard.state.lock().dirty_before(dirty_before, &mut blocks);
         }
         blocks.sort_unstable();
@@ -318,7 +318,7 @@ impl BufferCache {
     /// Writes all dirty buffers and waits, also for writes by other threads (without a journal).
     pub(crate) fn write_everything(&self) -> Result<()> {
         let mut blocks = Vec::new();
-        for shard in &self.shards {
+        for shard in self.shards.iter() {
             shard.state.lock().unsettled(&mut blocks);
         }
         self.write_now(&blocks)
@@ -340,7 +340,7 @@ impl BufferCache {
     pub(crate) fn shrink(&self, target_bytes: u64) {
         let target = target_bytes / u64::from(self.block_bytes);
         for share in [SHARDS as u64, 1] {
-            for shard in &self.shards {
+            for shard in self.shards.iter() {
                 let excess = self.count.load(Ordering::Relaxed).saturating_sub(target);
                 if excess == 0 {
                     return;

@@ -21,19 +21,19 @@ use rt::atomic::Ordering;
 use rt::{Condvar, Mutex};
 
 use super::inode::Inode;
-use super::shard_of;
+use super::{shard_of, shards};
 use crate::awaited::awaited;
 use crate::error::{Error, Result};
 
 /// Number of independent parts of the cache.
-const SHARDS: usize = 64;
+const SHARDS: usize = 32;
 /// Number of consecutive inodes in the same shard. A thread that makes or removes many files goes
 /// through their numbers in order, and so stays in a shard for a while.
 const SHARD_RUN: usize = 16;
 /// Bytes of the memory budget for each inode.
 const BUDGET_BYTES_PER_INODE: u64 = 4096;
 /// Number of inodes in a shard below which none is evicted.
-const SHARD_INODES_MIN: usize = 16;
+const SHARD_INODES_MIN: usize = 32;
 /// Number of inodes that an insertion into a full shard checks for eviction.
 const EVICTION_STEPS: usize = 8;
 /// Number of inodes of each full shard that are checked when memory is needed for something else.
@@ -45,7 +45,7 @@ const ABSENT_PINS_MAX: u64 = 0xFFFF_FFFF;
 
 /// The cache of inodes.
 pub(crate) struct InodeCache {
-    shards: [Shard; SHARDS],
+    shards: Box<[Shard; SHARDS]>,
 }
 
 #[derive(Default)]
@@ -89,7 +89,7 @@ impl InodeCache {
     /// Creates an empty cache.
     pub(crate) fn new() -> Self {
         Self {
-            shards: std::array::from_fn(|_| Shard::default()),
+            shards: shards(Shard::default),
         }
     }
 
@@ -201,7 +201,7 @@ impl InodeCache {
 
     /// Ends all pins, when the volume closes and with it all open files.
     pub(crate) fn unpin_all(&self) {
-        for shard in &self.shards {
+        for shard in self.shards.iter() {
             let mut table = shard.table.lock();
             table.absent_pins.clear();
             for slot in &table.slots {
@@ -226,7 +226,7 @@ impl InodeCache {
 
     /// Calls `visit` for the inodes in memory. It may take locks that [`Eviction::evict`] may take.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(&Inode)) {
-        for shard in &self.shards {
+        for shard in self.shards.iter() {
             for slot in &shard.table.lock().slots {
                 if let Slot::Ready { inode, .. } = slot {
                     visit(inode);
@@ -237,7 +237,7 @@ impl InodeCache {
 
     /// Evicts inodes of full shards, because memory is needed for something else.
     pub(crate) fn shrink(&self, eviction: &impl Eviction) {
-        for shard in &self.shards {
+        for shard in self.shards.iter() {
             shard.table.lock().make_room(eviction, SHRINK_STEPS);
         }
     }
