@@ -3,7 +3,7 @@
 //! The kernel wakes the thread that has waited longest for a request. So the threads of a session
 //! take turns even if one program sends one request after the other: each request then needs a
 //! wake-up of a thread that is cold. While turns are limited, a thread that has answered a request
-//! parks instead of reading the next one if another thread reads. [`crate::polling`] decides when.
+//! parks instead of reading the next one if another thread reads. [`crate::wakeups`] decides when.
 //!
 //! # Rules
 //!

@@ -53,7 +53,7 @@ const WATCHES: u32 = 5;
 /// Interval between checks while not busy.
 const TICK: Duration = Duration::from_millis(50);
 /// Name of the thread.
-const THREAD: &str = "jext-polling";
+const THREAD: &str = "jext-wakeups";
 
 /// The thread that decides when wake-ups are avoided.
 pub(crate) struct Controller {
@@ -78,7 +78,7 @@ impl Controller {
                 let ended = work.run();
                 // After any failure, this stops: it must not continue unsupervised.
                 if let Err(error) = ended.and(work.way.set_busy(false)) {
-                    tracing::info!(%error, "no busy polling from here on");
+                    tracing::info!(%error, "wake-ups are not avoided from here on");
                 }
             })?;
         meter.set_reader(thread.thread().clone());
@@ -90,7 +90,7 @@ impl Controller {
         self.meter.end();
         self.thread.thread().unpark();
         if self.thread.join().is_err() {
-            tracing::error!("the thread that decides on polling has panicked");
+            tracing::error!("the thread that avoids wake-ups has panicked");
         }
     }
 }
