@@ -454,6 +454,13 @@ fn full_volume(volume: &Case) {
     assert!(matches!(refused, Some(Error::NoSpace)), "{refused:?}");
 }
 
+/// Creates a file whose entry finds no space.
+fn create_in_vain(volume: &Case) {
+    let new = NewInode::default();
+    let made = volume.create(number(volume, "/d/crowded"), &[b'n'; 200], &new);
+    assert!(matches!(made, Err(Error::NoSpace)), "{made:?}");
+}
+
 /// A new inode whose entry finds no space is undone, and its number is reused at once: the other
 /// new inode stays in the cache and in the table.
 #[test]
@@ -462,11 +469,7 @@ fn what_is_taken_back_does_not_take_another_along() {
         "names/undone-number-freed-first",
         full_volume,
         &[
-            |volume| {
-                let new = NewInode::default();
-                let made = volume.create(number(volume, "/d/crowded"), &[b'n'; 200], &new);
-                assert!(matches!(made, Err(Error::NoSpace)), "{made:?}");
-            },
+            |volume| (0..3).for_each(|_| create_in_vain(volume)),
             |volume| {
                 let (directory, new) = (number(volume, "/d/roomy"), NewInode::default());
                 let nr = volume.create(directory, b"f", &new).expect("create");
