@@ -75,7 +75,7 @@ impl Shared {
         let Some(running) = &state.running else {
             return state;
         };
-        let tid = running.transaction.tid;
+        let tid = running.tid;
         if running.callers > 0 && self.config.policy.committer == Committer::Caller {
             // One of the threads that wait for the next transaction leads its commit.
             self.committed(tid).notify_one();
@@ -170,27 +170,20 @@ impl Shared {
 
     /// Closes the running transaction and freezes it.
     fn close_running(&self, mut state: StateGuard<'_>, began: Nanos) -> Result<Contents> {
-        let running = state
-            .running
-            .as_mut()
-            .expect("there is something to commit");
-        running.is_closing = true;
-        let transaction = std::sync::Arc::clone(&running.transaction);
+        state.close();
+        let tid = state.running_tid().expect("there is something to commit");
         self.wait_for_handles(&mut state)?;
         drop(state);
         let waited = rt::monotonic().saturating_sub(began);
         self.counters.waited_for_handles.add_time(waited);
-        self.client.commit_begins(transaction.tid);
-        Ok(transaction.freeze(|label, nr, image| self.client.seal(label, nr, image)))
+        self.client.commit_begins(tid);
+        let seal = |label, nr, image: &mut _| self.client.seal(label, nr, image);
+        Ok(self.running.freeze(tid, seal))
     }
 
     /// Waits for the open handles of the running transaction; no other can start.
     fn wait_for_handles(&self, state: &mut StateGuard<'_>) -> Result<()> {
-        while state
-            .running
-            .as_ref()
-            .is_some_and(|running| running.updates > 0)
-        {
+        while state.has_handles() {
             self.check_open(state)?;
             let deadline = rt::monotonic() + HANDLE_PATIENCE;
             self.handles_done.wait_until(state, deadline);
@@ -214,12 +207,9 @@ impl Shared {
     fn switch(&self, contents: &Contents) -> (u32, u32) {
         let blocks = records::block_count(contents, &self.limits);
         let mut state = self.state.lock();
-        let running = state
-            .running
-            .take()
-            .expect("it is closing, and only the committer takes it");
+        let (running, used) = state.end_running();
         assert!(
-            blocks <= self.limits.need(running.reserved),
+            blocks <= self.limits.need(used),
             "a transaction takes no more than it has reserved"
         );
         assert!(state.fits(blocks), "what was reserved is free");
@@ -229,7 +219,7 @@ impl Shared {
             tid: contents.tid,
             start,
             log_blocks: blocks,
-            charge: self.limits.charge(running.reserved),
+            charge: self.limits.charge(used),
             images: contents.logged.len(),
             log_io: LogIoPhase::Ahead,
             callers: running.callers,

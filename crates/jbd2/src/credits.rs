@@ -23,11 +23,4 @@ impl Credits {
             revokes: self.revokes.saturating_add(other.revokes),
         }
     }
-
-    pub(crate) const fn minus(self, other: Self) -> Self {
-        Self {
-            blocks: self.blocks - other.blocks,
-            revokes: self.revokes - other.revokes,
-        }
-    }
 }

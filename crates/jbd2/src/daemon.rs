@@ -42,9 +42,7 @@ impl Shared {
     fn run_committer(&self) {
         let mut state = self.state.lock();
         while !self.is_stopping() {
-            if let Some(tid) = state.abandoned
-                && state.error.is_none()
-            {
+            if let Some(tid) = state.abandoned() {
                 drop(state);
                 self.abort(Error::Abandoned { tid });
                 state = self.state.lock();
@@ -52,7 +50,7 @@ impl Shared {
             }
             let now = rt::monotonic();
             let (is_due, deadline) = self.commit_is_due(&state, now);
-            if is_due && !state.has_committer && state.error.is_none() {
+            if is_due && !state.has_committer && state.error().is_none() {
                 state.has_committer = true;
                 if let Some(tid) = state.running_tid()
                     && state.held.is_none()
@@ -81,7 +79,7 @@ impl Shared {
         } else {
             running.started + interval
         };
-        let is_wanted = state.commit_wanted == Some(running.transaction.tid);
+        let is_wanted = state.commit_wanted == Some(running.tid);
         let is_due = is_wanted || due <= now;
         // A transaction that another thread is committing is checked again when the commit is done.
         let deadline = if is_due { now + interval } else { due };
@@ -103,7 +101,7 @@ impl Shared {
             } else {
                 (true, now + CHECKPOINTER_PATIENCE)
             };
-            if state.error.is_none() && has_work && is_due {
+            if state.error().is_none() && has_work && is_due {
                 drop(state);
                 // An error has aborted the journal, or the checkpoint is held.
                 drop(self.checkpoint_ahead(is_urgent));

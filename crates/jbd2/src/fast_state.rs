@@ -14,8 +14,6 @@ pub(crate) struct FastState {
     used: u32,
     /// True if the running transaction gets no further fast commit.
     pub(crate) is_refused: bool,
-    /// True if no handle may start because the tracked changes are collected.
-    pub(crate) is_paused: bool,
     /// Number of collections of changes so far.
     pub(crate) started: u64,
     /// The number of the last collection that is durable.

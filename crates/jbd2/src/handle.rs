@@ -22,16 +22,15 @@ use crate::credits::Credits;
 use crate::error::{Error, Result};
 use crate::policy::{HomeIo, LogIo};
 use crate::shared::Shared;
-use crate::transaction::Transaction;
 
 /// One step of an operation.
 #[must_use = "a handle has to be finished"]
-pub struct Handle {
-    shared: Arc<Shared>,
-    /// The transaction; none while the handle ends, and after a failed restart.
-    transaction: Option<Arc<Transaction>>,
-    /// The number of its current or last transaction.
+pub struct Handle<'j> {
+    shared: &'j Shared,
+    /// Its current or last transaction.
     tid: Tid,
+    /// False while the handle ends, and after a failed restart.
+    is_open: bool,
     /// The error of a failed restart, which every later call on the handle returns.
     failure: Option<Error>,
     /// Credits left.
@@ -39,17 +38,14 @@ pub struct Handle {
     has_changed: bool,
 }
 
-impl Handle {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        transaction: Arc<Transaction>,
-        credits: Credits,
-    ) -> Self {
+impl<'j> Handle<'j> {
+    /// Creates the handle that was admitted to a transaction.
+    pub(crate) fn new(shared: &'j Shared, tid: Tid, credits: Credits) -> Self {
         Self {
             shared,
-            tid: transaction.tid,
+            tid,
+            is_open: true,
             failure: None,
-            transaction: Some(transaction),
             credits,
             has_changed: false,
         }
@@ -70,12 +66,12 @@ impl Handle {
     /// - [`Error::OutOfCredits`] if the handle has no credit left.
     /// - [`Error::Aborted`], with `log_io=wait` or `home=wait`, if the journal aborts meanwhile.
     pub fn write<'b>(&mut self, buffer: &'b Arc<Buffer>) -> Result<BufferWrite<'b>> {
-        let transaction = open(&self.transaction, &self.failure)?;
+        self.check_open()?;
         let mut state = buffer.lock();
         if state
             .holds
             .running
-            .is_none_or(|filing| filing.tid != transaction.tid)
+            .is_none_or(|filing| filing.tid != self.tid)
         {
             let policy = self.shared.config.policy;
             if policy.home == HomeIo::Wait && state.holds.owed.is_some() {
@@ -90,7 +86,8 @@ impl Handle {
                 self.shared.wait_for_log_io(committing)?;
                 state = buffer.lock();
             }
-            transaction.file(buffer, &mut state, &mut self.credits)?;
+            let transaction = &self.shared.running;
+            transaction.file(self.tid, buffer, &mut state, &mut self.credits)?;
         }
         self.has_changed = true;
         Ok(BufferWrite::new(state))
@@ -125,8 +122,9 @@ impl Handle {
         buffer: Option<&Arc<Buffer>>,
         revoke: bool,
     ) -> Result<()> {
-        let transaction = open(&self.transaction, &self.failure)?;
-        transaction.forget(nr, buffer, revoke, &mut self.credits)?;
+        self.check_open()?;
+        let transaction = &self.shared.running;
+        transaction.forget(self.tid, nr, buffer, revoke, &mut self.credits)?;
         self.has_changed = true;
         Ok(())
     }
@@ -152,14 +150,17 @@ impl Handle {
     /// # Errors
     /// - [`Error::Aborted`] if the journal has aborted.
     pub fn extend(&mut self, more: Credits) -> Result<bool> {
-        open(&self.transaction, &self.failure)?;
-        let mut state = self.shared.state.lock();
-        state.check()?;
-        if state.is_to_restart(self.shared.config.policy.restart_every) {
-            self.shared.request(&mut state, self.tid);
-            return Ok(false);
-        }
-        let is_extended = state.extend(more);
+        self.check_open()?;
+        let restart_every = self.shared.config.policy.restart_every;
+        let is_extended = restart_every == 0 && self.shared.gate.extend(more) || {
+            let mut state = self.shared.state.lock();
+            state.check()?;
+            if state.is_to_restart(restart_every) {
+                self.shared.request(&mut state, self.tid);
+                return Ok(false);
+            }
+            state.extend(more)
+        };
         if is_extended {
             self.credits = self.credits.plus(more);
         }
@@ -178,9 +179,9 @@ impl Handle {
         self.has_changed = false;
         self.credits = Credits::default();
         match left.and_then(|()| self.shared.admit(credits)) {
-            Ok(transaction) => {
-                self.tid = transaction.tid;
-                self.transaction = Some(transaction);
+            Ok(tid) => {
+                self.tid = tid;
+                self.is_open = true;
                 self.credits = credits;
                 Ok(())
             }
@@ -196,17 +197,25 @@ impl Handle {
     /// # Errors
     /// - [`Error::Aborted`] if the journal has aborted: the step will not be durable.
     pub fn finish(mut self) -> Result<Tid> {
-        open(&self.transaction, &self.failure)?;
+        self.check_open()?;
         self.leave().map(|()| self.tid)
+    }
+
+    /// Returns the error of a failed restart.
+    fn check_open(&self) -> Result<()> {
+        if self.is_open {
+            return Ok(());
+        }
+        Err(self.failure.clone().unwrap_or(Error::Closed))
     }
 
     /// Leaves the transaction.
     fn leave(&mut self) -> Result<()> {
-        let Some(transaction) = self.transaction.take() else {
+        if !core::mem::replace(&mut self.is_open, false) || self.shared.gate.leave(self.credits) {
             return Ok(());
-        };
+        }
         let mut state = self.shared.state.lock();
-        let is_awaited = state.leave(transaction.tid, self.credits);
+        let is_awaited = state.leave(self.credits);
         let result = state.check();
         drop(state);
         if is_awaited {
@@ -216,41 +225,32 @@ impl Handle {
     }
 }
 
-/// Returns the transaction of a handle, or the error of a failed restart.
-fn open<'h>(
-    transaction: &'h Option<Arc<Transaction>>,
-    failure: &Option<Error>,
-) -> Result<&'h Arc<Transaction>> {
-    let missing = || failure.clone().unwrap_or(Error::Closed);
-    transaction.as_ref().ok_or_else(missing)
-}
-
-impl Drop for Handle {
+impl Drop for Handle<'_> {
     /// Removes an unfinished handle from its transaction. If it had changed something, the journal
     /// has to abort, which the next caller does.
     ///
     /// The lock is held for memory work only, and is not waited for while the task is unwinding.
     fn drop(&mut self) {
-        let Some(transaction) = self.transaction.take() else {
+        if !self.is_open {
             return;
-        };
-        let has_changed = self.has_changed;
-        let state = if std::thread::panicking() {
-            self.shared.note_abandoned(has_changed);
-            self.shared.state.try_lock()
+        }
+        let shared = self.shared;
+        if self.has_changed {
+            shared.note_abandoned();
+            shared.gate.shut();
+        }
+        let is_unwinding = std::thread::panicking();
+        let mut state = if is_unwinding {
+            shared.state.try_lock()
         } else {
-            Some(self.shared.state.lock())
+            Some(shared.state.lock())
         };
-        if let Some(mut state) = state {
-            if has_changed {
-                state.abandoned.get_or_insert(transaction.tid);
-            }
-            state.leave(transaction.tid, self.credits);
+        if let (true, Some(state)) = (self.has_changed, &mut state) {
+            state.abandon(self.tid);
         }
-        if has_changed {
-            self.shared.note_abandoned(true);
-        }
-        self.shared.handles_done.notify_one();
-        self.shared.work.notify_one();
+        shared.gate.depart(self.credits);
+        drop(state);
+        shared.handles_done.notify_one();
+        shared.work.notify_one();
     }
 }

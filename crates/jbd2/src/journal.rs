@@ -17,10 +17,10 @@ use crate::credits::Credits;
 use crate::daemon;
 use crate::error::{Error, Result};
 use crate::fast_state::FastState;
+use crate::gate::Gate;
 use crate::handle::Handle;
-use crate::hold::Hold;
 use crate::location::Location;
-use crate::policy::Checkpointer;
+use crate::policy::{Checkpointer, Closing};
 use crate::shared::Shared;
 use crate::space::Limits;
 use crate::state::JournalState;
@@ -84,19 +84,18 @@ impl Journal {
     /// - [`Error::Held`] if a commit or checkpoint has to come first, and a device has no room for
     ///   it.
     /// - [`Error::Aborted`] if the journal has aborted, [`Error::Closed`] if it is closed.
-    pub fn start(&self, credits: Credits) -> Result<Handle> {
-        let transaction = self.shared.admit(credits)?;
-        Ok(Handle::new(Arc::clone(&self.shared), transaction, credits))
+    pub fn start(&self, credits: Credits) -> Result<Handle<'_>> {
+        let tid = self.shared.admit(credits)?;
+        Ok(Handle::new(&self.shared, tid, credits))
     }
 
     /// Starts a handle without waiting; returns none if that would have to wait.
     ///
     /// # Errors
     /// - Errors of [`Journal::start`], except for [`Error::Held`].
-    pub fn try_start(&self, credits: Credits) -> Result<Option<Handle>> {
-        let transaction = self.shared.try_admit(credits)?;
-        Ok(transaction
-            .map(|transaction| Handle::new(Arc::clone(&self.shared), transaction, credits)))
+    pub fn try_start(&self, credits: Credits) -> Result<Option<Handle<'_>>> {
+        let tid = self.shared.try_admit(credits)?;
+        Ok(tid.map(|tid| Handle::new(&self.shared, tid, credits)))
     }
 
     /// Makes a transaction durable and waits. Callers for the same transaction share one commit.
@@ -189,18 +188,14 @@ impl Journal {
     /// Returns the number of bytes of images that the running and committing transactions and those
     /// awaiting checkpoint hold. Shared images count for each.
     pub fn pinned_bytes(&self) -> u64 {
-        let state = self.shared.state.lock();
-        let running = state
-            .running
-            .as_ref()
-            .map(|running| Arc::clone(&running.transaction));
-        let committing = state
+        let committing = self
+            .shared
+            .state
+            .lock()
             .committing
             .as_ref()
-            .map_or(0, |committing| committing.images);
-        drop(state);
-        let running = running.map_or(0, |transaction| transaction.block_count());
-        let count = (running + committing) as u64;
+            .map_or(0, |it| it.images);
+        let count = (self.shared.running.block_count() + committing) as u64;
         count * u64::from(self.shared.format.block_bytes) + self.owed_bytes()
     }
 
@@ -229,7 +224,7 @@ impl Journal {
 
     /// Returns the counts so far.
     pub fn stats(&self) -> Stats {
-        self.shared.counters.read()
+        self.shared.counters.read(self.shared.gate.handles.get())
     }
 
     /// Returns the largest number of blocks that a handle may request with no more revokes than
@@ -249,7 +244,7 @@ impl Journal {
         {
             // A daemon that has just looked whether it is to stop sleeps before it is woken.
             let mut state = self.shared.state.lock();
-            state.is_closed = true;
+            state.shut_down();
             self.shared.is_stopping.store(true, Ordering::Release);
         }
         self.stop_daemons();
@@ -303,32 +298,15 @@ fn open_shared(
         Some(area) => limits.before_fast_commits(area),
         None => limits,
     };
-    let state = JournalState {
-        limits,
-        running: None,
-        committing: None,
-        held: None,
-        commit_hold: Hold::default(),
-        checkpoint_hold: Hold::default(),
-        has_committer: false,
-        next: superblock.sequence().next(),
-        durable: superblock.sequence(),
-        head: limits.ring.first(),
-        used: 0,
-        is_log_empty: true,
-        has_new_superblock: false,
-        can_revoke: superblock.has_revoke(),
-        commit_wanted: None,
-        fast: FastState::new(area.unwrap_or_default()),
-        space_waiters: 0,
-        has_checkpointer: false,
-        groups: [0; 2],
-        extensions: 0,
-        error: None,
-        abandoned: None,
-        is_closed: false,
+    let charge_max = match config.policy.closing {
+        Closing::Early => limits.nearly_full(),
+        Closing::Full => limits.transaction_max,
     };
+    let gate = Arc::new(Gate::new(limits, charge_max));
+    let needs_headroom = config.policy.checkpointer == Checkpointer::Caller;
+    let fast = FastState::new(area.unwrap_or_default());
+    let state = JournalState::new(&superblock, limits, Arc::clone(&gate), fast, needs_headroom);
     Ok(Arc::new(Shared::new(
-        log, home, config, client, superblock, state,
+        log, home, config, client, superblock, gate, state,
     )))
 }

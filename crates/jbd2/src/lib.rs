@@ -21,6 +21,7 @@
 //! | [`credits`] | the log space that a handle reserves |
 //! | [`buffer`] | one block in memory |
 //! | `transaction` | the running transaction, and the contents of a closed one |
+//! | `gate` | the count of open handles and their credits |
 //! | `state`, `shared` | running and committing transactions, waiting threads; locks and order |
 //! | `space` | the ring of log blocks, and the space that a transaction may take of it |
 //! | `commit` | closing, logging, the commit block, group commit, fast commits |
@@ -65,6 +66,7 @@ mod daemon;
 pub mod error;
 mod fast_state;
 pub mod format;
+mod gate;
 pub mod handle;
 mod hold;
 mod home_batch;

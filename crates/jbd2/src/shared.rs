@@ -5,14 +5,15 @@
 //! | lock | protects | held across I/O |
 //! |---|---|---|
 //! | `[superblock]` | the journal's superblock, one write at a time | in its write and flushes |
-//! | `[state]` | [`JournalState`] | no |
+//! | `[state]` | [`JournalState`]; also opens and shuts the [`Gate`] | no |
 //! | `[checkpoint]` | [`CheckpointList`] | no |
 //! | `[buffer]` | one block: image and holds; several only in ascending order | no |
 //! | `[blocks]` | the running transaction's lists; a leaf | no |
 //! | `home_batches` | the list of writes that other threads may wait for; a leaf | no |
 //!
-//! A handle takes `[state]` to start, `[buffer]` to change a block that its transaction has, and
-//! `[state]` to finish; the first access to a block also takes `[blocks]`. The client is called
+//! A handle passes the [`Gate`] to start and to finish, and takes `[state]` there only while the
+//! gate is shut. It takes `[buffer]` to change a block that its transaction has; the first access to
+//! a block also takes `[blocks]`. The client is called
 //! without any of these locks, except that `[superblock]` may be held during
 //! [`Client::home_flushed`].
 
@@ -29,6 +30,7 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::credits::Credits;
 use crate::error::{Error, Result};
+use crate::gate::Gate;
 use crate::home_batch::HomeBatch;
 use crate::location::Location;
 use crate::policy::{Checkpointer, Closing};
@@ -54,7 +56,11 @@ pub(crate) struct Shared {
     pub(crate) has_fast_commits: bool,
     /// The superblock as it is on the device, or is being written.
     pub(crate) superblock: Mutex<Superblock>,
+    /// Counts handles in and out.
+    pub(crate) gate: Arc<Gate>,
     pub(crate) state: Mutex<JournalState>,
+    /// The blocks of the running transaction.
+    pub(crate) running: Transaction,
     pub(crate) checkpoint: Mutex<CheckpointList>,
     /// Writes of blocks to their final location in flight, with `home=wait`. A leaf. // Invariant:
     /// while `[checkpoint]` is free, the results of none of them have been recorded.
@@ -98,6 +104,7 @@ impl Shared {
         config: Config,
         client: Arc<dyn Client>,
         superblock: Superblock,
+        gate: Arc<Gate>,
         state: JournalState,
     ) -> Self {
         Self {
@@ -110,7 +117,9 @@ impl Shared {
             counters: Counters::default(),
             has_fast_commits: state.fast.is_possible(),
             superblock: Mutex::new(superblock),
+            gate,
             state: Mutex::new(state),
+            running: Transaction::default(),
             checkpoint: Mutex::new(CheckpointList::default()),
             home_batches: Mutex::default(),
             closed: Condvar::new(),
@@ -129,16 +138,22 @@ impl Shared {
     }
 
     /// Adds a handle to the running transaction. Waits until there is room.
-    pub(crate) fn admit(&self, credits: Credits) -> Result<Arc<Transaction>> {
-        let policy = self.config.policy;
-        let needs_headroom = policy.checkpointer == Checkpointer::Caller;
+    #[inline]
+    pub(crate) fn admit(&self, credits: Credits) -> Result<Tid> {
+        match self.gate.enter(credits) {
+            Some(tid) => Ok(tid),
+            None => self.admit_locked(credits),
+        }
+    }
+
+    fn admit_locked(&self, credits: Credits) -> Result<Tid> {
         let mut state = self.state.lock();
         let seen = [
             state.commit_hold.failures(),
             state.checkpoint_hold.failures(),
         ];
         loop {
-            let admission = match state.admit(credits, needs_headroom) {
+            let admission = match state.admit(credits) {
                 Ok(admission) => admission,
                 Err(error) => {
                     drop(state);
@@ -146,12 +161,11 @@ impl Shared {
                 }
             };
             match admission {
-                Admission::In(transaction) => {
-                    self.counters.handles.add(1);
-                    if policy.closing == Closing::Early && state.is_nearly_full() {
-                        self.request(&mut state, transaction.tid);
+                Admission::In(tid) => {
+                    if self.config.policy.closing == Closing::Early && state.is_nearly_full() {
+                        self.request(&mut state, tid);
                     }
-                    return Ok(transaction);
+                    return Ok(tid);
                 }
                 Admission::Closing => {
                     state.commit_hold.check(seen[0])?;
@@ -173,14 +187,13 @@ impl Shared {
     }
 
     /// Adds a handle to the running transaction if there is room without waiting.
-    pub(crate) fn try_admit(&self, credits: Credits) -> Result<Option<Arc<Transaction>>> {
-        let needs_headroom = self.config.policy.checkpointer == Checkpointer::Caller;
+    pub(crate) fn try_admit(&self, credits: Credits) -> Result<Option<Tid>> {
+        if let Some(tid) = self.gate.enter(credits) {
+            return Ok(Some(tid));
+        }
         let mut state = self.state.lock();
-        match state.admit(credits, needs_headroom) {
-            Ok(Admission::In(transaction)) => {
-                self.counters.handles.add(1);
-                Ok(Some(transaction))
-            }
+        match state.admit(credits) {
+            Ok(Admission::In(tid)) => Ok(Some(tid)),
             Ok(Admission::Closing | Admission::Full | Admission::Paused) => Ok(None),
             Err(error) => {
                 drop(state);
@@ -218,7 +231,7 @@ impl Shared {
             let has_worked = self.checkpoint_for_space();
             state = self.state.lock();
             state.has_checkpointer = false;
-            if !has_worked && state.committing.is_some() && state.error.is_none() {
+            if !has_worked && state.committing.is_some() && state.error().is_none() {
                 // All used space belongs to the transaction that is being committed. Its end wakes
                 // all threads that wait for space; waking them now would be useless.
                 self.space_freed.wait(&mut state);
@@ -267,11 +280,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Notes, without a lock, that a handle was dropped unfinished.
-    pub(crate) fn note_abandoned(&self, has_changed: bool) {
-        if has_changed {
-            self.has_abandoned.store(true, Ordering::Release);
-        }
+    /// Notes, without a lock, that a handle was dropped unfinished after a change.
+    pub(crate) fn note_abandoned(&self) {
+        self.has_abandoned.store(true, Ordering::Release);
     }
 
     /// Checks that a commit block may be written.
@@ -301,11 +312,9 @@ impl Shared {
 
     /// Returns the error that aborted the journal.
     pub(crate) fn error(&self) -> Option<Error> {
-        self.state
-            .lock()
-            .error
-            .as_ref()
-            .map(|error| Error::Aborted(Arc::clone(error)))
+        let state = self.state.lock();
+        let error = state.error();
+        error.map(|error| Error::Aborted(Arc::clone(error)))
     }
 
     /// Runs work for whose results other threads wait. A panic in it, in a device for example,
@@ -333,10 +342,10 @@ impl Shared {
             error => Arc::new(error),
         };
         let mut state = self.state.lock();
-        if state.error.is_some() {
+        if state.error().is_some() {
             return;
         }
-        state.error = Some(Arc::clone(&cause));
+        state.fail(Arc::clone(&cause));
         // Before the lock is released: when a caller's call fails, the client has already been
         // notified of the abort.
         self.client.aborted(&cause);

@@ -12,6 +12,9 @@
 use crate::credits::Credits;
 use crate::superblock::{LogFormat, Superblock};
 
+/// Largest number of blocks, and of revokes, that a transaction can count.
+pub(crate) const CREDITS_MAX: u32 = (1 << 24) - 1;
+
 /// The blocks of the log as a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ring {
@@ -108,7 +111,7 @@ impl Limits {
             ring,
             // At most half of the ring, for logs that start near their end: the largest request of
             // a handle has to fit with its descriptors and its commit block.
-            transaction_max: (length / 4).min(ring.capacity() / 2),
+            transaction_max: (length / 4).min(ring.capacity() / 2).min(CREDITS_MAX),
             ..self
         }
     }
@@ -121,8 +124,12 @@ impl Limits {
         longer.into_iter().find(fits).unwrap_or(u32::MAX)
     }
 
-    /// Returns the part of the size limit that credits count as.
+    /// Returns the part of the size limit that credits count as. Revokes that cannot be counted are
+    /// more than any limit.
     pub(crate) fn charge(&self, credits: Credits) -> u32 {
+        if credits.revokes > CREDITS_MAX {
+            return u32::MAX;
+        }
         credits
             .blocks
             .saturating_add(credits.revokes.div_ceil(self.revokes_per_block))
@@ -132,6 +139,17 @@ impl Limits {
     pub(crate) fn need(&self, credits: Credits) -> u32 {
         let descriptors = credits.blocks.div_ceil(self.tags_per_block);
         self.charge(credits).saturating_add(descriptors + 1)
+    }
+
+    /// Returns the charge above which a transaction should be committed soon.
+    pub(crate) fn nearly_full(&self) -> u32 {
+        self.transaction_max - self.transaction_max / 4
+    }
+
+    /// Returns the largest number of log blocks that a transaction takes.
+    pub(crate) fn need_max(&self) -> u32 {
+        let descriptors = self.transaction_max.div_ceil(self.tags_per_block);
+        self.transaction_max.saturating_add(descriptors + 1)
     }
 
     /// Returns the largest number of blocks that a handle may request with no more revokes than

@@ -9,9 +9,11 @@ use rt::Nanos;
 use crate::credits::Credits;
 use crate::error::{Error, Result};
 use crate::fast_state::FastState;
+use crate::gate::Gate;
 use crate::hold::Hold;
 use crate::space::Limits;
-use crate::transaction::{Contents, Transaction};
+use crate::superblock::Superblock;
+use crate::transaction::Contents;
 
 /// Log blocks that a 2.4 kernel reserves for descriptors and similar.
 const HEADROOM_BLOCKS: u32 = 32;
@@ -19,6 +21,11 @@ const HEADROOM_BLOCKS: u32 = 32;
 /// The central state. // [state]
 pub(crate) struct JournalState {
     pub(crate) limits: Limits,
+    /// Counts the handles of the running transaction.
+    gate: Arc<Gate>,
+    /// True if handles are admitted only with headroom in the log (`checkpointer=caller`), for
+    /// which each of them takes the lock.
+    needs_headroom: bool,
     pub(crate) running: Option<Running>,
     pub(crate) committing: Option<Committing>,
     /// The committing transaction while its commit is held.
@@ -55,22 +62,20 @@ pub(crate) struct JournalState {
     pub(crate) groups: [u32; 2],
     /// Number of requests for more credits, counted if some of them are to be refused.
     pub(crate) extensions: u32,
+    /// True if no handle may start because the tracked changes are collected.
+    is_paused: bool,
     /// The reason for the abort.
-    pub(crate) error: Option<Arc<Error>>,
+    error: Option<Arc<Error>>,
     /// The transaction in which a handle was dropped unfinished; the journal has to abort.
-    pub(crate) abandoned: Option<Tid>,
-    pub(crate) is_closed: bool,
+    abandoned: Option<Tid>,
+    is_closed: bool,
 }
 
-/// The running transaction, which handles join.
+/// The running transaction, which handles join. The gate has their number and credits.
 pub(crate) struct Running {
-    pub(crate) transaction: Arc<Transaction>,
-    /// Number of open handles.
-    pub(crate) updates: u32,
-    /// The credits that open handles have reserved and finished ones have used.
-    pub(crate) reserved: Credits,
+    pub(crate) tid: Tid,
     /// True if no further handle may join.
-    pub(crate) is_closing: bool,
+    is_closing: bool,
     pub(crate) started: Nanos,
     /// Number of callers that wait for its commit.
     pub(crate) callers: u32,
@@ -117,7 +122,7 @@ pub(crate) enum LogIoPhase {
 /// The outcome of an attempt to start a handle.
 pub(crate) enum Admission {
     /// The handle has joined the transaction.
-    In(Arc<Transaction>),
+    In(Tid),
     /// The transaction is closing, or full and has to close.
     Closing,
     /// The log has no room for the requested credits.
@@ -127,6 +132,44 @@ pub(crate) enum Admission {
 }
 
 impl JournalState {
+    /// Creates the state of a journal with an empty log.
+    pub(crate) fn new(
+        superblock: &Superblock,
+        limits: Limits,
+        gate: Arc<Gate>,
+        fast: FastState,
+        needs_headroom: bool,
+    ) -> Self {
+        Self {
+            limits,
+            gate,
+            needs_headroom,
+            running: None,
+            committing: None,
+            held: None,
+            commit_hold: Hold::default(),
+            checkpoint_hold: Hold::default(),
+            has_committer: false,
+            next: superblock.sequence().next(),
+            durable: superblock.sequence(),
+            head: limits.ring.first(),
+            used: 0,
+            is_log_empty: true,
+            has_new_superblock: false,
+            can_revoke: superblock.has_revoke(),
+            commit_wanted: None,
+            fast,
+            space_waiters: 0,
+            has_checkpointer: false,
+            groups: [0; 2],
+            extensions: 0,
+            is_paused: false,
+            error: None,
+            abandoned: None,
+            is_closed: false,
+        }
+    }
+
     /// Returns true if a transaction of `need` blocks fits into the log beside all that is in use.
     pub(crate) fn fits(&self, need: u32) -> bool {
         self.used + need < self.limits.ring.capacity()
@@ -180,10 +223,100 @@ impl JournalState {
         self.used > 0 && free - free / 8 < self.limits.transaction_max + promised
     }
 
+    /// Returns true if every handle that fits may join without the lock: see the
+    /// [`gate`](crate::gate).
+    fn is_open(&self) -> bool {
+        let is_running = self.running.as_ref().is_some_and(|it| !it.is_closing);
+        is_running
+            && !self.is_paused
+            && !self.needs_headroom
+            && self.fits(self.limits.need_max())
+            && self.check().is_ok()
+    }
+
+    /// Opens the gate if every handle that fits may join, and shuts it otherwise. Follows every
+    /// change of what this depends on.
+    fn settle_gate(&self) {
+        if self.is_open() {
+            self.gate.open();
+        } else {
+            self.gate.shut();
+        }
+    }
+
+    /// Lets no further handle join the running transaction.
+    pub(crate) fn close(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.is_closing = true;
+        }
+        self.settle_gate();
+    }
+
+    /// Ends the running transaction, which is closing and has no handle. Returns it and the credits
+    /// that it has used.
+    pub(crate) fn end_running(&mut self) -> (Running, Credits) {
+        let running = self
+            .running
+            .take()
+            .expect("it is closing, and only the committer takes it");
+        let used = self.gate.count().credits();
+        self.gate.end();
+        (running, used)
+    }
+
+    /// Lets no handle start until [`resume`](Self::resume).
+    pub(crate) fn pause(&mut self) {
+        self.is_paused = true;
+        self.settle_gate();
+    }
+
+    /// Lets handles start again.
+    pub(crate) fn resume(&mut self) {
+        self.is_paused = false;
+        self.settle_gate();
+    }
+
+    /// Ends all work for a reason.
+    pub(crate) fn fail(&mut self, error: Arc<Error>) {
+        self.error = Some(error);
+        self.settle_gate();
+    }
+
+    /// Returns the reason for the abort.
+    pub(crate) fn error(&self) -> Option<&Arc<Error>> {
+        self.error.as_ref()
+    }
+
+    /// Notes that a handle of a transaction was dropped unfinished.
+    pub(crate) fn abandon(&mut self, tid: Tid) {
+        self.abandoned.get_or_insert(tid);
+        self.settle_gate();
+    }
+
+    /// Returns the transaction of which a handle was dropped unfinished, until the journal has
+    /// aborted for it.
+    pub(crate) fn abandoned(&self) -> Option<Tid> {
+        self.abandoned.filter(|_| self.error.is_none())
+    }
+
+    /// Notes that the journal is closed.
+    pub(crate) fn shut_down(&mut self) {
+        self.is_closed = true;
+        self.settle_gate();
+    }
+
     /// Lets a handle join the running transaction, or start the next one, if there is room for it.
-    pub(crate) fn admit(&mut self, credits: Credits, needs_headroom: bool) -> Result<Admission> {
+    pub(crate) fn admit(&mut self, credits: Credits) -> Result<Admission> {
+        // Nothing else counts handles meanwhile.
+        self.gate.shut();
+        let admission = self.admit_shut(credits);
+        self.settle_gate();
+        admission
+    }
+
+    fn admit_shut(&mut self, credits: Credits) -> Result<Admission> {
         self.check()?;
-        if self.fast.is_paused {
+        if self.is_paused {
             return Ok(Admission::Paused);
         }
         let limits = self.limits;
@@ -194,51 +327,49 @@ impl JournalState {
                 most: limits.transaction_max,
             });
         }
-        if needs_headroom && self.is_short_of_headroom() {
+        if self.needs_headroom && self.is_short_of_headroom() {
             return Ok(Admission::Full);
         }
         let Some(running) = &self.running else {
             if !self.fits(limits.need(credits)) {
                 return Ok(Admission::Full);
             }
-            let transaction = Transaction::new(self.next);
-            self.next = self.next.next();
+            let tid = self.next;
+            self.next = tid.next();
+            self.gate.begin(tid, credits);
             self.running = Some(Running {
-                transaction: Arc::clone(&transaction),
-                updates: 1,
-                reserved: credits,
+                tid,
                 is_closing: false,
                 started: rt::monotonic(),
                 callers: 0,
             });
-            return Ok(Admission::In(transaction));
+            return Ok(Admission::In(tid));
         };
-        let reserved = running.reserved.plus(credits);
-        if running.is_closing || limits.charge(reserved) > limits.transaction_max {
+        let count = self.gate.count();
+        let reserved = count.credits().plus(credits);
+        let has_room = limits.charge(reserved) <= limits.transaction_max && count.has_room();
+        if running.is_closing || !has_room {
             return Ok(Admission::Closing);
         }
         if !self.fits(limits.need(reserved)) {
             return Ok(Admission::Full);
         }
-        let running = self.running.as_mut().expect("there is one");
-        running.reserved = reserved;
-        running.updates += 1;
-        Ok(Admission::In(Arc::clone(&running.transaction)))
+        Ok(Admission::In(self.gate.join(credits)))
     }
 
     /// Adds credits to an open handle of the running transaction, if there is room.
     pub(crate) fn extend(&mut self, more: Credits) -> bool {
         let limits = self.limits;
-        let Some(running) = &self.running else {
+        if self.is_closing() {
             return false;
-        };
-        let reserved = running.reserved.plus(more);
-        let has_room = limits.charge(reserved) <= limits.transaction_max
-            && self.fits(limits.need(reserved))
-            && !running.is_closing;
-        if let (true, Some(running)) = (has_room, &mut self.running) {
-            running.reserved = reserved;
         }
+        let reserved = self.gate.shut().credits().plus(more);
+        let has_room =
+            limits.charge(reserved) <= limits.transaction_max && self.fits(limits.need(reserved));
+        if has_room {
+            self.gate.add(more);
+        }
+        self.settle_gate();
         has_room
     }
 
@@ -250,28 +381,27 @@ impl JournalState {
         }
         self.extensions = self.extensions.wrapping_add(1);
         let is_chosen = self.extensions.is_multiple_of(every);
-        if let (true, Some(running)) = (is_chosen, &mut self.running) {
-            running.is_closing = true;
+        if is_chosen {
+            self.close();
         }
         is_chosen
     }
 
     /// Removes a handle that has ended from its transaction and returns its unused credits. Returns
     /// true if the committer waits for that.
-    pub(crate) fn leave(&mut self, tid: Tid, unused: Credits) -> bool {
-        match &mut self.running {
-            Some(running) if running.transaction.tid == tid => {
-                running.updates -= 1;
-                running.reserved = running.reserved.minus(unused);
-                (running.is_closing || self.fast.is_paused) && running.updates == 0
-            }
-            _ => false,
-        }
+    pub(crate) fn leave(&mut self, unused: Credits) -> bool {
+        self.gate.depart(unused);
+        (self.is_closing() || self.is_paused) && !self.has_handles()
+    }
+
+    /// Returns true if the running transaction has an open handle.
+    pub(crate) fn has_handles(&self) -> bool {
+        self.gate.count().handles() > 0
     }
 
     /// Returns the running transaction's number.
     pub(crate) fn running_tid(&self) -> Option<Tid> {
-        self.running.as_ref().map(|running| running.transaction.tid)
+        self.running.as_ref().map(|running| running.tid)
     }
 
     /// Returns true if the running transaction takes no further handle.
@@ -288,44 +418,28 @@ impl JournalState {
 
     /// Returns true if the running transaction is so full that it should be committed soon.
     pub(crate) fn is_nearly_full(&self) -> bool {
-        let most = self.limits.transaction_max;
-        self.running
-            .as_ref()
-            .is_some_and(|running| self.limits.charge(running.reserved) > most - most / 4)
+        self.limits.charge(self.gate.count().credits()) > self.limits.nearly_full()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::superblock::Superblock;
 
+    fn state_of(log_blocks: u32) -> JournalState {
+        let superblock = Superblock::new(1024, log_blocks, 1, [0; 16]);
+        let limits = Limits::new(&superblock, &superblock.format());
+        let gate = Arc::new(Gate::new(limits, limits.transaction_max));
+        JournalState::new(&superblock, limits, gate, FastState::default(), false)
+    }
+
+    /// The numbers of transactions are about to wrap.
     fn state() -> JournalState {
-        let superblock = Superblock::new(1024, 65, 1, [0; 16]);
         JournalState {
-            limits: Limits::new(&superblock, &superblock.format()),
-            running: None,
-            committing: None,
-            held: None,
-            commit_hold: Hold::default(),
-            checkpoint_hold: Hold::default(),
-            has_committer: false,
             next: Tid::new(0xFFFF_FFFF),
             durable: Tid::new(0xFFFF_FFFE),
             head: 60,
-            used: 0,
-            is_log_empty: true,
-            has_new_superblock: false,
-            can_revoke: true,
-            commit_wanted: None,
-            fast: FastState::default(),
-            space_waiters: 0,
-            has_checkpointer: false,
-            groups: [0; 2],
-            extensions: 0,
-            error: None,
-            abandoned: None,
-            is_closed: false,
+            ..state_of(65)
         }
     }
 
@@ -346,57 +460,53 @@ mod tests {
     #[test]
     fn handles_join_until_the_transaction_is_full() {
         let mut state = state();
-        assert_eq!(kind(state.admit(blocks(10), false)), "in");
+        assert_eq!(kind(state.admit(blocks(10))), "in");
         assert_eq!(state.running_tid(), Some(Tid::new(0xFFFF_FFFF)));
         assert_eq!(state.next, Tid::new(0));
-        assert_eq!(kind(state.admit(blocks(6), false)), "in");
-        assert_eq!(kind(state.admit(blocks(1), false)), "closing");
-        assert_eq!(kind(state.admit(blocks(17), false)), "error");
+        assert_eq!(kind(state.admit(blocks(6))), "in");
+        assert_eq!(kind(state.admit(blocks(1))), "closing");
+        assert_eq!(kind(state.admit(blocks(17))), "error");
         assert!(!state.extend(blocks(1)));
-        assert!(!state.leave(Tid::new(0xFFFF_FFFF), blocks(4)));
+        assert!(!state.leave(blocks(4)));
         assert!(state.extend(blocks(1)));
-        assert_eq!(kind(state.admit(blocks(3), false)), "in");
+        assert_eq!(kind(state.admit(blocks(3))), "in");
     }
 
     #[test]
     fn a_log_without_room_is_full() {
         let mut state = state();
         state.used = 52;
-        assert_eq!(kind(state.admit(blocks(10), false)), "full");
-        assert_eq!(kind(state.admit(blocks(9), false)), "in");
-        assert_eq!(kind(state.admit(blocks(1), false)), "full");
+        assert_eq!(kind(state.admit(blocks(10))), "full");
+        assert_eq!(kind(state.admit(blocks(9))), "in");
+        assert_eq!(kind(state.admit(blocks(1))), "full");
         assert_eq!(state.tail(), 8);
     }
 
     #[test]
     fn handles_wait_while_changes_are_collected() {
         let mut state = state();
-        assert_eq!(kind(state.admit(blocks(2), false)), "in");
-        state.fast.is_paused = true;
-        assert_eq!(kind(state.admit(blocks(1), false)), "paused");
+        assert_eq!(kind(state.admit(blocks(2))), "in");
+        state.pause();
+        assert_eq!(kind(state.admit(blocks(1))), "paused");
         assert!(state.extend(blocks(1)), "an open handle goes on");
-        assert!(state.leave(Tid::new(0xFFFF_FFFF), blocks(0)));
-        state.fast.is_paused = false;
-        assert_eq!(kind(state.admit(blocks(1), false)), "in");
+        assert!(state.leave(blocks(0)));
+        state.resume();
+        assert_eq!(kind(state.admit(blocks(1))), "in");
     }
 
     #[test]
     fn a_forced_restart_closes_the_running_transaction() {
         let mut state = state();
-        assert_eq!(kind(state.admit(blocks(1), false)), "in");
+        assert_eq!(kind(state.admit(blocks(1))), "in");
         assert!(!state.is_to_restart(0) && !state.is_to_restart(3) && !state.is_to_restart(3));
-        assert_eq!(kind(state.admit(blocks(1), false)), "in");
+        assert_eq!(kind(state.admit(blocks(1))), "in");
         assert!(state.is_to_restart(3));
-        assert_eq!(kind(state.admit(blocks(1), false)), "closing");
+        assert_eq!(kind(state.admit(blocks(1))), "closing");
     }
 
     #[test]
     fn headroom_counts_what_is_being_committed_twice() {
-        let superblock = Superblock::new(1024, 1025, 1, [0; 16]);
-        let mut state = JournalState {
-            limits: Limits::new(&superblock, &superblock.format()),
-            ..state()
-        };
+        let mut state = state_of(1025);
         assert_eq!((state.free(), state.limits.transaction_max), (1024, 256));
         // Seven eighths of (free - 32) are 256 from 324 free blocks on.
         for (used, expect) in [(0, false), (700, false), (701, true)] {

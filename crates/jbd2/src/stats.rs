@@ -12,6 +12,8 @@ macro_rules! stats {
         pub struct Stats {
             $($(#[$doc])* pub $name: u64,)+
             $($(#[$time_doc])* pub $time: Nanos,)+
+            /// Number of handles started.
+            pub handles: u64,
             /// Largest number of callers that one commit has served.
             pub group_size_max: u64,
             /// Average time of a commit, from closing to durable, and so the limit of the time that
@@ -29,9 +31,10 @@ macro_rules! stats {
         }
 
         impl Counters {
-            /// Returns the counts so far.
-            pub(crate) fn read(&self) -> Stats {
+            /// Returns the counts so far, with the number of handles, which the gate counts.
+            pub(crate) fn read(&self, handles: u64) -> Stats {
                 Stats {
+                    handles,
                     $($name: self.$name.get(),)+
                     $($time: Nanos::new(self.$time.get()),)+
                     group_size_max: self.group_size_max.get(),
@@ -46,6 +49,7 @@ macro_rules! stats {
             /// Returns the counts since an earlier reading. Maximum and average are the later ones.
             fn sub(self, earlier: Self) -> Self {
                 Self {
+                    handles: self.handles - earlier.handles,
                     $($name: self.$name - earlier.$name,)+
                     $($time: self.$time - earlier.$time,)+
                     group_size_max: self.group_size_max,
@@ -57,8 +61,6 @@ macro_rules! stats {
 }
 
 stats! {
-    /// Number of handles started.
-    handles,
     /// Number of transactions committed.
     commits,
     /// Number of fast commits.
@@ -147,12 +149,12 @@ mod tests {
     fn readings_subtract() {
         let counters = Counters::default();
         counters.commits.add(2);
-        let before = counters.read();
+        let before = counters.read(7);
         counters.commits.add(3);
         counters.committing.add_time(Nanos::from_micros(5));
         counters.group_size_max.raise_to(4);
-        let between = counters.read() - before;
-        assert_eq!(between.commits, 3);
+        let between = counters.read(9) - before;
+        assert_eq!((between.handles, between.commits), (2, 3));
         assert_eq!(between.committing, Nanos::from_micros(5));
         assert_eq!(between.group_size_max, 4);
     }

@@ -14,9 +14,9 @@ use crate::buffer::{Buffer, BufferState, Filing, Label};
 use crate::credits::Credits;
 use crate::error::{Error, Result};
 
-/// A transaction that handles may still change.
+/// The blocks of the running transaction, which handles change. Empty if there is none.
+#[derive(Default)]
 pub(crate) struct Transaction {
-    pub(crate) tid: Tid,
     // [blocks], taken after the locks of buffers, and before no other lock.
     blocks: Mutex<Blocks>,
 }
@@ -49,23 +49,17 @@ pub(crate) struct Logged {
 }
 
 impl Transaction {
-    pub(crate) fn new(tid: Tid) -> Arc<Self> {
-        Arc::new(Self {
-            tid,
-            blocks: Mutex::new(Blocks::default()),
-        })
-    }
-
     /// Files a buffer if it is not filed yet, which takes a credit. `state` is the buffer's lock.
     pub(crate) fn file(
         &self,
+        tid: Tid,
         buffer: &Arc<Buffer>,
         state: &mut BufferState,
         credits: &mut Credits,
     ) -> Result<()> {
         if let Some(filing) = state.holds.running {
             assert_eq!(
-                filing.tid, self.tid,
+                filing.tid, tid,
                 "a buffer is filed in one running transaction"
             );
             return Ok(());
@@ -76,7 +70,7 @@ impl Transaction {
         credits.blocks -= 1;
         let mut blocks = self.blocks.lock();
         state.holds.running = Some(Filing {
-            tid: self.tid,
+            tid,
             slot: blocks.list.len(),
         });
         blocks.list.push(Some(Arc::clone(buffer)));
@@ -93,6 +87,7 @@ impl Transaction {
     /// commit.
     pub(crate) fn forget(
         &self,
+        tid: Tid,
         nr: BlockNr,
         buffer: Option<&Arc<Buffer>>,
         revoke: bool,
@@ -109,7 +104,7 @@ impl Transaction {
         }
         if let Some(filing) = state.as_mut().and_then(|state| state.holds.running.take()) {
             assert_eq!(
-                filing.tid, self.tid,
+                filing.tid, tid,
                 "a buffer is filed in one running transaction"
             );
             blocks.list[filing.slot] = None;
@@ -131,20 +126,25 @@ impl Transaction {
         self.blocks.lock().count
     }
 
-    /// Freezes all images, each after `seal` has completed it. No handle is open.
-    pub(crate) fn freeze(&self, seal: impl Fn(Label, BlockNr, &mut Arc<Block>)) -> Contents {
+    /// Takes all blocks as those of a closed transaction: freezes their images, each after `seal`
+    /// has completed it. No handle is open.
+    pub(crate) fn freeze(
+        &self,
+        tid: Tid,
+        seal: impl Fn(Label, BlockNr, &mut Arc<Block>),
+    ) -> Contents {
         let blocks = core::mem::take(&mut *self.blocks.lock());
         let mut logged = Vec::with_capacity(blocks.count);
         for buffer in blocks.list.into_iter().flatten() {
             rt::charge(rt::Cost::BlockAccess);
             let mut state = buffer.lock();
-            assert_eq!(state.holds.running.map(|filing| filing.tid), Some(self.tid));
+            assert_eq!(state.holds.running.map(|filing| filing.tid), Some(tid));
             assert_eq!(
                 state.holds.committing, None,
                 "one transaction commits at a time"
             );
             state.holds.running = None;
-            state.holds.committing = Some(self.tid);
+            state.holds.committing = Some(tid);
             state.seal(|label, image| seal(label, buffer.nr(), image));
             let image = state.freeze();
             drop(state);
@@ -152,7 +152,7 @@ impl Transaction {
         }
         assert_eq!(logged.len(), blocks.count, "every block is counted once");
         Contents {
-            tid: self.tid,
+            tid,
             logged,
             revokes: blocks.revokes,
             forgotten: blocks.forgotten,
@@ -171,7 +171,7 @@ mod tests {
     }
 
     fn file(transaction: &Transaction, buffer: &Arc<Buffer>, credits: &mut Credits) -> Result<()> {
-        transaction.file(buffer, &mut buffer.lock(), credits)
+        transaction.file(TID, buffer, &mut buffer.lock(), credits)
     }
 
     fn credits() -> Credits {
@@ -183,24 +183,24 @@ mod tests {
 
     #[test]
     fn the_first_touch_takes_a_credit() {
-        let (transaction, buffer, mut credits) = (Transaction::new(TID), buffer(1), credits());
+        let (transaction, buffer, mut credits) = (Transaction::default(), buffer(1), credits());
         for _ in 0..2 {
             file(&transaction, &buffer, &mut credits).unwrap();
         }
         assert_eq!(credits.blocks, 2);
         assert!(!buffer.is_clean());
-        let contents = transaction.freeze(|_, _, _| ());
+        let contents = transaction.freeze(TID, |_, _, _| ());
         assert_eq!(contents.logged.len(), 1);
         assert_eq!(buffer.lock().holds.committing, Some(TID));
     }
 
     #[test]
     fn forgetting_gives_the_credit_back_and_reuse_cancels_the_revoke() {
-        let (transaction, old, new) = (Transaction::new(TID), buffer(1), buffer(1));
+        let (transaction, old, new) = (Transaction::default(), buffer(1), buffer(1));
         let mut credits = credits();
         file(&transaction, &old, &mut credits).unwrap();
         transaction
-            .forget(old.nr(), Some(&old), true, &mut credits)
+            .forget(TID, old.nr(), Some(&old), true, &mut credits)
             .unwrap();
         assert_eq!(
             credits,
@@ -211,11 +211,11 @@ mod tests {
         );
         assert!(old.is_clean());
         transaction
-            .forget(old.nr(), None, true, &mut credits)
+            .forget(TID, old.nr(), None, true, &mut credits)
             .unwrap();
         assert_eq!(transaction.block_count(), 0);
         file(&transaction, &new, &mut credits).unwrap();
-        let contents = transaction.freeze(|_, _, _| ());
+        let contents = transaction.freeze(TID, |_, _, _| ());
         assert!(contents.revokes.is_empty());
         assert!(contents.forgotten.is_empty());
         assert!(Arc::ptr_eq(&contents.logged[0].buffer, &new));
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn credits_are_not_overdrawn() {
-        let (transaction, mut none) = (Transaction::new(TID), Credits::default());
+        let (transaction, mut none) = (Transaction::default(), Credits::default());
         let result = file(&transaction, &buffer(4), &mut none);
         assert_eq!(
             result,
@@ -231,7 +231,7 @@ mod tests {
                 block: BlockNr::new(4)
             })
         );
-        let result = transaction.forget(BlockNr::new(5), None, true, &mut none);
+        let result = transaction.forget(TID, BlockNr::new(5), None, true, &mut none);
         assert_eq!(
             result,
             Err(Error::OutOfCredits {
@@ -239,7 +239,7 @@ mod tests {
             })
         );
         assert_eq!(
-            transaction.forget(BlockNr::new(5), None, false, &mut none),
+            transaction.forget(TID, BlockNr::new(5), None, false, &mut none),
             Ok(())
         );
     }

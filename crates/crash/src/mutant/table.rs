@@ -111,6 +111,7 @@ mutants! {
     Crash of Ext4 "groups/inodes-stay-uninitialised": "a group whose inode bitmap is in use is not marked as without one",
     Crash of Ext4 "groups/inodes-stay-unused": "the count of unused inodes ends before an inode in use",
     Crash of Ext4 "groups/stays-uninitialised": "a group whose bitmap is in use is not marked as without one",
+    Races "handle/enters-shut-gate": "a handle that starts or ends while the gate is shut takes the central lock",
     Numbers "inode/changed-when-dead": "a change by number finds nothing when the inode was deleted meanwhile",
     Reuse "journaled/switched-without-checkpoint": "leaving data journaling for a file empties the log first",
     Crash "log-start/not-noted": "the journal's superblock says durably where the log begins before the first commit is acknowledged",

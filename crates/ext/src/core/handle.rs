@@ -28,7 +28,7 @@ pub(crate) const CREDITS_MAX_EXTENTS: u32 = 64;
 pub(crate) struct Handle<'c> {
     core: &'c Core,
     /// The journal's handle; `None` on a volume without a journal.
-    handle: Option<jbd2::Handle>,
+    handle: Option<jbd2::Handle<'c>>,
     /// Inodes whose claims have changed and are not stored.
     unstored: Unstored,
     /// Number of clusters claimed for pages without a block that the step may allocate.

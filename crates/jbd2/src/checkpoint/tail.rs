@@ -28,7 +28,7 @@ impl Shared {
         let mut superblock = self.superblock.lock();
         let (start, tid, freed) = {
             let state = self.state.lock();
-            if state.error.is_some() {
+            if state.error().is_some() {
                 return Ok(0);
             }
             let oldest = self.checkpoint.lock().oldest();

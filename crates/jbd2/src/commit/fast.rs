@@ -52,7 +52,7 @@ impl Shared {
         let give_up = || {
             let mut state = self.state.lock();
             state.has_committer = false;
-            state.fast.is_paused = false;
+            state.resume();
         };
         let made = self.or_abort("a fast commit", || self.commit_changes(tid), give_up);
         let is_made = match made {
@@ -119,7 +119,7 @@ impl Shared {
     fn collect(&self, tid: Tid) -> Result<Option<(Vec<u8>, bool)>> {
         let began = rt::monotonic();
         let mut state = self.state.lock();
-        state.fast.is_paused = true;
+        state.pause();
         let waited = self.wait_for_handles(&mut state);
         if waited.is_ok() {
             state.fast.start();
@@ -131,7 +131,7 @@ impl Shared {
             let has_data = self.client.write_data_so_far(tid).ok()?;
             Some((self.client.collect_changes(tid)?, has_data))
         });
-        self.state.lock().fast.is_paused = false;
+        self.state.lock().resume();
         self.closed.notify_all();
         collected
     }

@@ -161,7 +161,7 @@ impl Shared {
     fn join_group(&self, state: &mut StateGuard<'_>, tid: Tid) {
         let wanted = expected(state.groups);
         if let Some(running) = &mut state.running
-            && running.transaction.tid == tid
+            && running.tid == tid
         {
             running.callers += 1;
             if running.callers >= wanted {
@@ -182,10 +182,7 @@ impl Shared {
         let deadline = began + usual.min(self.config.batch_wait_max);
         let mut has_waited = false;
         loop {
-            let running = state
-                .running
-                .as_ref()
-                .filter(|it| it.transaction.tid == tid);
+            let running = state.running.as_ref().filter(|it| it.tid == tid);
             let callers = running.map_or(u32::MAX, |running| running.callers);
             if callers == 0 || callers >= wanted || state.check().is_err() {
                 break;
@@ -205,7 +202,7 @@ impl Shared {
 /// Removes a caller that gives up waiting for a transaction.
 fn leave_group(state: &mut StateGuard<'_>, tid: Tid, membership: Membership) {
     if let Some(running) = &mut state.running
-        && running.transaction.tid == tid
+        && running.tid == tid
     {
         running.callers = running.callers.saturating_sub(1);
         if let Membership::Fast(number) = membership {

@@ -233,8 +233,8 @@ impl World {
                     .unwrap();
             }
         }
-        let mut handle = self
-            .journal
+        let journal = Arc::clone(&self.journal);
+        let mut handle = journal
             .start(Credits {
                 blocks: 4,
                 revokes: 2,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use block::{BlockDevice, DeviceError, MemoryDevice};
 use jbd2::format::{Checksums, Features, LogOptions, Version};
-use jbd2::{Buffer, Client, Config, Credits, Error, Handle, Journal, Location, LogExtent};
+use jbd2::{Buffer, Client, Config, Credits, Error, Journal, Location, LogExtent};
 use layout::{Block, BlockNr, Tid};
 use rt::{Mutex, Nanos};
 use testkit::Random;
@@ -262,10 +262,6 @@ impl Small {
         Arc::clone(self.buffers.entry(nr).or_insert_with(new))
     }
 
-    fn start(&mut self, credits: Credits) -> Handle {
-        self.journal.start(credits).expect("it works")
-    }
-
     /// Notes the model at the end of a handle: another thread may close its transaction next, and
     /// commit it before data is written past the journal.
     fn note(&mut self, tid: Tid) {
@@ -274,10 +270,13 @@ impl Small {
 
     /// One handle that does a few things at random. Returns its transaction.
     pub(crate) fn step(&mut self, random: &mut Random) -> Tid {
-        let mut handle = self.start(Credits {
-            blocks: 4,
-            revokes: 4,
-        });
+        let journal = Arc::clone(&self.journal);
+        let mut handle = journal
+            .start(Credits {
+                blocks: 4,
+                revokes: 4,
+            })
+            .expect("it works");
         for _ in 0..1 + random.below(4) {
             let nr = random.below(BLOCKS);
             let is_reserved = self.freed.iter().any(|(freed, _)| *freed == nr);
@@ -315,7 +314,8 @@ impl Small {
 
     /// Writes one block, in a transaction of its own handle.
     pub(crate) fn write(&mut self, nr: u64) -> Tid {
-        let mut handle = self.start(Credits::blocks(1));
+        let journal = Arc::clone(&self.journal);
+        let mut handle = journal.start(Credits::blocks(1)).expect("it works");
         self.version += 1;
         let image = pattern(self.kind.block_bytes, nr, self.version);
         let buffer = self.buffer(nr);
@@ -327,10 +327,13 @@ impl Small {
 
     /// Frees one block.
     pub(crate) fn free(&mut self, nr: u64) -> Tid {
-        let mut handle = self.start(Credits {
-            blocks: 0,
-            revokes: 1,
-        });
+        let journal = Arc::clone(&self.journal);
+        let mut handle = journal
+            .start(Credits {
+                blocks: 0,
+                revokes: 1,
+            })
+            .expect("it works");
         let buffer = self.buffers.remove(&nr);
         handle
             .forget(BlockNr::new(nr), buffer.as_ref(), true)
