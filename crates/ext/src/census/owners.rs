@@ -127,7 +127,7 @@ impl TableMap<'_, '_> {
             if node.depth() == 0 {
                 let extent = node.extent(at);
                 let blocks = (extent.start()..).map(BlockNr::new);
-                for (file_block, block) in blocks_of(&extent).zip(blocks) {
+                for (file_block, block) in blocks_of(extent).zip(blocks) {
                     self.data_block(file_block, block);
                 }
                 continue;

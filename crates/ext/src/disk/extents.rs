@@ -6,7 +6,7 @@
 use core::ops::Range;
 
 use layout::extent::{DEPTH_MAX, ENTRY_SIZE, Extent, Header, Index, MAGIC, capacity};
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use super::entry::Bad;
 
@@ -88,7 +88,7 @@ impl<'b> Node<'b> {
             let first = u64::from(self.index(at).file_block.get());
             return first..first + 1;
         }
-        blocks_of(&self.extent(at))
+        blocks_of(self.extent(at))
     }
 
     /// Returns the number of levels below the node.
@@ -121,18 +121,18 @@ impl<'b> Node<'b> {
     }
 
     /// Returns an entry of a leaf.
-    pub(crate) fn extent(self, at: usize) -> Extent {
+    pub(crate) fn extent(self, at: usize) -> &'b Extent {
         self.entry(at)
     }
 
     /// Returns an entry of a node above others.
-    pub(crate) fn index(self, at: usize) -> Index {
+    pub(crate) fn index(self, at: usize) -> &'b Index {
         self.entry(at)
     }
 
-    fn entry<T: FromBytes>(self, at: usize) -> T {
+    fn entry<T: FromBytes + KnownLayout + Immutable + Unaligned>(self, at: usize) -> &'b T {
         let (entry, _) =
-            T::read_from_prefix(&self.entries[at * ENTRY_SIZE..]).expect("the entries are whole");
+            T::ref_from_prefix(&self.entries[at * ENTRY_SIZE..]).expect("the entries are whole");
         entry
     }
 }
@@ -177,7 +177,7 @@ mod tests {
         for (block, count) in [(0, 0), (2, 1), (4, 1), (5, 2), (8, 2), (9, 3), (1 << 40, 3)] {
             assert_eq!(node.count_to(block), count, "{block}");
         }
-        assert_eq!(blocks_of(&node.extent(2)), 9..11);
+        assert_eq!(blocks_of(node.extent(2)), 9..11);
         assert_eq!((node.file_block(2), node.file_block(3)), (Some(9), None));
         assert_eq!(Node::of_checked(&bytes).count(), 3);
     }

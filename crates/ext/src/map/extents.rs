@@ -41,7 +41,7 @@ mod walk;
 use std::sync::Arc;
 
 use jbd2::Buffer;
-use layout::extent::{DEPTH_MAX, Extent, Index};
+use layout::extent::{DEPTH_MAX, Index};
 use layout::{BlockNr, FileBlock};
 
 pub(super) use allocate::{
@@ -102,14 +102,38 @@ pub(super) fn depth_of(state: &InodeState) -> u16 {
     Node::decode(&root).map_or(0, Node::depth)
 }
 
-/// The step that a look-up takes from a node.
+/// The step that a look-up takes from a node. Its numbers are native: entries are unaligned, and a
+/// copy of one stalls the processor until its bytes are in the cache.
 enum Step {
-    /// To the node below an index entry, of this depth.
-    Down(Index, u16),
-    /// The extent that maps the block.
-    Extent(Extent),
+    /// To a node below.
+    Down(Below),
+    /// The extent that maps the block, from that block on.
+    Extent {
+        first: u64,
+        count: u64,
+        is_unwritten: bool,
+    },
     /// No entry maps the block.
     Hole,
+}
+
+/// A node, as the index entry above it names it.
+#[derive(Clone, Copy)]
+struct Below {
+    block: BlockNr,
+    /// The first file block that it maps.
+    first: u32,
+    depth: u16,
+}
+
+impl Below {
+    fn new(index: &Index, depth: u16) -> Self {
+        Self {
+            block: BlockNr::new(index.node()),
+            first: index.file_block.get(),
+            depth,
+        }
+    }
 }
 
 /// Looks up at most `count_max` blocks from `from` on: one extent or one hole. An unwritten extent
@@ -133,23 +157,23 @@ pub(super) fn find(
     loop {
         match next {
             Step::Hole => return Ok(Mapped::Hole(behind - from.get())),
-            Step::Extent(extent) => {
-                let within = from.get() - u64::from(extent.file_block.get());
-                let left = u64::from(extent.block_count()) - within;
+            Step::Extent {
+                first,
+                count,
+                is_unwritten,
+            } => {
                 let run = Run {
-                    first: BlockNr::new(extent.start() + within),
-                    count: left.min(u64::from(most)) as u32,
+                    first: BlockNr::new(first),
+                    count: count.min(u64::from(most)) as u32,
                 };
                 check_extent(core, inode, from, run)?;
-                let is_unwritten = extent.is_unwritten() && !rt::mutant!("unwritten/read-as-data");
+                let is_unwritten = is_unwritten && !rt::mutant!("unwritten/read-as-data");
                 return Ok(match is_unwritten {
                     true => Mapped::Unwritten(run),
                     false => Mapped::Run(run),
                 });
             }
-            Step::Down(index, depth) => {
-                next = tree.step_below(&index, depth, from.get(), &mut behind)?;
-            }
+            Step::Down(below) => next = tree.step_below(below, from.get(), &mut behind)?,
         }
     }
 }
@@ -170,12 +194,17 @@ fn step(node: Node<'_>, file_block: u64, behind: &mut u64) -> Step {
         return Step::Hole;
     };
     if node.depth() > 0 {
-        return Step::Down(node.index(at), node.depth() - 1);
+        return Step::Down(Below::new(node.index(at), node.depth() - 1));
     }
     let extent = node.extent(at);
-    match blocks_of(&extent).contains(&file_block) {
-        true => Step::Extent(extent),
-        false => Step::Hole,
+    let blocks = blocks_of(extent);
+    if file_block >= blocks.end {
+        return Step::Hole;
+    }
+    Step::Extent {
+        first: extent.start() + (file_block - blocks.start),
+        count: blocks.end - file_block,
+        is_unwritten: extent.is_unwritten(),
     }
 }
 
@@ -201,23 +230,17 @@ impl Tree<'_> {
         Kind::Extents.of_inode(self.inode.nr, generation)
     }
 
-    /// Returns the step from the node below an index entry, which has to be of this depth.
+    /// Returns the step from the node below an index entry.
     ///
     /// A directory keeps the nodes that it has read: if several directories grow at the same time,
     /// each is in many extents, and a look-up of a name takes the node once for each level.
-    fn step_below(
-        &self,
-        index: &Index,
-        depth: u16,
-        file_block: u64,
-        behind: &mut u64,
-    ) -> Result<Step> {
+    fn step_below(&self, below: Below, file_block: u64, behind: &mut u64) -> Result<Step> {
         let Self { core, inode, .. } = *self;
         if inode.kind != FileKind::Directory {
-            let image = self.read(index, depth)?.image();
+            let image = self.read(below)?.image();
             return Ok(step(Node::of_checked(&image), file_block, behind));
         }
-        let block = BlockNr::new(index.node());
+        let block = below.block;
         let removals = core.buffers.removals();
         let map = inode.map.lock();
         if let Some(image) = map.node(block, removals) {
@@ -227,7 +250,7 @@ impl Tree<'_> {
             return Ok(next);
         }
         drop(map);
-        let image = self.read(index, depth)?.image();
+        let image = self.read(below)?.image();
         let next = step(Node::of_checked(&image), file_block, behind);
         if let Some(node) = core.buffers.kept_nodes.keep(block, image, removals) {
             inode.map.lock().keep(node);
@@ -235,28 +258,31 @@ impl Tree<'_> {
         Ok(next)
     }
 
-    /// Returns the node below an index entry, which has to be of this depth.
-    fn read(&self, index: &Index, depth: u16) -> Result<Arc<Buffer>> {
-        let block = BlockNr::new(index.node());
-        self.check(index, depth, || self.core.buffers.get(block, self.label()))
+    /// Returns the node below an index entry.
+    fn read(&self, below: Below) -> Result<Arc<Buffer>> {
+        let get = || self.core.buffers.get(below.block, self.label());
+        self.check(below, get)
     }
 
     /// Returns the same as [`read`](Self::read), for a caller that reads the node before anything
     /// changes.
-    fn hold(&self, index: &Index, depth: u16) -> Result<Arc<Buffer>> {
-        let block = BlockNr::new(index.node());
-        self.check(index, depth, || self.core.buffers.hold(block, self.label()))
+    fn hold(&self, below: Below) -> Result<Arc<Buffer>> {
+        let hold = || self.core.buffers.hold(below.block, self.label());
+        self.check(below, hold)
     }
 
     /// Checks that a node continues the tree above it.
     fn check(
         &self,
-        index: &Index,
-        depth: u16,
+        below: Below,
         read: impl FnOnce() -> Result<Arc<Buffer>, Refused>,
     ) -> Result<Arc<Buffer>> {
         let Self { core, inode, .. } = *self;
-        let (block, first) = (BlockNr::new(index.node()), index.file_block.get());
+        let Below {
+            block,
+            first,
+            depth,
+        } = below;
         let run = Run {
             first: block,
             count: 1,

@@ -1,10 +1,7 @@
 //! The nodes of a whole tree, by level: for a tree that is built anew and keeps them, and their
 //! number.
 
-use layout::BlockNr;
-use layout::extent::Index;
-
-use super::Tree;
+use super::{Below, Tree};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::extents::Node;
@@ -21,15 +18,15 @@ pub(in crate::map) fn nodes(core: &Core, inode: &Inode, state: &InodeState) -> R
     let tree = Tree { core, inode, state };
     let words = state.words.to_bytes();
     let root = tree.root(&words)?;
-    let mut above = indexes(root);
-    for depth in (0..root.depth()).rev() {
+    let mut above = nodes_below(root);
+    for _ in 0..root.depth() {
         let (mut level, mut below) = (Vec::new(), Vec::new());
-        for index in &above {
-            let image = tree.read(index, depth)?.image();
-            below.extend(indexes(Node::of_checked(&image)));
+        for node in &above {
+            let image = tree.read(*node)?.image();
+            below.extend(nodes_below(Node::of_checked(&image)));
             level.push(OldNode {
-                file_block: index.file_block.get(),
-                block: BlockNr::new(index.node()),
+                file_block: node.first,
+                block: node.block,
                 image,
             });
         }
@@ -51,16 +48,16 @@ pub(in crate::map) fn node_count_to(
     let tree = Tree { core, inode, state };
     let words = state.words.to_bytes();
     let root = tree.root(&words)?;
-    let mut above = indexes(root);
+    let mut above = nodes_below(root);
     let mut count = above.len() as u64;
-    for depth in (1..root.depth()).rev() {
+    for _ in 1..root.depth() {
         let mut below = Vec::new();
-        for index in &above {
+        for node in &above {
             if count > most {
                 return Ok(count);
             }
-            let image = tree.read(index, depth)?.image();
-            let found = indexes(Node::of_checked(&image));
+            let image = tree.read(*node)?.image();
+            let found = nodes_below(Node::of_checked(&image));
             count += found.len() as u64;
             below.extend(found);
         }
@@ -69,10 +66,13 @@ pub(in crate::map) fn node_count_to(
     Ok(count)
 }
 
-/// Returns the entries of a node above others; none of a leaf.
-fn indexes(node: Node<'_>) -> Vec<Index> {
-    match node.depth() {
-        0 => Vec::new(),
-        _ => (0..node.count()).map(|at| node.index(at)).collect(),
-    }
+/// Returns the nodes below a node, as it names them; none below a leaf.
+fn nodes_below(node: Node<'_>) -> Vec<Below> {
+    let Some(depth) = node.depth().checked_sub(1) else {
+        return Vec::new();
+    };
+    let entries = 0..node.count();
+    entries
+        .map(|at| Below::new(node.index(at), depth))
+        .collect()
 }

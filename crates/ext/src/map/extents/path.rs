@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use jbd2::Buffer;
-use layout::extent::{Index, capacity};
+use layout::extent::capacity;
 use layout::{BlockNr, FileBlock};
 
-use super::Tree;
 use super::tree::{Entry, Level, Node, Path, Piece, Place};
+use super::{Below, Tree};
 use crate::core::Core;
 use crate::disk::extents::{self, FILE_BLOCKS};
 use crate::disk::kind::FileKind;
@@ -61,7 +61,11 @@ impl Tree<'_> {
             else {
                 break;
             };
-            let buffer = self.hold(&Index::new(file_block as u32, block.get()), depth - 1)?;
+            let buffer = self.hold(Below {
+                block,
+                first: file_block as u32,
+                depth: depth - 1,
+            })?;
             let image = buffer.image();
             node = node_of(extents::Node::of_checked(&image), capacity_of(&image));
             place = Place::Block(block);

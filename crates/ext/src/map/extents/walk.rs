@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use layout::extent::Extent;
 use layout::{BlockNr, FileBlock};
 
-use super::Tree;
+use super::{Below, Tree};
 use crate::cache::inode::Inode;
 use crate::core::Core;
 use crate::disk::extents::Node;
@@ -53,11 +53,11 @@ impl Walk<'_> {
     fn node(&mut self, tree: &Tree<'_>, node: Node<'_>) -> Result<()> {
         for at in 0..node.count() {
             if node.depth() == 0 {
-                self.extent(tree, &node.extent(at))?;
+                self.extent(tree, node.extent(at))?;
                 continue;
             }
             let index = node.index(at);
-            let image = tree.read(&index, node.depth() - 1)?.image();
+            let image = tree.read(Below::new(index, node.depth() - 1))?.image();
             let run = Run {
                 first: BlockNr::new(index.node()),
                 count: 1,
