@@ -62,6 +62,9 @@ impl Adapter {
             if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
                 self.take_privileges(request, node)?;
             }
+            if !is_cached && reserve::is_uncached(handle) {
+                self.take_capabilities(node)?;
+            }
             let mut done = 0;
             loop {
                 let (at, rest) = (offset + done as u64, &data[done..]);

@@ -31,7 +31,8 @@ impl Adapter {
             Ok((self.fs.open(node, flags)?, allowed))
         }) {
             Ok((made, allowed)) => {
-                reply.opened(reserve::encode(made.handle, allowed), opened(made));
+                let handle = reserve::encode(made.handle, allowed, made.writes_through);
+                reply.opened(handle, opened(made));
             }
             Err(errno) => reply.error(errno),
         }
@@ -61,7 +62,7 @@ impl Adapter {
                 &FOREVER,
                 &self.entry(&made),
                 generation(&made),
-                reserve::encode(file.handle, allowed),
+                reserve::encode(file.handle, allowed, file.writes_through),
                 opened(file),
             ),
             Err(errno) => reply.error(errno),

@@ -1,6 +1,7 @@
 //! Removal of set-user-ID and set-group-ID bits after a change of the file. The kernel leaves that
 //! to the file system (`FUSE_HANDLE_KILLPRIV_V2`), so that it need not query a file's capabilities
-//! at every write; capabilities it removes itself.
+//! at every write. Capabilities it removes itself, but not before a write to a file that bypasses
+//! its cache.
 //!
 //! | operation | the bits are removed |
 //! |---|---|
@@ -57,6 +58,8 @@ fn has_set_id(attributes: &Attributes) -> bool {
     attributes.permissions & (mode::SET_UID | mode::SET_GID) != 0
 }
 
+/// The extended attribute of a program's capabilities.
+const CAPABILITIES: &[u8] = b"security.capability";
 /// Execute permission of the group; without it set-group-ID has another meaning.
 const GROUP_EXECUTE: u16 = 0o010;
 
@@ -131,6 +134,18 @@ impl Adapter {
         self.fs.set_attributes(node, &change)?;
         self.ask_again(node);
         Ok(())
+    }
+
+    /// Removes the capabilities of a program before a write past the kernel's cache.
+    pub(super) fn take_capabilities(&self, node: InodeNr) -> Result<(), Failure> {
+        if self.fs.get_attribute(node, CAPABILITIES).is_err() {
+            return Ok(());
+        }
+        match self.fs.remove_attribute(node, CAPABILITIES) {
+            // Another writer was faster.
+            Err(ext::Error::NoAttribute) => Ok(()),
+            removed => Ok(removed?),
+        }
     }
 
     /// Invalidates the kernel's attributes of a node.

@@ -4,6 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::IFlags;
 use testkit::tool;
 
 use super::support::{Mounted, on_a_mount};
@@ -159,6 +160,28 @@ fn capabilities_go_when_the_contents_change() {
                     let found = rustix::fs::getxattr(&file, CAPABILITIES, &mut [0_u8; 64]);
                     assert_eq!(found, Err(rustix::io::Errno::NODATA), "{line}");
                 }
+            }
+        }
+    });
+}
+
+/// The kernel removes nothing before a write that it does not cache, as one to a synchronous file.
+#[test]
+fn capabilities_go_when_a_synchronous_file_is_written() {
+    on_a_mount(|mounted| {
+        let file = mounted.at("program");
+        for is_root in [false, true] {
+            for line in &CHANGES[..3] {
+                fs::write(&file, vec![7; 10_000]).unwrap();
+                fs::set_permissions(&file, Permissions::from_mode(0o777)).unwrap();
+                let flags = IFlags::SYNC | mounted.extents();
+                rustix::fs::ioctl_setflags(fs::File::open(&file).unwrap(), flags).unwrap();
+                let none = rustix::fs::XattrFlags::empty();
+                rustix::fs::setxattr(&file, CAPABILITIES, &BIND_SERVICE, none).unwrap();
+                run(is_root, line, &file);
+                let found = rustix::fs::getxattr(&file, CAPABILITIES, &mut [0_u8; 64]);
+                assert_eq!(found, Err(rustix::io::Errno::NODATA), "{line}");
+                fs::remove_file(&file).unwrap();
             }
         }
     });
