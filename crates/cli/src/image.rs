@@ -42,6 +42,7 @@ pub(crate) const OF_MOUNT: &[&str] = &[
     "gid",
     "allow_other",
     "lazy_open",
+    "parallel_direct",
     "threads",
     "nopoll",
 ];

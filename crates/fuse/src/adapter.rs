@@ -24,6 +24,7 @@ mod ranges;
 mod reserve;
 mod seek;
 mod stale;
+mod uncached;
 mod worker;
 
 use std::ffi::OsStr;
@@ -44,6 +45,7 @@ use fuser::{
 use layout::InodeNr;
 
 use crate::attributes::{decode_device, inode_of, inode_time, kind_of, set_time};
+use crate::mount::Settings;
 use crate::served::Served;
 use crate::turns::Turns;
 use answers::{absent, answer, answer_count, answer_usage};
@@ -54,6 +56,7 @@ pub(crate) use guard::Guard;
 use privileges::NotifierSlot;
 pub(crate) use seek::Seeker;
 pub(crate) use stale::Stale;
+use uncached::Uncached;
 
 /// Validity of the kernel's caches, unlimited: there is no other writer.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
@@ -65,6 +68,8 @@ pub(crate) struct Adapter {
     fs: Arc<Served>,
     guard: Guard,
     is_lazy_open: bool,
+    is_direct_parallel: bool,
+    uncached: Uncached,
     block_bytes: u32,
     notifier: NotifierSlot,
     seeker: Arc<Seeker>,
@@ -74,12 +79,14 @@ pub(crate) struct Adapter {
 }
 
 impl Adapter {
-    pub(crate) fn new(served: Arc<Served>, is_lazy_open: bool, turns: Arc<Turns>) -> Self {
+    pub(crate) fn new(served: Arc<Served>, settings: &Settings, turns: Arc<Turns>) -> Self {
         let block_bytes = served.usage().block_bytes;
         Self {
             guard: Guard::new(Arc::clone(&served)),
             fs: served,
-            is_lazy_open,
+            is_lazy_open: settings.is_lazy_open,
+            is_direct_parallel: settings.is_direct_parallel,
+            uncached: Uncached::default(),
             block_bytes,
             notifier: NotifierSlot::default(),
             seeker: Arc::default(),
@@ -115,7 +122,12 @@ fn inode(node: INodeNo) -> Result<InodeNr, Errno> {
 
 impl Filesystem for Adapter {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        capabilities::ask(config, self.is_lazy_open, self.fs.time_granularity());
+        let can_bypass = capabilities::ask(config, self.is_lazy_open, self.fs.time_granularity());
+        match self.is_direct_parallel {
+            true if can_bypass => self.uncached.turn_on(),
+            true => tracing::warn!("this kernel passes direct writes on one after the other"),
+            false => {}
+        }
         Ok(())
     }
 
@@ -393,7 +405,7 @@ impl Filesystem for Adapter {
     fn release(
         &self,
         _request: &Request,
-        _node: INodeNo,
+        node: INodeNo,
         handle: FileHandle,
         _flags: fuser::OpenFlags,
         _lock_owner: Option<LockOwner>,
@@ -402,7 +414,9 @@ impl Filesystem for Adapter {
     ) {
         let _turn = self.turns.short();
         let done = self.guard("release", || {
-            Ok(self.fs.release(reserve::decode(handle))?)
+            let handle = reserve::decode(handle);
+            self.uncached.remove(inode(node)?, handle);
+            Ok(self.fs.release(handle)?)
         });
         answer(reply, done);
     }

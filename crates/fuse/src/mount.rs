@@ -32,6 +32,10 @@ pub struct Settings {
     /// background write errors that another one has reported, and append-only files are not
     /// protected from being overwritten.
     pub is_lazy_open: bool,
+    /// True if direct writes to one file are processed side by side. Their files bypass the
+    /// kernel's cache, which then shows old times until it has forgotten the file. No effect if the
+    /// kernel is older than Linux 6.6, or with `is_lazy_open`.
+    pub is_direct_parallel: bool,
     /// Number of requests processed at once.
     pub threads: usize,
     /// True if an otherwise idle processor may poll for requests, or be kept occupied, while they
@@ -45,6 +49,7 @@ impl Default for Settings {
             description: Description::default(),
             owners: Owners::default(),
             is_lazy_open: false,
+            is_direct_parallel: false,
             threads: THREADS,
             may_poll: true,
         }
@@ -157,7 +162,7 @@ impl Mount {
             cause,
         };
         let turns = Arc::new(Turns::new(settings.threads));
-        let adapter = Adapter::new(Arc::clone(&served), settings.is_lazy_open, turns.clone());
+        let adapter = Adapter::new(Arc::clone(&served), settings, turns.clone());
         let (point, device) =
             MountPoint::mount(directory, &settings.description).map_err(failed)?;
         let mounted = Self::begin(adapter, served, device, point.clone(), turns, settings);

@@ -30,8 +30,13 @@ const WANTED: [InitFlags; 11] = [
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
 ];
 
-/// Requests the features.
-pub(super) fn ask(config: &mut KernelConfig, is_lazy_open: bool, time_granularity: Duration) {
+/// Requests the features. Returns true if files that bypass the kernel's cache can be mapped shared
+/// all the same.
+pub(super) fn ask(
+    config: &mut KernelConfig,
+    is_lazy_open: bool,
+    time_granularity: Duration,
+) -> bool {
     let truncates = (!is_lazy_open).then_some(InitFlags::FUSE_ATOMIC_O_TRUNC);
     for flag in WANTED.into_iter().chain(truncates) {
         if config.add_capabilities(flag).is_err() {
@@ -43,4 +48,6 @@ pub(super) fn ask(config: &mut KernelConfig, is_lazy_open: bool, time_granularit
     let _ = config.set_max_background(BACKGROUND_MAX);
     let _ = config.set_congestion_threshold(CONGESTED);
     let _ = config.set_time_granularity(time_granularity);
+    let granted = config.capabilities();
+    granted.contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP)
 }

@@ -3,7 +3,7 @@
 use ext::volume::{Durability, NewInode, OpenFlags, RangeChange, RenameMode, WhiteoutOwner};
 use fuser::{FopenFlags, OpenAccMode, RenameFlags, Request, WriteFlags};
 
-use crate::requests::Opened;
+use super::uncached::Way;
 
 /// O_DSYNC in Linux (asm-generic/fcntl.h). rustix's `DSYNC` has the value of O_SYNC, which contains
 /// it.
@@ -84,12 +84,16 @@ pub(super) fn rename_mode(request: &Request, flags: RenameFlags) -> Option<Renam
     }
 }
 
-/// Returns flags that let the kernel cache the contents, unless each write must be durable: then it
-/// passes them on at once.
-pub(super) fn opened(opened: Opened) -> FopenFlags {
-    if opened.writes_through {
-        FopenFlags::FOPEN_DIRECT_IO
-    } else {
-        FopenFlags::FOPEN_KEEP_CACHE
+/// Returns flags that let the kernel cache the contents, unless it has to pass them on at once.
+pub(super) fn opened(way: Way) -> FopenFlags {
+    match way {
+        Way::Cached => FopenFlags::FOPEN_KEEP_CACHE,
+        Way::Through => FopenFlags::FOPEN_DIRECT_IO,
+        // The cache may have pages that are mapped.
+        Way::Parallel => {
+            FopenFlags::FOPEN_DIRECT_IO
+                | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
+                | FopenFlags::FOPEN_KEEP_CACHE
+        }
     }
 }

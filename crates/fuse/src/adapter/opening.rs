@@ -4,11 +4,14 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use ext::volume::{NewInode, OpenFlags};
-use fuser::{Errno, INodeNo, ReplyCreate, ReplyOpen, Request};
+use fuser::{Errno, FileHandle, FopenFlags, INodeNo, ReplyCreate, ReplyOpen, Request};
+use layout::InodeNr;
 
 use super::answers::generation;
 use super::flags::{open_flags, opened};
+use super::uncached::Way;
 use super::{Adapter, FOREVER, inode, reserve};
+use crate::requests::Opened;
 
 impl Adapter {
     pub(super) fn open_file(
@@ -28,12 +31,10 @@ impl Adapter {
                 self.full.take(node);
             }
             let allowed = flags.write && self.may_use_reserve(request);
-            Ok((self.fs.open(node, flags)?, allowed))
+            let file = self.fs.open(node, flags)?;
+            Ok(self.answer_of(node, file, flags, allowed))
         }) {
-            Ok((made, allowed)) => {
-                let handle = reserve::encode(made.handle, allowed, made.writes_through);
-                reply.opened(handle, opened(made));
-            }
+            Ok((handle, flags)) => reply.opened(handle, flags),
             Err(errno) => reply.error(errno),
         }
     }
@@ -55,17 +56,33 @@ impl Adapter {
             let made = self
                 .fs
                 .create(inode(parent)?, name.as_bytes(), new, flags)?;
-            Ok((made, allowed))
+            let (made, file) = made;
+            let answer = self.answer_of(made.inode, file, flags, allowed);
+            Ok((made, answer))
         });
         match self.changed(&[(parent, name)], made) {
-            Ok(((made, file), allowed)) => reply.created(
+            Ok((made, (handle, flags))) => reply.created(
                 &FOREVER,
                 &self.entry(&made),
                 generation(&made),
-                reserve::encode(file.handle, allowed, file.writes_through),
-                opened(file),
+                handle,
+                flags,
             ),
             Err(errno) => reply.error(errno),
         }
+    }
+
+    /// Returns the answer for an open file.
+    fn answer_of(
+        &self,
+        node: InodeNr,
+        file: Opened,
+        flags: OpenFlags,
+        may_use_reserve: bool,
+    ) -> (FileHandle, FopenFlags) {
+        let way = self.uncached.add(node, file, flags.direct);
+        let is_uncached = way != Way::Cached;
+        let handle = reserve::encode(file.handle, may_use_reserve, is_uncached);
+        (handle, opened(way))
     }
 }

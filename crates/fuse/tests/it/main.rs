@@ -11,6 +11,7 @@
 mod aborts;
 mod compared;
 mod devices;
+mod direct;
 mod extended;
 mod files;
 mod frozen;

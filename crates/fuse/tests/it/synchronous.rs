@@ -20,8 +20,16 @@ const FLAGS: [OFlags; 2] = [OFlags::SYNC, OFlags::from_bits_retain(0o10_000)];
 
 /// Makes a change, and returns the contents of the file after a power cut.
 fn after_a_cut(flags: OFlags, change: impl Fn(&Mounted, &File)) -> Vec<u8> {
+    on_a_mount_after_a_cut(&Settings::default(), flags, change)
+}
+
+fn on_a_mount_after_a_cut(
+    settings: &Settings,
+    flags: OFlags,
+    change: impl Fn(&Mounted, &File),
+) -> Vec<u8> {
     let place = Place::new();
-    let mounted = place.mount(&Settings::default());
+    let mounted = place.mount(settings);
     for (name, byte) in [("file", 1), ("source", 2)] {
         fs::write(mounted.at(name), [byte; BYTES]).unwrap();
         File::open(mounted.at(name)).unwrap().sync_all().unwrap();
@@ -101,9 +109,16 @@ fn writes_are_there_after_a_power_cut() {
     if !testkit::privilege::is_granted() {
         return;
     }
-    for flags in FLAGS {
+    for (flags, is_direct_parallel) in [false, true]
+        .into_iter()
+        .flat_map(|parallel| FLAGS.map(|flags| (flags, parallel)))
+    {
+        let settings = Settings {
+            is_direct_parallel,
+            ..Settings::default()
+        };
         for more in [OFlags::empty(), OFlags::DIRECT, OFlags::APPEND] {
-            let found = after_a_cut(flags | more, |_, file| {
+            let found = on_a_mount_after_a_cut(&settings, flags | more, |_, file| {
                 file.write_all_at(&Page([3; 4096]).0, 4096).unwrap();
             });
             let expected = match more {

@@ -6,6 +6,7 @@
 //! | `uid=N`, `gid=N` | owner and group shown for all files; the volume is unchanged |
 //! | `allow_other` | other users may use the mount (always the case for root's mounts) |
 //! | `lazy_open` | files are opened without a request, see [`fuse::Settings::is_lazy_open`] |
+//! | `parallel_direct` | direct writes to one file run side by side, see [`fuse::Settings::is_direct_parallel`] |
 //! | `threads=N` | number of requests processed at once |
 //! | `nopoll` | no processor polls for requests, see [`fuse::Settings::may_poll`] |
 //! | `nosuid`, `nodev`, `noexec` and their opposites | kept by the kernel |
@@ -97,6 +98,7 @@ fn take(settings: &mut Settings, option: &str) -> Result<bool> {
         "threads" => settings.threads = number(option, value)?,
         "allow_other" => settings.description.allow_other = true,
         "lazy_open" => settings.is_lazy_open = true,
+        "parallel_direct" => settings.is_direct_parallel = true,
         "nopoll" => settings.may_poll = false,
         "nosuid" | "suid" | "nodev" | "dev" | "noexec" | "exec" | "nodiratime" => {}
         _ if means_nothing(option) => {}
@@ -129,13 +131,14 @@ mod tests {
 
     #[test]
     fn options_go_where_they_belong() {
-        let list = "rw,loop,nosuid,uid=7,noauto,x-systemd.automount,data=journal,sync,lazy_open,threads=3,nopoll";
+        let list = "rw,loop,nosuid,uid=7,noauto,x-systemd.automount,data=journal,sync,lazy_open,parallel_direct,threads=3,nopoll";
         let Options { engine, settings } = parse(list).expect("they are right");
         assert_eq!(engine.options.data, ext::options::DataMode::Journal);
         assert!(engine.options.sync);
         assert_eq!(settings.description.flags, ["rw", "nosuid", "sync"]);
         assert_eq!(settings.owners.uid, Some(7));
         assert!(settings.is_lazy_open);
+        assert!(settings.is_direct_parallel);
         assert!(!settings.may_poll);
         assert_eq!(settings.threads, 3);
     }
