@@ -68,7 +68,6 @@ pub(crate) struct Adapter {
     fs: Arc<Served>,
     guard: Guard,
     is_lazy_open: bool,
-    is_direct_parallel: bool,
     uncached: Uncached,
     block_bytes: u32,
     notifier: NotifierSlot,
@@ -85,8 +84,7 @@ impl Adapter {
             guard: Guard::new(Arc::clone(&served)),
             fs: served,
             is_lazy_open: settings.is_lazy_open,
-            is_direct_parallel: settings.is_direct_parallel,
-            uncached: Uncached::default(),
+            uncached: Uncached::new(settings.is_direct_parallel),
             block_bytes,
             notifier: NotifierSlot::default(),
             seeker: Arc::default(),
@@ -123,11 +121,7 @@ fn inode(node: INodeNo) -> Result<InodeNr, Errno> {
 impl Filesystem for Adapter {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let can_bypass = capabilities::ask(config, self.is_lazy_open, self.fs.time_granularity());
-        match self.is_direct_parallel {
-            true if can_bypass => self.uncached.turn_on(),
-            true => tracing::warn!("this kernel passes direct writes on one after the other"),
-            false => {}
-        }
+        self.uncached.begin(can_bypass);
         Ok(())
     }
 
@@ -413,12 +407,7 @@ impl Filesystem for Adapter {
         reply: ReplyEmpty,
     ) {
         let _turn = self.turns.short();
-        let done = self.guard("release", || {
-            let handle = reserve::decode(handle);
-            self.uncached.remove(inode(node)?, handle);
-            Ok(self.fs.release(handle)?)
-        });
-        answer(reply, done);
+        answer(reply, self.release_file(node, handle));
     }
 
     fn fsync(

@@ -1,4 +1,4 @@
-//! Opening and creating files.
+//! Opening, creating and closing files.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -70,6 +70,14 @@ impl Adapter {
             ),
             Err(errno) => reply.error(errno),
         }
+    }
+
+    pub(super) fn release_file(&self, node: INodeNo, handle: FileHandle) -> Result<(), Errno> {
+        self.guard("release", || {
+            let handle = reserve::decode(handle);
+            self.uncached.remove(inode(node)?, handle);
+            Ok(self.fs.release(handle)?)
+        })
     }
 
     /// Returns the answer for an open file.

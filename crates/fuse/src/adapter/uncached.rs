@@ -11,7 +11,8 @@
 //!   early; and a page that is read into the cache during a direct write could keep the old
 //!   contents. The first open file decides for those that are opened while it, or one of them, is
 //!   open: they bypass the cache if it was opened with O_DIRECT.
-//! - A file that has to be [written through](Opened::writes_through) bypasses the cache in any case.
+//! - A file that has to be [written through](Opened::writes_through) bypasses the cache in any
+//!   case.
 //! - Only files opened with O_DIRECT are written side by side: other writes to one file stay whole.
 
 use std::collections::BTreeMap;
@@ -36,6 +37,7 @@ pub(super) enum Way {
 /// The open files of all inodes.
 #[derive(Debug, Default)]
 pub(super) struct Uncached {
+    is_wanted: bool,
     is_on: AtomicBool,
     inodes: Mutex<BTreeMap<InodeNr, OpenFiles>>,
 }
@@ -48,9 +50,21 @@ struct OpenFiles {
 }
 
 impl Uncached {
-    /// Lets files bypass the cache from now on.
-    pub(super) fn turn_on(&self) {
-        self.is_on.store(true, Ordering::Relaxed);
+    /// No file bypasses the cache yet.
+    pub(super) fn new(is_wanted: bool) -> Self {
+        Self {
+            is_wanted,
+            ..Self::default()
+        }
+    }
+
+    /// Lets files bypass the cache from now on, if that is wanted and the kernel can map them.
+    pub(super) fn begin(&self, can_map: bool) {
+        if self.is_wanted && !can_map {
+            tracing::warn!("this kernel passes direct writes on one after the other");
+        }
+        self.is_on
+            .store(self.is_wanted && can_map, Ordering::Relaxed);
     }
 
     /// Adds an open file, and returns its way. `is_direct` is true for O_DIRECT.
@@ -109,8 +123,8 @@ mod tests {
 
     #[test]
     fn the_first_open_file_of_an_inode_decides() {
-        let files = Uncached::default();
-        files.turn_on();
+        let files = Uncached::new(true);
+        files.begin(true);
         for (first, through, way, direct, other) in [
             (true, false, Way::Parallel, Way::Parallel, Way::Through),
             (true, true, Way::Parallel, Way::Parallel, Way::Through),
@@ -131,7 +145,8 @@ mod tests {
 
     #[test]
     fn only_files_that_are_written_through_bypass_the_cache_if_it_is_off() {
-        let files = Uncached::default();
+        let files = Uncached::new(true);
+        files.begin(false);
         assert_eq!(files.add(NODE, opened(1, false), true), Way::Cached);
         assert_eq!(files.add(NODE, opened(2, true), true), Way::Through);
         files.remove(NODE, Handle(1));

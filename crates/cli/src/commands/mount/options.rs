@@ -6,7 +6,7 @@
 //! | `uid=N`, `gid=N` | owner and group shown for all files; the volume is unchanged |
 //! | `allow_other` | other users may use the mount (always the case for root's mounts) |
 //! | `lazy_open` | files are opened without a request, see [`fuse::Settings::is_lazy_open`] |
-//! | `parallel_direct` | direct writes to one file run side by side, see [`fuse::Settings::is_direct_parallel`] |
+//! | `parallel_direct` | direct writes side by side, see [`fuse::Settings::is_direct_parallel`] |
 //! | `threads=N` | number of requests processed at once |
 //! | `nopoll` | no processor polls for requests, see [`fuse::Settings::may_poll`] |
 //! | `nosuid`, `nodev`, `noexec` and their opposites | kept by the kernel |
