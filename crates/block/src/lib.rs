@@ -16,8 +16,10 @@
 //! | [`cache`] | a volatile cache and its power cuts |
 //! | [`trace`] | a record of requests, in memory or in a file; possible states after a power cut |
 //! | [`meter`] | counters |
+//! | [`attributes`] | names of a host file's extended attributes |
 //! | [`text`] | names of devices, and opening them by name |
 
+pub mod attributes;
 pub mod cache;
 pub mod device;
 pub mod error;

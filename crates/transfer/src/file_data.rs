@@ -24,7 +24,7 @@ use ext::volume::DeviceExtent;
 use layout::{Block, SectorNr};
 use rustix::io::retry_on_intr;
 
-use super::host::ScannedFile;
+use super::host::{ScannedFile, Tree};
 use super::{Counter, host, split_path, worker_count};
 
 /// Error text for a file that has shrunk since it was scanned.
@@ -237,6 +237,8 @@ struct Writer<'d> {
     filled: usize,
     /// Locations of the filled blocks, in order: device offset in bytes, and number of blocks.
     waiting: Vec<(u64, usize)>,
+    /// The root, open from the first file on.
+    tree: Option<Tree>,
     /// Directory of the last file, kept open because the next file is usually in it too.
     directory: Option<(Vec<u8>, OwnedFd)>,
 }
@@ -260,6 +262,7 @@ impl<'d> Writer<'d> {
             blocks: std::iter::repeat_with(fresh).take(count).collect(),
             filled: 0,
             waiting: Vec::new(),
+            tree: None,
             directory: None,
         }
     }
@@ -307,7 +310,11 @@ impl<'d> Writer<'d> {
             .as_ref()
             .is_some_and(|(known, _)| known == parent);
         if !is_known {
-            let opened = host::open_below(self.root, parent)?;
+            let tree = match self.tree.take() {
+                Some(tree) => tree,
+                None => Tree::open(self.root)?,
+            };
+            let opened = self.tree.insert(tree).place(parent)?;
             self.directory = Some((parent.to_vec(), opened));
         }
         let Some((_, directory)) = &self.directory else {

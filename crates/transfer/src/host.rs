@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::ffi::{CStr, OsStr};
 use std::fs::{self, File, Permissions};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result, bail};
+use block::attributes::list_at;
 use ext::volume::{DeviceNumber, FileKind};
 use layout::time::InodeTime;
 use rustix::fs::{
@@ -78,6 +79,8 @@ impl LeftOut {
 /// Reads extended attributes with one buffer for all files.
 pub struct AttributeReader {
     buffer: Vec<u8>,
+    /// False if names cannot be listed by directory and name.
+    has_list_at: bool,
 }
 
 impl Default for AttributeReader {
@@ -91,6 +94,7 @@ impl AttributeReader {
     pub fn new() -> Self {
         Self {
             buffer: vec![0; ATTRIBUTE_BYTES_MAX],
+            has_list_at: true,
         }
     }
 
@@ -99,16 +103,45 @@ impl AttributeReader {
     /// # Errors
     /// Fails with the host's error.
     pub fn read(&mut self, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        let few = llistxattr(path, &mut self.buffer[..NAMES_BYTES]);
-        let count = match few {
-            Err(Errno::RANGE) => llistxattr(path, &mut self.buffer),
+        let count = self.list(|buffer| llistxattr(path, buffer));
+        self.values(count.context("its attributes")?, path)
+    }
+
+    /// Returns the attributes of an entry of an open directory, as [`Self::read`] does. `path`
+    /// returns a path of the entry for a host without `/proc`.
+    pub(crate) fn read_entry(
+        &mut self,
+        directory: &OwnedFd,
+        name: &CStr,
+        path: impl FnOnce() -> PathBuf,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let there = || path_of_entry(directory, name).unwrap_or_else(path);
+        if !self.has_list_at {
+            return self.read(&there());
+        }
+        match self.list(|buffer| list_at(directory.as_fd(), name, buffer)) {
+            Ok(0) => Ok(Vec::new()),
+            Ok(count) => self.values(count, &there()),
+            // The kernel does not have the call, or a filter of system calls does not know it.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                self.has_list_at = false;
+                self.read(&there())
+            }
+            Err(error) => Err(error).context("its attributes"),
+        }
+    }
+
+    /// Fills the buffer with the names of attributes, and returns the number of bytes.
+    fn list(&mut self, call: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<usize, Errno> {
+        match call(&mut self.buffer[..NAMES_BYTES]) {
+            Err(Errno::RANGE) => call(&mut self.buffer),
+            Err(Errno::OPNOTSUPP) => Ok(0),
             other => other,
-        };
-        let count = match count {
-            Ok(count) => count,
-            Err(Errno::OPNOTSUPP) => 0,
-            Err(error) => return Err(error).context("its attributes"),
-        };
+        }
+    }
+
+    /// Returns the attributes whose names are the first `count` bytes of the buffer.
+    fn values(&mut self, count: usize, path: &Path) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let names = self.buffer[..count].split(|byte| *byte == 0);
         let mut names: Vec<Vec<u8>> = names
             .filter(|name| !name.is_empty())
@@ -135,7 +168,7 @@ impl AttributeReader {
 
 /// Returns a path of an entry of an open directory, which stays the same if the directory is moved
 /// or replaced; none if there is no `/proc`.
-pub(crate) fn path_of_entry(directory: &OwnedFd, name: &CStr) -> Option<PathBuf> {
+fn path_of_entry(directory: &OwnedFd, name: &CStr) -> Option<PathBuf> {
     static HAS_PROC: OnceLock<bool> = OnceLock::new();
     let open = Path::new("/proc/self/fd");
     HAS_PROC.get_or_init(|| open.exists()).then(|| {
@@ -167,31 +200,41 @@ impl From<&Node> for ScannedFile {
 /// path was replaced since. Another file in its place is refused: it would get the owner, the mode
 /// and the attributes of the scanned one.
 pub(crate) fn open_data(root: &Path, file: &ScannedFile) -> Result<OwnedFd> {
-    let directory = open_below(root, split_path(&file.path).0)?;
+    let directory = Tree::open(root)?.place(split_path(&file.path).0)?;
     open_data_in(&directory, file)
 }
 
-/// Opens a directory below another one without following symbolic links.
-pub(crate) fn open_below(root: &Path, path: &[u8]) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = retry_on_intr(|| rustix::fs::open(root, flags, Mode::empty()))?;
-    if path.is_empty() {
-        return Ok(root);
-    }
-    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
-    let open = || rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve);
-    match retry_on_intr(open) {
-        // Linux before 5.6 or a sandbox has no openat2.
-        Err(Errno::NOSYS) => rustix::fs::openat(&root, path, flags, Mode::empty()),
-        opened => opened,
-    }
-}
+/// An open directory, to open others below it without following symbolic links.
+pub(crate) struct Tree(OwnedFd);
 
-/// Opens a directory below another one for listing it, without following symbolic links.
-pub(crate) fn open_directory(root: &Path, path: &[u8]) -> Result<OwnedFd, Errno> {
-    let place = open_below(root, path)?;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    retry_on_intr(|| rustix::fs::openat(&place, ".", flags, Mode::empty()))
+impl Tree {
+    /// Opens a directory, whose name may be a symbolic link's.
+    pub(crate) fn open(root: &Path) -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        retry_on_intr(|| rustix::fs::open(root, flags, Mode::empty())).map(Self)
+    }
+
+    /// Opens a directory to find files in it.
+    pub(crate) fn place(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        self.below(path, OFlags::PATH)
+    }
+
+    /// Opens a directory to list it.
+    pub(crate) fn listing(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        self.below(path, OFlags::RDONLY)
+    }
+
+    fn below(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let path = if path.is_empty() { b"." } else { path };
+        let flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+        let open = || rustix::fs::openat2(&self.0, path, flags, Mode::empty(), resolve);
+        match retry_on_intr(open) {
+            // Linux before 5.6 or a sandbox has no openat2.
+            Err(Errno::NOSYS) => rustix::fs::openat(&self.0, path, flags, Mode::empty()),
+            opened => opened,
+        }
+    }
 }
 
 /// Opens a regular file in an open directory, as [`open_data`] does.

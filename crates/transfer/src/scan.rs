@@ -18,10 +18,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Error, Result};
 use ext::volume::FileKind;
-use rustix::fs::{AtFlags, CWD, Stat};
+use rustix::fs::{AtFlags, CWD};
+use rustix::io::Errno;
 use rustix::path::Arg;
 
-use super::host::{self, AttributeReader};
+use super::host::{self, AttributeReader, Tree};
 use super::paged::Paged;
 use super::{Node, Scope, Stop, worker_count};
 use names::Names;
@@ -77,6 +78,7 @@ fn push(waiting: &mut Vec<u8>, listing: u32, path: &[u8]) {
 
 struct Scan<'r> {
     root: &'r Path,
+    tree: Tree,
     scope: Scope,
     stop: &'r Stop,
     /// Number of listings, known and wanted; the root's is 0.
@@ -102,20 +104,7 @@ struct Scanner<'s> {
 /// Scans all nodes below a directory. A later name of a file is a link to the first. A root that is
 /// not a directory is the only node. Fails after `stop`.
 pub(crate) fn scan(root: &Path, scope: Scope, stop: &Stop) -> Result<Scanned> {
-    let context = || root.display().to_string();
-    let stat = match scope.follows_root {
-        true => rustix::fs::stat(root),
-        false => rustix::fs::lstat(root),
-    };
-    let stat = stat.with_context(context)?;
-    let mut attributes = scope.attributes.then(AttributeReader::new);
-    // Attributes are read without following a link.
-    let at = match scope.follows_root {
-        true => root.canonicalize().with_context(context)?,
-        false => root.to_owned(),
-    };
-    let first = look(Vec::new(), &at, (CWD, root), &stat, attributes.as_mut());
-    let first = first.with_context(context)?;
+    let first = look_at_root(root, scope).with_context(|| root.display().to_string())?;
     if first.kind != FileKind::Directory {
         return Ok(Scanned::file(first));
     }
@@ -147,6 +136,7 @@ impl<'r> Scan<'r> {
         };
         Ok(Self {
             root,
+            tree: Tree::open(root).with_context(|| root.display().to_string())?,
             scope,
             stop,
             listing_count: AtomicU32::new(1),
@@ -224,7 +214,7 @@ impl<'s> Scanner<'s> {
     fn list(&mut self, number: u32, path: &[u8]) -> Result<()> {
         let at = self.at(path);
         let context = || at.display().to_string();
-        let directory = host::open_directory(self.scan.root, path).with_context(context)?;
+        let directory = self.scan.tree.listing(path).with_context(context)?;
         let mut names = std::mem::take(&mut self.names);
         names
             .read(&directory, &mut self.buffer)
@@ -251,16 +241,10 @@ impl<'s> Scanner<'s> {
             child.push(b'/');
         }
         child.extend_from_slice(name.to_bytes());
-        let at = self.at(&child);
-        let node = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(Error::from)
-            .and_then(|stat| {
-                let found = (directory.as_fd(), name);
-                let there = host::path_of_entry(directory, name);
-                let there = there.unwrap_or_else(|| at.clone());
-                look(child, &there, found, &stat, self.attributes.as_mut())
-            })
-            .with_context(|| at.display().to_string())?;
+        let node = self.look(child, directory, name).with_context(|| {
+            let at = self.at(path).join(OsStr::from_bytes(name.to_bytes()));
+            at.display().to_string()
+        })?;
         let mut listing = NONE;
         if node.kind == FileKind::Directory {
             listing = self.scan.listing_count.fetch_add(1, Ordering::Relaxed);
@@ -270,6 +254,20 @@ impl<'s> Scanner<'s> {
         }
         record::encode(&mut self.records, name.to_bytes(), &node, listing);
         Ok(())
+    }
+
+    /// Returns the node of an entry of a directory.
+    fn look(&mut self, path: Vec<u8>, directory: &OwnedFd, name: &CStr) -> Result<Node> {
+        let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let mut node = host::node(path, &stat);
+        if let Some(reader) = &mut self.attributes {
+            let path = || self.scan.root.join(OsStr::from_bytes(&node.path));
+            node.attributes = reader.read_entry(directory, name, path)?;
+        }
+        if node.kind == FileKind::Symlink {
+            node.target = target(directory.as_fd(), name)?;
+        }
+        Ok(node)
     }
 
     /// Adds the gathered records to a listing, whose last segment is `last`, and lets the gathered
@@ -292,23 +290,31 @@ impl<'s> Scanner<'s> {
     }
 }
 
-/// Returns the node of a file with its target, and its attributes if they are wanted. `found` is
-/// the directory in which it was found, and its name there.
-fn look(
-    path: Vec<u8>,
-    at: &Path,
-    found: (BorrowedFd<'_>, impl Arg),
-    stat: &Stat,
-    attributes: Option<&mut AttributeReader>,
-) -> Result<Node> {
-    let mut node = host::node(path, stat);
-    if let Some(reader) = attributes {
-        node.attributes = reader.read(at)?;
+/// Returns the node of the root.
+fn look_at_root(root: &Path, scope: Scope) -> Result<Node> {
+    let stat = match scope.follows_root {
+        true => rustix::fs::stat(root),
+        false => rustix::fs::lstat(root),
+    };
+    let mut node = host::node(Vec::new(), &stat?);
+    if scope.attributes {
+        // Attributes are read without following a link.
+        let at = match scope.follows_root {
+            true => root.canonicalize()?,
+            false => root.to_owned(),
+        };
+        node.attributes = AttributeReader::new().read(&at)?;
     }
     if node.kind == FileKind::Symlink {
-        node.target = rustix::fs::readlinkat(found.0, found.1, Vec::new())?.into_bytes();
+        node.target = target(CWD, root)?;
     }
     Ok(node)
+}
+
+/// Returns the target of a symbolic link in a directory.
+fn target(directory: BorrowedFd<'_>, name: impl Arg) -> Result<Vec<u8>, Errno> {
+    let target = rustix::fs::readlinkat(directory, name, Vec::new())?;
+    Ok(target.into_bytes())
 }
 
 #[cfg(test)]
@@ -395,7 +401,7 @@ mod tests {
         }
         let (root, stop) = (at("tree"), Stop::default());
         let scan = Scan::new(&root, Scope::WHOLE, &stop).expect("there is room");
-        let directory = host::open_directory(&root, b"d").expect("it is there");
+        let directory = scan.tree.listing(b"d").expect("it is there");
         fs::rename(at("tree/d"), at("tree/moved")).expect("it is there");
         std::os::unix::fs::symlink(at("secret"), at("tree/d")).expect("there is room");
         let mut scanner = Scanner::new(&scan);
