@@ -307,6 +307,7 @@ fn directories(amounts: Amounts, entries_max: u32) -> Work {
     let case = |entries: u32| {
         let load = Directory {
             entries: amounts.of(entries),
+            sample: amounts.of(50_000),
         };
         let case = Case::new(format!("{entries} entries"), Load::Directory(load));
         match entries {
