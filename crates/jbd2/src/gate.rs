@@ -20,6 +20,8 @@
 //!   takes log blocks. So the word alone decides, even if the same word has belonged to an earlier
 //!   transaction a moment ago.
 //! - A thread that has shut the gate and reads no open handle sees all that the handles have done.
+//! - The holder of the central lock meets a scheduling point at each access to the word, so that
+//!   hostile worlds let handles pass the gate between any two of them.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -121,17 +123,20 @@ impl Gate {
 
     /// Opens the gate. The caller holds the central lock.
     pub(crate) fn open(&self) {
+        rt::point();
         self.word.fetch_or(OPEN, Ordering::AcqRel);
     }
 
-    /// Shuts the gate, and returns the count, which changes only under the central lock from now
-    /// on.
+    /// Shuts the gate, and returns the count. From now on it grows only under the central lock, and
+    /// shrinks there and when a panic drops a handle.
     pub(crate) fn shut(&self) -> Count {
+        rt::point();
         Count(self.word.fetch_and(!OPEN, Ordering::AcqRel) & !OPEN)
     }
 
     /// Returns the count. It may change at any time unless the gate is shut.
     pub(crate) fn count(&self) -> Count {
+        rt::point();
         Count(self.word.load(Ordering::Acquire) & !OPEN)
     }
 
@@ -140,6 +145,7 @@ impl Gate {
     pub(crate) fn begin(&self, tid: Tid, credits: Credits) {
         self.tid.store(tid.get(), Ordering::Relaxed);
         self.handles.add(1);
+        rt::point();
         let before = self.word.swap(HANDLE | packed(credits), Ordering::AcqRel);
         assert_eq!(
             before, 0,
@@ -161,17 +167,24 @@ impl Gate {
     }
 
     fn add_to_word(&self, part: u64) {
-        self.word.fetch_add(part, Ordering::AcqRel);
+        rt::point();
+        let before = self.word.fetch_add(part, Ordering::AcqRel);
+        assert!(
+            self.limits.charge(Count(before + part).credits()) <= self.limits.transaction_max,
+            "handles reserve no more than a transaction may hold"
+        );
     }
 
     /// Counts a handle out, open or shut. The caller holds the central lock, or is unwinding.
     pub(crate) fn depart(&self, unused: Credits) {
+        rt::point();
         self.word
             .fetch_sub(HANDLE | packed(unused), Ordering::AcqRel);
     }
 
     /// Ends the transaction. It has no open handle, and the caller holds the central lock.
     pub(crate) fn end(&self) {
+        rt::point();
         let before = Count(self.word.swap(0, Ordering::AcqRel));
         assert_eq!(before.0 & OPEN, 0, "a closing transaction's gate is shut");
         assert_eq!(before.handles(), 0, "a closed transaction has no handle");
@@ -224,6 +237,9 @@ fn packed(credits: Credits) -> u64 {
 }
 
 #[cfg(test)]
+mod hostile;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::superblock::Superblock;
@@ -252,6 +268,7 @@ mod tests {
         assert_eq!(gate.enter(credits(1, 1)), None, "it is full");
         assert!(gate.leave(credits(240, 3)));
         assert!(gate.extend(credits(1, 0)));
+        assert!(!gate.extend(credits(240, 0)), "there is no room");
         let count = gate.shut();
         assert_eq!((count.handles(), count.credits()), (1, credits(16, 6)));
         assert_eq!(gate.join(credits(4, 0)), TID);

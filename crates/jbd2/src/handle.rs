@@ -236,8 +236,8 @@ impl Drop for Handle<'_> {
         }
         let shared = self.shared;
         if self.has_changed {
+            // Before the committer finds that no handle is open.
             shared.note_abandoned();
-            shared.gate.shut();
         }
         let is_unwinding = std::thread::panicking();
         let mut state = if is_unwinding {
