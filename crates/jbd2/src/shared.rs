@@ -12,8 +12,8 @@
 //! | `home_batches` | the list of writes that other threads may wait for; a leaf | no |
 //!
 //! A handle passes the [`Gate`] to start and to finish, and takes `[state]` there only while the
-//! gate is shut. It takes `[buffer]` to change a block that its transaction has; the first access to
-//! a block also takes `[blocks]`. The client is called without any of these locks, except that
+//! gate is shut. It takes `[buffer]` to change a block that its transaction has; the first access
+//! to a block also takes `[blocks]`. The client is called without any of these locks, except that
 //! `[superblock]` may be held during [`Client::home_flushed`].
 
 use core::sync::atomic::{AtomicBool, Ordering};
