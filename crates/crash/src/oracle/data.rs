@@ -38,7 +38,9 @@ pub(super) struct File {
     /// Number of the file in tags.
     number: u32,
     /// The state before which no contents may return.
-    pub(super) bound: usize,
+    bound: usize,
+    /// The state whose blocks are all allocated.
+    pub(super) mapped: usize,
     /// The state that sync calls cover: failed writes up to it were reported.
     synced: usize,
 }
@@ -63,7 +65,8 @@ impl Oracle<'_> {
                 id,
                 inode,
                 number: inode.get(),
-                bound: self.bound_of(view, id),
+                bound: self.contents_bound_of(view, id),
+                mapped: self.bound_of(view, id),
                 synced: view.bounds.files.get(&id).copied().unwrap_or(0),
             };
             self.note_file(view, sectors);

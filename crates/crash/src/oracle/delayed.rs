@@ -8,7 +8,7 @@
 use super::data::File;
 use super::{Oracle, View};
 use crate::image::{BLOCK_SECTORS, SECTOR_BYTES};
-use crate::mode::DataMode;
+use crate::mode::{DataMode, OrderedScope};
 use crate::model::{Kind, NodeId, Tree};
 use crate::op::Op;
 
@@ -16,12 +16,19 @@ use crate::op::Op;
 const BLOCK_BYTES: u64 = (BLOCK_SECTORS * SECTOR_BYTES) as u64;
 
 impl Oracle<'_> {
-    /// Returns the state before which no contents of a file may return.
+    /// Returns the state before which no contents of a file may return. The blocks that a file had
+    /// before it replaced another do not count where a commit does not wait for overwrites of blocks
+    /// that are there.
+    pub(super) fn contents_bound_of(&self, view: &View<'_>, id: NodeId) -> usize {
+        match self.bounds.ordered {
+            OrderedScope::All => self.bound_of(view, id),
+            OrderedScope::Allocated => synced_in(view, id),
+        }
+    }
+
+    /// Returns the state whose blocks are all allocated.
     pub(super) fn bound_of(&self, view: &View<'_>, id: NodeId) -> usize {
-        let synced = match view.has_promises {
-            true => view.bounds.files.get(&id).copied().unwrap_or(0),
-            false => 0,
-        };
+        let synced = synced_in(view, id);
         // A rename goes on if the blocks of its file cannot be allocated.
         let has_failed = self.bounds.has_faults;
         if !self.bounds.is_delayed || self.data != DataMode::Ordered || has_failed {
@@ -58,13 +65,21 @@ impl Oracle<'_> {
 
     /// Returns true if the block of a sector was a hole of the file since its last sync call.
     pub(super) fn may_be_hole(&self, view: &View<'_>, file: &File, index: usize) -> bool {
-        let bound = file.bound.min(view.state);
+        let bound = file.mapped.min(view.state);
         let mut states = view.history.states[bound..=view.state].iter();
         self.bounds.is_delayed
             && states.any(|state| {
                 let sector = state.sectors(file.id).and_then(|all| all.get(index));
                 sector.is_some_and(|sector| sector.allocated_in == 0)
             })
+    }
+}
+
+/// Returns the last state that sync calls of a file promise.
+fn synced_in(view: &View<'_>, id: NodeId) -> usize {
+    match view.has_promises {
+        true => view.bounds.files.get(&id).copied().unwrap_or(0),
+        false => 0,
     }
 }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crash::disks::Disks;
 use crash::explore::{Limits, explore};
 use crash::findings::Tally;
-use crash::mode::DataMode;
+use crash::mode::{DataMode, OrderedScope};
 use crash::op::Op;
 use crash::run::{prepare, record};
 use crash::setting::{
@@ -128,5 +128,25 @@ fn promised_zeroes_are_never_what_the_device_had_before() {
             4,
             "mkdir(d0); create(d0/f0); allocate(d0/f0,0,8); sync; write(d0/f0,2,4); create(d0/f1); syncdir(d0)",
         );
+    }
+}
+
+/// With `ordered=allocated`, an overwrite of blocks that are there waits for a sync call of the
+/// file, also if the file then replaces another.
+#[test]
+fn overwrites_of_a_file_that_replaces_another() {
+    let cells = [&CELLS_EXT4[..], &CELLS_CLUSTERED].concat();
+    for cell in cells.into_iter().filter(|it| it.data == DataMode::Ordered) {
+        let setting = Setting {
+            ordered: OrderedScope::Allocated,
+            ..Setting::new(cell)
+        };
+        let tally = explored_in(
+            setting,
+            1,
+            "mkdir(d0); create(d0/f0); append(d0/f0,12); create(d0/f1); append(d0/f1,2); sync; write(d0/f0,8,2); \
+             append(d0/f0,3); rename(d0/f0,d0/f1); create(d0/f2); fsync(d0/f2)",
+        );
+        assert!(tally.recovered > 100, "{cell}: {} images", tally.recovered);
     }
 }
