@@ -147,6 +147,10 @@ impl Shared {
 
     fn admit_locked(&self, credits: Credits) -> Result<Tid> {
         let mut state = self.state.lock();
+        // The gate may have been shut for another handle only, which was admitted meanwhile.
+        if let Some(tid) = self.gate.enter(credits) {
+            return Ok(tid);
+        }
         let seen = [
             state.commit_hold.failures(),
             state.checkpoint_hold.failures(),
