@@ -23,7 +23,7 @@ const MANY_INODES: u32 = 4096;
 const TEN_THOUSAND: &str = "10000 entries";
 const ONE_THREAD: &str = "1 thread";
 /// Number of rounds with a directory of a million entries, each of which takes a minute.
-const LARGE_ROUNDS: u32 = 3;
+const LARGE_ROUNDS: u32 = 5;
 const LARGE_ENTRIES: u32 = 1_000_000;
 
 /// The amounts of work.
