@@ -45,8 +45,8 @@ use fuser::{
 use layout::InodeNr;
 
 use crate::attributes::{decode_device, inode_of, inode_time, kind_of, set_time};
-use crate::mount::Settings;
 use crate::served::Served;
+use crate::settings::Settings;
 use crate::turns::Turns;
 use answers::{absent, answer, answer_count, answer_usage};
 use flags::{new_inode, rename_mode};

@@ -12,6 +12,7 @@
 //! | `attributes` | attributes and times in fuser's form |
 //! | [`mount_point`] | mounting and unmounting, by the system call or by fusermount3 |
 //! | [`mount`](mod@mount) | a mounted volume: serving it, and its end |
+//! | `settings` | the settings of a mount |
 //! | `wakeups` | avoiding wake-ups of threads while requests are dense |
 //! | `turns` | which thread reads requests |
 //! | `occupant` | a thread that occupies a processor |
@@ -59,9 +60,11 @@ pub mod mount_point;
 mod occupant;
 mod requests;
 mod served;
+mod settings;
 mod turns;
 mod wakeups;
 mod watch;
 
-pub use mount::{Mount, MountError, Settings, Unmounter};
+pub use mount::{Mount, MountError, Unmounter};
 pub use served::Owners;
+pub use settings::{Settings, THREADS};

@@ -16,9 +16,9 @@ use crate::op::Op;
 const BLOCK_BYTES: u64 = (BLOCK_SECTORS * SECTOR_BYTES) as u64;
 
 impl Oracle<'_> {
-    /// Returns the state before which no contents of a file may return. The blocks that a file had
-    /// before it replaced another do not count where a commit does not wait for overwrites of blocks
-    /// that are there.
+    /// Returns the state before which no contents of a file may return. Where a commit does not
+    /// wait for overwrites of blocks that are there, a rename over another file promises the
+    /// blocks only.
     pub(super) fn contents_bound_of(&self, view: &View<'_>, id: NodeId) -> usize {
         match self.bounds.ordered {
             OrderedScope::All => self.bound_of(view, id),

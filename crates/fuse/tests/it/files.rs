@@ -127,7 +127,7 @@ fn the_earliest_time_ends_nothing() {
             rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty()).unwrap();
             fs::metadata(&path).unwrap().mtime()
         };
-        for _ in 0..2 * fuse::mount::THREADS {
+        for _ in 0..2 * fuse::THREADS {
             set(i64::MIN, 5);
         }
         assert_eq!(set(-2, 800_000_000), -2);
