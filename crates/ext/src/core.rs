@@ -14,8 +14,8 @@ use std::sync::Arc;
 use block::BlockDevice;
 use jbd2::Journal;
 use layout::InodeNr;
-use rt::Mutex;
 use rt::atomic::{AtomicBool, Ordering};
+use rt::{Mutex, RwLock};
 
 use crate::cache::absent_names::AbsentNames;
 use crate::cache::attribute_blocks::SharedBlocks;
@@ -58,7 +58,7 @@ pub(crate) struct Core {
     /// File pages: budget, dirty lists, ordered sets, writer.
     pub(crate) pages: Pages,
     /// Shared attribute blocks; locked while their reference counts change. // [attribute blocks]
-    pub(crate) attribute_blocks: Mutex<SharedBlocks>,
+    pub(crate) attribute_blocks: RwLock<SharedBlocks>,
     /// The lock held across a rename that moves a directory, and nothing else. // [rename]
     pub(crate) rename: Mutex<()>,
     /// The lock held while an inode table is zeroed, and while an inode takes a block of a table
@@ -166,7 +166,7 @@ impl Core {
             inodes: InodeCache::new(),
             absent_names: AbsentNames::new(),
             pages,
-            attribute_blocks: Mutex::default(),
+            attribute_blocks: RwLock::default(),
             rename: Mutex::new(()),
             table_zeroing: Mutex::new(TableZeroing),
             orphans: Mutex::default(),

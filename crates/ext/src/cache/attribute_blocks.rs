@@ -47,6 +47,11 @@ impl SharedBlocks {
         self.known.insert(block, Known { hash, age });
     }
 
+    /// Returns true if a call of [`note`](Self::note) would change nothing but the age of a block.
+    pub(crate) fn is_noted(&self, block: BlockNr, hash: u32) -> bool {
+        self.known.get(&block).map_or(0, |known| known.hash) == hash
+    }
+
     pub(crate) fn forget(&mut self, block: BlockNr) {
         if let Some(Known { hash, age }) = self.known.remove(&block) {
             self.by_hash.remove(&(hash, block));
@@ -74,6 +79,8 @@ mod tests {
         shared.note(block(8), 1);
         shared.note(block(9), 0);
         assert_eq!(shared.likely(1), [block(7), block(8)]);
+        assert!(shared.is_noted(block(7), 1) && !shared.is_noted(block(7), 2));
+        assert!(shared.is_noted(block(9), 0) && !shared.is_noted(block(9), 1));
         assert_eq!(shared.likely(0), []);
         shared.note(block(7), 2);
         assert_eq!(shared.likely(1), [block(8)]);

@@ -47,9 +47,9 @@ pub(super) fn read(core: &Core, nr: InodeNr, block: BlockNr) -> Result<Attribute
     let set = decoded.map_err(|why| core.damaged(Corrupt::Attributes { inode: nr, why }))?;
     let header = header(&image);
     drop(image);
-    let mut shared = core.attribute_blocks.lock();
-    if header.reference_count.get() < REFCOUNT_MAX {
-        note(&mut shared, block, &set);
+    let is_noted = core.attribute_blocks.read().is_noted(block, found_by(&set));
+    if !is_noted && header.reference_count.get() < REFCOUNT_MAX {
+        note(&mut core.attribute_blocks.write(), block, &set);
     }
     Ok(set)
 }
@@ -60,9 +60,14 @@ fn decode(core: &Core, image: &[u8]) -> Result<AttributeSet, &'static str> {
 
 /// Notes a block that may get one more reference.
 fn note(shared: &mut SharedBlocks, block: BlockNr, set: &AttributeSet) {
+    shared.note(block, found_by(set));
+}
+
+/// Returns the hash by which a block with these attributes is found; 0 if it is not to be found.
+fn found_by(set: &AttributeSet) -> u32 {
     match set.references().next() {
-        Some(_) => shared.forget(block),
-        None => shared.note(block, set.hash()),
+        Some(_) => 0,
+        None => set.hash(),
     }
 }
 
@@ -118,7 +123,7 @@ pub(super) fn hold(
     let has_values = set.references().next().is_some();
     let likely = match has_values {
         true => Vec::new(),
-        false => core.attribute_blocks.lock().likely(set.hash()),
+        false => core.attribute_blocks.read().likely(set.hash()),
     };
     for block in likely {
         match core.buffers.hold(block, LABEL) {
@@ -175,7 +180,7 @@ fn share(
     if set.references().next().is_some() {
         return Ok(None);
     }
-    let mut shared = core.attribute_blocks.lock();
+    let mut shared = core.attribute_blocks.write();
     for block in shared.likely(set.hash()) {
         let Some(buffer) = core.buffers.peek(block) else {
             continue;
@@ -213,7 +218,7 @@ fn rewrite(
     }
     let buffer = core.buffers.get(old, LABEL);
     let buffer = buffer.map_err(|refused| refused_attributes(core, nr, refused))?;
-    let mut shared = core.attribute_blocks.lock();
+    let mut shared = core.attribute_blocks.write();
     let before = buffer.image();
     let is_shared = header(&before).reference_count.get() != 1;
     if is_shared && !rt::mutant!("attributes/shared-block-rewritten") {
@@ -252,7 +257,7 @@ fn make(core: &Core, handle: &mut Handle<'_>, nr: InodeNr, set: &AttributeSet) -
     let block = core.allocate_blocks(handle, &request)?.first;
     let buffer = core.buffers.get_new(block, LABEL);
     handle.replace(&buffer, image(core, set))?;
-    note(&mut core.attribute_blocks.lock(), block, set);
+    note(&mut core.attribute_blocks.write(), block, set);
     Ok(block)
 }
 
@@ -308,7 +313,7 @@ pub(super) fn release_shared(
 ) -> Result<bool> {
     let buffer = core.buffers.get(state.attribute_block, LABEL);
     let buffer = buffer.map_err(|refused| refused_attributes(core, nr, refused))?;
-    let shared = core.attribute_blocks.lock();
+    let shared = core.attribute_blocks.write();
     let count = header(&buffer.read()).reference_count.get();
     if count <= 1 {
         return Ok(false);
@@ -343,7 +348,7 @@ pub(super) fn release_counted(
             })
         })
     })?;
-    let mut shared = core.attribute_blocks.lock();
+    let mut shared = core.attribute_blocks.write();
     let before = buffer.image();
     let header = header(&before);
     let gone = references_of(core, &before);

@@ -406,7 +406,7 @@ pub(super) fn raise(
     (found, stored): (&BTreeMap<InodeNr, Found>, &[Stored]),
     references: &[InodeNr],
 ) -> Result<()> {
-    let _counts = core.attribute_blocks.lock();
+    let _counts = core.attribute_blocks.write();
     for nr in references {
         if let Some(stored) = stored.iter().find(|stored| stored.inode.nr == *nr) {
             link(core, handle, stored)?;
@@ -446,7 +446,7 @@ pub(super) fn lower(
     references: &[InodeNr],
     owners: Owners,
 ) -> Result<()> {
-    let _counts = core.attribute_blocks.lock();
+    let _counts = core.attribute_blocks.write();
     for nr in references {
         let stored = stored.iter().find(|stored| stored.inode.nr == *nr);
         let (table, is_alone) = match (found.get(nr), stored) {
